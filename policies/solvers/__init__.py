@@ -27,10 +27,10 @@ from policies.solvers.rounding.lp_rounding import LpRounding
 from policies.solvers.rounding.moser_tardos import MoserTardos
 from policies.solvers.rounding.rand_plus import RandPlus
 from policies.solvers.rounding.socp_rounding import SocpRounding
+from policies.solvers.search.annealing import AnnealingSolver
 from policies.solvers.search.exchange import Exchange
 from policies.solvers.search.grasp import Grasp, Graspl
 from policies.solvers.search.greedy import Greedy
-from policies.solvers.search.load_annealing import Annealing
 from policies.solvers.search.local_search import LocalSearch
 from policies.solvers.search.makespan import Makespan
 from policies.solvers.search.submodular import Submodular
@@ -51,7 +51,7 @@ SOLVERS: Final[dict[str, Solver]] = {
     "lp-rounding": LpRounding(),
     "clique": Clique(Auto()),
     "exchange": Exchange(),
-    "annealing": Annealing(),
+    "annealing": AnnealingSolver(),
     "makespan": Makespan(),
     "socp-rounding": SocpRounding(),
     "submodular": Submodular(),

@@ -66,14 +66,16 @@ from policies.solvers.rounding.moser_tardos import MoserTardos
 from policies.solvers.rounding.rand_plus import RandPlus
 from policies.solvers.rounding.socp_rounding import SocpRounding
 from policies.solvers.scaling import near_one, restored
-from policies.solvers.search.annealing import anneal_hands
+from policies.solvers.search.annealing import (
+    AnnealingSolver,
+    anneal_across,
+    anneal_smoothly,
+)
 from policies.solvers.search.exchange import Exchange
 from policies.solvers.search.grasp import Grasp, Graspl
 from policies.solvers.search.greedy import Greedy
-from policies.solvers.search.load_annealing import Annealing
 from policies.solvers.search.local_search import improved
 from policies.solvers.search.neighbourhood import improve
-from policies.solvers.search.penalty_annealing import anneal_across
 from policies.solvers.search.submodular import Submodular
 from policies.solvers.trivial import best_copies, settled
 
@@ -673,7 +675,7 @@ def _annealing(search: Search, limits: Limits, done: Callable[[], bool]) -> Solu
     kernels("annealing", quick=True)
     best = search.best
     start = None if best is None else best.plan
-    return anneal_hands(search.problem, search.rng, limits, start, done)
+    return anneal_smoothly(search.problem, search.rng, limits, start, done)
 
 
 def _annealed(
@@ -684,7 +686,7 @@ def _annealed(
         return None
     kernels("annealing", quick=True)
     part = limits.left(limits.clock(), _BESIDE).part(_BESIDE)
-    return anneal_hands(search.problem, search.rng, part, None, done)
+    return anneal_smoothly(search.problem, search.rng, part, None, done)
 
 
 def _neighbourhood(
@@ -706,7 +708,7 @@ def _prices(
 
 
 SUBMODULAR: Final[tuple[Solver, ...]] = (Submodular(), ContinuousGreedy())
-IMPROVERS: Final[tuple[Solver, ...]] = (Exchange(), SocpRounding(), Annealing())
+IMPROVERS: Final[tuple[Solver, ...]] = (Exchange(), SocpRounding(), AnnealingSolver())
 MAKERS: Final[dict[str, Solver]] = {
     "greedyl": Greedy(myopic=True),
     "moser-tardos": MoserTardos(),
@@ -800,7 +802,7 @@ TABLE: Final[tuple[Row, ...]] = (
         "loads",
         "search",
         lambda f: f.heavy or (f.large and _near(f)),
-        _heuristic(Annealing()),
+        _heuristic(AnnealingSolver()),
     ),
     Row("socp", "search", _mean, _heuristic(SocpRounding())),
     Row("neighbourhood", "search", lambda f: f.highs and _near(f), _neighbourhood),

@@ -22,9 +22,8 @@ from policies.solvers.exact.zero_disclosure import whole
 from policies.solvers.interfaces import Limits
 from policies.solvers.kernels.compiling import FROM
 from policies.solvers.load_tables import plain
-from policies.solvers.search.annealing import annealable
-from policies.solvers.search.budget_boundary import priced
-from policies.solvers.search.penalty_annealing import crossable
+from policies.solvers.rounding.socp_rounding import priced
+from policies.solvers.search.annealing import annealable, crossable
 
 HEURISTICS: Final = {
     "mean": ("exchange", "socp-rounding", "annealing"),

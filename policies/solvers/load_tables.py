@@ -4,13 +4,16 @@ What an adversary holds of a set is a load, a part of 1: load = base + parts @ x
 is separable: once every load has a price, each entry takes its best copies by itself. So
 any prices >= 0 prove a bound (Lagrange), whoever suggested them; sums are floats, and
 :data:`ERROR` covers their rounding.
+
+Linear averages are load balancing (:class:`Balance`; guarantees, R2): one cost a pair, one
+coupling row an adversary.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +22,7 @@ from policies.model.objective import Objective
 from policies.model.problem import Average, Problem
 from policies.model.problem_arrays import able, grid_of, tables
 from policies.model.sets import Bools, Ints, Measure
-from policies.solvers.interfaces import Solution, Verdict
+from policies.solvers.interfaces import Limits, Solution, Verdict
 
 Floats = npt.NDArray[np.float64]
 
@@ -74,8 +77,8 @@ def mean_cap(problem: Problem) -> Average | None:
     return cap if mean and cap.limit > 0 else None
 
 
-def unseated(bound: Fraction | float) -> Solution:
-    """Return the answer where :func:`seated`, or a rounding, has no plan."""
+def unassigned(bound: Fraction | float) -> Solution:
+    """Return the answer where :func:`greedy_assignment`, or a rounding, has no plan."""
     tried = ("no rounding fits the capacities",)
     return Solution(Verdict.UNKNOWN, bound=Fraction(bound), tried=tried, stopped="work")
 
@@ -141,6 +144,10 @@ class Loads:
         cost = np.asarray(self.parts.T @ prices)
         return self.worth - np.where(self.held, 0.0, cost)
 
+    def greedy_assignment(self, value: Floats) -> Bools | None:
+        """Return a plan by each entry's best values: see :func:`greedy_assignment`."""
+        return greedy_assignment(self.may, self.lo, self.hi, self.room, value)
+
     def ceiling(self, value: Floats, rent: Floats | None = None) -> float:
         """Bound the sum of ``value`` over all plans.
 
@@ -188,49 +195,145 @@ def loads(problem: Problem) -> Loads:
     )
 
 
-class Seating(Protocol):
-    """What a plan has to keep to, apart from disclosure: see :class:`Loads`."""
-
-    @property
-    def may(self) -> Bools:
-        """Pairs that are possible."""
-
-    @property
-    def lo(self) -> Ints:
-        """Copies of each entry, at least."""
-
-    @property
-    def hi(self) -> Ints:
-        """Copies of each entry, at most."""
-
-    @property
-    def room(self) -> Ints:
-        """Pairs of each adversary, at most."""
-
-
-def seated(it: Seating, value: Floats) -> Bools | None:
+def greedy_assignment(
+    may: Bools, lo: Ints, hi: Ints, room: Ints, value: Floats
+) -> Bools | None:
     """Return a plan by each entry's best values within the capacities, or None.
 
     Entries with the fewest places to go come first; copies beyond ``lo`` are given
     while their value is above 0.
+
+    Parameters
+    ----------
+    may : bool array, shape (n, k)
+        Pairs that are possible.
+    lo, hi : int64 array, shape (n,)
+        Copies of each entry.
+    room : int64 array, shape (k,)
+        Pairs of each adversary, at most.
+    value : float64 array, shape (n, k)
     """
-    n, k = it.may.shape
+    n, k = may.shape
     chosen = np.zeros((n, k), np.bool_)
-    room = it.room.copy()
-    order = np.argsort(it.may.sum(axis=1) - it.lo, kind="stable")
-    ranked = np.argsort(-np.where(it.may, value, -np.inf), axis=1, kind="stable")
+    room = room.copy()
+    order = np.argsort(may.sum(axis=1) - lo, kind="stable")
+    ranked = np.argsort(-np.where(may, value, -np.inf), axis=1, kind="stable")
     for extra in (False, True):
         for d in order.tolist():
             have = int(chosen[d].sum())
-            want = int(it.hi[d] if extra else it.lo[d])
+            want = int(hi[d] if extra else lo[d])
             for a in ranked[d].tolist():
-                if have >= want or not it.may[d, a]:
+                if have >= want or not may[d, a]:
                     break
                 if chosen[d, a] or not room[a] or (extra and value[d, a] <= 0):
                     continue
                 chosen[d, a] = True
                 room[a] -= 1
                 have += 1
-            if have < int(it.lo[d]):
+            if have < int(lo[d]):
                 return None
     return chosen
+
+
+@dataclass(frozen=True, eq=False)
+class Balance:
+    """max worth @ x - lambda * max over adversaries of (base + cost @ x).
+
+    Attributes
+    ----------
+    it : Loads
+    cost : float64 array, shape (n, k)
+        What each pair adds to its adversary's mean.
+    base : float64 array, shape (k,)
+        Means from history.
+    """
+
+    it: Loads
+    cost: Floats
+    base: Floats
+
+    @classmethod
+    def of(cls, it: Loads) -> Balance:
+        """Sum the sets up: linear f and their mean are one number a pair."""
+        each = np.asarray(it.parts.sum(axis=0)).reshape(-1) / it.over
+        cost = np.where(it.held, 0.0, each[:, None])
+        return cls(it, cost, it.base.sum(axis=0) / it.over)
+
+    def means(self, chosen: Bools) -> Floats:
+        """Mean of f of each adversary."""
+        return np.asarray(self.base + (self.cost * chosen).sum(axis=0))
+
+    def value(self, chosen: Bools) -> float:
+        """Objective of a plan, up to rounding."""
+        u = float(self.it.worth[chosen].sum())
+        return self.it.shift + u - self.it.lambda_ * float(self.means(chosen).max())
+
+    def bound(self, prices: Floats, rent: Floats | None = None) -> float:
+        """Return the bound that prices >= 0 prove; they are scaled to sum to lambda."""
+        it = self.it
+        price = scaled(prices, it.lambda_)
+        ceiling = it.ceiling(it.worth - self.cost * price, rent)
+        return it.shift - float(price @ self.base) + ceiling
+
+
+def scaled(prices: Floats, total: float) -> Floats:
+    """Return the prices, >= 0, scaled so that they sum to ``total``."""
+    price = np.maximum(prices, 0.0)
+    whole = float(price.sum())
+    if whole <= 0:
+        return np.full(len(price), total / len(price))
+    return np.asarray(price * (total / whole))
+
+
+def relaxed(b: Balance, limits: Limits) -> tuple[Floats, Floats, Floats | None]:
+    """Solve the relaxation.
+
+    Returns
+    -------
+    x : float64 array, shape (n, k)
+    prices : float64 array, shape (k,)
+        Duals of the adversaries' means.
+    rent : float64 array, shape (k,), or None
+        Duals of the capacities.
+    """
+    from scipy.optimize import linprog
+    from scipy.sparse import coo_array, vstack
+
+    it, began = b.it, limits.clock()
+    n, k = it.shape
+    entry, adversary = np.nonzero(it.may)
+    pairs, column = len(entry), np.arange(len(entry))
+    ones = np.ones(pairs)
+    y = pairs  # the last column: the highest mean
+    means = coo_array(
+        (
+            np.concatenate([b.cost[entry, adversary], -np.ones(k)]),
+            (
+                np.concatenate([adversary, np.arange(k)]),
+                np.concatenate([column, np.full(k, y)]),
+            ),
+        ),
+        shape=(k, pairs + 1),
+    )
+    copies = coo_array((ones, (entry, column)), shape=(n, pairs + 1))
+    blocks, right = [means, copies, -copies], [-b.base, it.hi, -it.lo]
+    if it.capped:
+        blocks.append(coo_array((ones, (adversary, column)), shape=(k, pairs + 1)))
+        right.append(it.room)
+    left = limits.left(began).seconds
+    options = {} if left == np.inf else {"time_limit": left}
+    found = linprog(
+        np.concatenate([-it.worth[entry, adversary], [it.lambda_]]),
+        A_ub=vstack(blocks).tocsr(),
+        b_ub=np.concatenate(right),
+        bounds=np.array([[0.0, 1.0]] * pairs + [[0.0, np.inf]]),
+        method="highs-ds",
+        options=options,
+    )
+    x, even = np.zeros((n, k)), np.full(k, it.lambda_ / k)
+    if found.x is None:
+        return x, even, None
+    x[entry, adversary] = found.x[:pairs]
+    duals = -np.asarray(found.ineqlin.marginals)
+    rent = np.maximum(duals[-k:], 0.0) if it.capped else None
+    return x, duals[:k], rent

@@ -13,8 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from policies.solvers.interfaces import Limits
-from policies.solvers.load_balance import scaled
-from policies.solvers.load_tables import Loads
+from policies.solvers.load_tables import Loads, scaled
 
 Floats = npt.NDArray[np.float64]
 

@@ -1,7 +1,19 @@
-"""Annealing of load tradeoffs on a smoothed maximum: plain functions, compiled if large.
+"""Annealing: plans are changed at random, and worse ones kept less and less often.
 
-The maximum of many f is replaced by log(sum of exp(beta * f)) / beta, which moves with
-every load. ``heat`` holds the terms of that sum, ``total[0]`` the sum.
+The one annealer, with two kinds of steps on the arrays of
+:mod:`policies.solvers.kernels.plan_state`. :func:`anneal` takes all that sets can ask. The
+maximum of many f is smoothed to log(sum of exp(beta f)) / beta, which moves with every load
+and is within log(terms) / beta of the maximum; a load past a limit costs a price, which
+rises while the plan is past one and falls while it keeps them all. :func:`anneal_across`
+is for utility below limits on plain sets alone, at a price that the caller sets: a step
+costs a fifth, as nothing is kept but loads.
+
+Both accept a change that loses ``x`` with probability exp(-x / temperature) (Metropolis
+et al. 1953; Kirkpatrick, Gelatt and Vecchi 1983). Nothing here is exact, and nothing is
+proven: what is kept as best is judged afterwards.
+
+Of the plan state they keep ``chosen``, ``copies``, ``load``, ``part``, ``total[U]`` and
+the counts of entries and adversaries; disclosure is found from the loads.
 """
 
 from __future__ import annotations
@@ -9,140 +21,373 @@ from __future__ import annotations
 from math import exp, log
 from typing import Final, NamedTuple
 
-from policies.solvers.kernels.array_types import Bools, Bools2, Floats, Floats2, Ints
+from policies.model.problem_arrays import Floats
+from policies.solvers.kernels.plan_state import (
+    AMOUNT,
+    CLASSES,
+    DEGREE,
+    ENTRY,
+    FULL,
+    GIVEN,
+    HI,
+    KIND,
+    LO,
+    MEMBERS,
+    QUADRATIC,
+    ROOM,
+    ROWS,
+    SEEN,
+    SLOT,
+    STEP,
+    UNIT,
+    Bools2,
+    Floats2,
+    Ints2,
+    State,
+    U,
+)
 
-ENTRY_POINTS: Final = ("walk",)
+ENTRY_POINTS: Final = ("anneal", "anneal_across")
+
+LAMBDA, BETA, TEMPERATURE, PRICE, LOW, HIGH, RATE, LIMIT, REF, BEST, LOOK = range(11)
+"""Places in the numbers of a run: prices of f and of limits (from low to high), and the
+step by which they change; the limit on a mean; f that is subtracted below the
+exponential; value of the best plan; steps between two looks at the true objective."""
+
+NUMBERS: Final = 11
+
+DRAWS: Final = 8  # random numbers of a step
+DRAWS_ACROSS: Final = 5
+
+EVEN: Final = 0.5  # chance that a copy moves where one more could be given, too
+SWAPS: Final = 0.5  # of the moves: an entry of the same set comes back for it
+
+SUM, OVER, _SUMS = range(3)  # places of ``sums``
+SUMS: Final = _SUMS
 
 
-class State(NamedTuple):
-    """What changes with the plan; n entries, k adversaries, m sets.
+class Annealing(NamedTuple):
+    """What annealing keeps beside the plan state; n entries, k adversaries, h observers.
 
     Attributes
     ----------
-    chosen : bool array, shape (n, k)
-    degree, seats : int64 array, shape (n,), (k,)
-        Copies of each entry, pairs of each adversary.
-    load : float64 array, shape (m, k)
-    mean : float64 array, shape (k,)
-    heat : float64 array, shape (m, k) or (1, k)
-    total : float64 array, shape (1,)
-    """
-
-    chosen: Bools2
-    degree: Ints
-    seats: Ints
-    load: Floats2
-    mean: Floats
-    heat: Floats2
-    total: Floats
-
-
-class Fixed(NamedTuple):
-    """What does not.
-
-    Attributes
-    ----------
-    start, unit, part
-        Sets of each entry, and its part of their loads (CSR).
-    square : bool array, shape (m,)
-        Whether f is the square of the load.
-    held : bool array, shape (n, k)
-    average : float
+    best : bool array, shape (n, k)
+        The best plan that was seen within all limits.
+    cap : int64 array, shape (q, h)
+        The highest load that a limit allows.
+    term : float64 array, shape (q, h)
+        Exponentials of f of each set; those of the means are in the first row.
+    listed : float64 array, shape (q, loads)
+        Exponentials by load, up to that of f = 1; without columns where these are too
+        many.
+    mean : float64 array, shape (h,)
+    sums : float64 array, shape (SUMS,)
+        The sum of all terms; what the plan is past its limits by.
+    divisor : float
         What a sum of f is divided by for its mean; 0 for the worst set.
-    ref : float
-        f that is subtracted below the exponential.
-    may, lo, hi, room
-        Which pairs, how many copies and pairs are allowed.
-    worth : float64 array, shape (n, k)
+    smooth : bool
+        Whether f counts, or limits alone.
     """
 
-    start: Ints
-    unit: Ints
-    part: Floats
-    square: Bools
-    held: Bools2
-    average: float
-    ref: float
-    may: Bools2
-    lo: Ints
-    hi: Ints
-    room: Ints
-    worth: Floats2
+    best: Bools2
+    cap: Ints2
+    term: Floats2
+    listed: Floats2
+    mean: Floats
+    sums: Floats
+    divisor: float
+    smooth: bool
 
 
-def turn(s: State, it: Fixed, beta: float, d: int, a: int, sign: int) -> None:
-    """Give (sign 1) or take (-1) a pair: its loads, and the sum of exponentials."""
-    s.chosen[d, a] = sign > 0
-    s.degree[d] += sign
-    s.seats[a] += sign
-    if it.held[d, a]:
-        return
-    for r in range(it.start[d], it.start[d + 1]):
-        q = it.unit[r]
-        old = s.load[q, a]
-        new = old + sign * it.part[r]
-        s.load[q, a] = new
-        f = new * new if it.square[q] else new
-        if it.average > 0:
-            s.mean[a] += (f - (old * old if it.square[q] else old)) / it.average
-        else:
-            warm(s, q, a, beta * (f - it.ref))
-    if it.average > 0:
-        warm(s, 0, a, beta * (s.mean[a] - it.ref))
+def set_disclosure(s: State, q: int, load: int) -> float:
+    """Return f of a set at a load."""
+    full = s.unit[q, FULL]
+    if load >= full:
+        return 1.0
+    kind = s.unit[q, KIND]
+    if kind in (STEP, CLASSES):
+        return 0.0
+    part = float(load) / float(full)
+    return part * part if kind == QUADRATIC else part
 
 
-def warm(s: State, q: int, a: int, power: float) -> None:
+def excess(s: State, x: Annealing, q: int, o: int, load: int) -> float:
+    """Return what a load is past its limit by: 1 for that, and a part for how far."""
+    if load <= x.cap[q, o]:
+        return 0.0
+    return 1.0 + float(load - x.cap[q, o]) / float(max(s.unit[q, FULL], 1))
+
+
+def set_term(x: Annealing, q: int, o: int, term: float) -> None:
     """Set a term of the sum of exponentials."""
-    fresh = exp(min(power, 300.0))
-    s.total[0] += fresh - s.heat[q, a]
-    s.heat[q, a] = fresh
+    x.sums[SUM] += term - x.term[q, o]
+    x.term[q, o] = term
 
 
-def change(
-    s: State, it: Fixed, d: int, b: int, one: float, two: float
-) -> tuple[int, int]:
-    """Draw a change of entry d: who loses it and who gets it, -1 for nobody."""
-    degree = s.degree[d]
-    if s.chosen[d, b]:
-        return (b if degree > it.lo[d] else -1), -1
-    if not it.may[d, b] or s.seats[b] >= it.room[b]:
-        return -1, -1
-    if degree < it.hi[d] and (one < 0.5 or degree == 0):
-        return -1, b
-    skip = int(two * degree)
+def exponential(f: float, numbers: Floats) -> float:
+    """Return exp(beta (f - ref)), cut off where floats end."""
+    return exp(min(numbers[BETA] * (f - numbers[REF]), 300.0))
+
+
+def term_at(s: State, x: Annealing, numbers: Floats, q: int, load: int) -> float:
+    """Return the term of a set at a load."""
+    if x.listed.shape[1] > 0:
+        return float(x.listed[q, min(load, s.unit[q, FULL])])
+    return exponential(set_disclosure(s, q, load), numbers)
+
+
+def plan_pair(
+    s: State, x: Annealing, numbers: Floats, d: int, a: int, sign: int
+) -> None:
+    """Give (sign 1) or take (-1) a pair: loads of all observers who see it."""
+    s.chosen[d, a] = sign > 0
+    s.entry[d, DEGREE] += sign
+    s.adversary[a, GIVEN] += sign
+    s.total[U] += sign * s.worth[d, a]
+    first = 1 if sign > 0 else 0
+    for i in range(s.adversary[a, SEEN], s.adversary[a + 1, SEEN]):
+        o = s.seen[i]
+        s.copies[d, o] += sign
+        if s.copies[d, o] != first:
+            continue  # loads change with the first and the last copy alone
+        for r in range(s.entry[d, ROWS], s.entry[d + 1, ROWS]):
+            q, by = s.row[r, UNIT], sign * s.row[r, AMOUNT]
+            if s.unit[q, KIND] == CLASSES:
+                slot = s.row[r, SLOT]
+                s.part[slot, o] += sign
+                if s.part[slot, o] != first:
+                    continue
+                by = sign
+            old = s.load[q, o]
+            new = old + by
+            s.load[q, o] = new
+            x.sums[OVER] += excess(s, x, q, o, new) - excess(s, x, q, o, old)
+            if not x.smooth or not s.judged[q, o]:
+                continue
+            if x.divisor > 0:
+                rise = set_disclosure(s, q, new) - set_disclosure(s, q, old)
+                x.mean[o] += rise / x.divisor
+            else:
+                set_term(x, q, o, term_at(s, x, numbers, q, new))
+        if x.divisor > 0 and x.smooth:
+            set_term(x, 0, o, exponential(x.mean[o], numbers))
+
+
+def highest(s: State, x: Annealing) -> float:
+    """Return f of the plan: of the worst set, or the highest mean."""
+    top = 0.0
+    if x.divisor > 0:
+        for o in range(len(x.mean)):
+            top = max(top, x.mean[o])
+        return top
+    for q in range(len(s.load)):
+        for o in range(s.load.shape[1]):
+            if s.judged[q, o]:
+                top = max(top, set_disclosure(s, q, s.load[q, o]))
+    return top
+
+
+def add_up(s: State, x: Annealing, numbers: Floats) -> None:
+    """Add everything up anew, from the loads: sums drift, and so does beta."""
+    x.sums[SUM] = 0.0 if x.smooth else 1.0
+    x.sums[OVER] = 0.0
+    s.total[U] = 0.0
+    for d in range(s.worth.shape[0]):
+        for a in range(s.worth.shape[1]):
+            if s.chosen[d, a]:
+                s.total[U] += s.worth[d, a]
+    for o in range(s.load.shape[1]):
+        x.mean[o] = 0.0
+    for q in range(len(s.load)):  # rows of loads lie together
+        for o in range(s.load.shape[1]):
+            x.term[q, o] = 0.0
+            x.sums[OVER] += excess(s, x, q, o, s.load[q, o])
+            if x.divisor > 0 and s.judged[q, o]:
+                x.mean[o] += set_disclosure(s, q, s.load[q, o]) / x.divisor
+    numbers[REF] = highest(s, x)
+    if not x.smooth:
+        return
+    if x.divisor > 0:
+        for o in range(s.load.shape[1]):
+            set_term(x, 0, o, exponential(x.mean[o], numbers))
+        return
+    for q in range(len(x.listed)):
+        for load in range(min(x.listed.shape[1], s.unit[q, FULL] + 1)):
+            x.listed[q, load] = exponential(set_disclosure(s, q, load), numbers)
+    for q in range(len(s.load)):
+        for o in range(s.load.shape[1]):
+            if s.judged[q, o]:
+                set_term(x, q, o, term_at(s, x, numbers, q, s.load[q, o]))
+
+
+def look(s: State, x: Annealing, numbers: Floats) -> None:
+    """Keep the plan if it is the best within all limits; move the prices of limits."""
+    top = highest(s, x) if x.smooth else 0.0
+    past = top > numbers[LIMIT]
+    if numbers[LIMIT] < 1.0:
+        step = numbers[RATE] if past else -numbers[RATE]
+        numbers[LAMBDA] = min(max(numbers[LAMBDA] * exp(step), 1e-200), 1e200)
+    wide = x.sums[OVER] > EVEN
+    price = numbers[PRICE] * exp(numbers[RATE] if wide else -numbers[RATE])
+    numbers[PRICE] = min(max(price, numbers[LOW]), numbers[HIGH])
+    value = s.total[U]
+    if numbers[LIMIT] >= 1.0:
+        value -= numbers[LAMBDA] * top
+    if not past and not wide and value > numbers[BEST]:
+        keep(s, x, numbers, value)
+
+
+def keep(s: State, x: Annealing, numbers: Floats, value: float) -> None:
+    """Keep the plan: it is past no limit, and the best so far."""
+    numbers[BEST] = value
+    for d in range(s.chosen.shape[0]):
+        for a in range(s.chosen.shape[1]):
+            x.best[d, a] = s.chosen[d, a]
+
+
+def holder(s: State, d: int, skip: int) -> int:
+    """Return the adversary who holds an entry after so many others."""
     for a in range(s.chosen.shape[1]):
         if s.chosen[d, a]:
             if skip == 0:
-                return a, b
+                return a
             skip -= 1
-    return -1, -1
+    return -1
 
 
-def walk(s: State, it: Fixed, numbers: Floats, draws: Floats2) -> None:
-    """Make one step for each row of ``draws``, shape (steps, 5).
+def mate(s: State, d: int, a: int, b: int, full: bool, one: float, two: float) -> int:
+    """Draw an entry that can go from b to a for entry d; -1 if the one drawn cannot.
 
-    ``numbers`` is lambda, beta and the temperature.
+    It shares a set with d. Where b is ``full`` some entry has to go: any that b holds.
     """
-    lambda_, beta, heat_of = numbers[0], numbers[1], numbers[2]
-    n, k = it.worth.shape
+    if full:
+        n = len(s.worth)
+        for i in range(n):
+            e = (int(one * n) + i) % n
+            if s.chosen[e, b] and not s.chosen[e, a] and s.able[e, a]:
+                return e
+        return -1
+    rows = s.entry[d + 1, ROWS] - s.entry[d, ROWS]
+    if rows == 0:
+        return -1
+    q = s.row[s.entry[d, ROWS] + int(one * rows), UNIT]
+    size = s.unit[q + 1, MEMBERS] - s.unit[q, MEMBERS]
+    e = s.member[s.unit[q, MEMBERS] + int(two * size), ENTRY]
+    fits = s.chosen[e, b] and not s.chosen[e, a] and s.able[e, a]
+    return int(e) if fits else -1
+
+
+def change(s: State, d: int, b: int, one: float, two: float) -> tuple[int, int]:
+    """Draw a change of entry d: who loses it and who gets it, -1 for nobody."""
+    degree = s.entry[d, DEGREE]
+    if s.chosen[d, b]:
+        return (b if degree > s.entry[d, LO] else -1), -1
+    full = s.adversary[b, GIVEN] >= s.adversary[b, ROOM]
+    if not s.able[d, b] or (full and degree == 0):
+        return -1, -1
+    if not full and degree < s.entry[d, HI] and (one < EVEN or degree == 0):
+        return -1, b
+    return holder(s, d, int(two * degree)), b
+
+
+def move(
+    s: State, x: Annealing, numbers: Floats, d: int, source: int, target: int
+) -> None:
+    """Give an entry to one adversary and take it from another; -1: nobody, no entry."""
+    if d < 0:
+        return
+    if target >= 0:
+        plan_pair(s, x, numbers, d, target, 1)
+    if source >= 0:
+        plan_pair(s, x, numbers, d, source, -1)
+
+
+def anneal(s: State, x: Annealing, numbers: Floats, draws: Floats2) -> None:
+    """Make one step for each row of ``draws``, shape (steps, ``DRAWS``).
+
+    What a change loses is -(change of u) + lambda / beta (change of log(sum of terms))
+    + price (change of what the plan is past its limits by).
+    """
+    n, k = s.worth.shape
+    add_up(s, x, numbers)
+    every = int(numbers[LOOK])
     for i in range(len(draws)):
-        d, b = int(draws[i, 0] * n), int(draws[i, 1] * k)
-        a, c = change(s, it, d, b, draws[i, 2], draws[i, 3])
+        if i % every == every - 1:
+            look(s, x, numbers)
+        d = int(draws[i, 0] * n)
+        a, c = change(s, d, int(draws[i, 1] * k), draws[i, 2], draws[i, 3])
         if a < 0 and c < 0:
             continue
-        before = s.total[0]
-        gain = 0.0
+        e = -1
+        if a >= 0 and c >= 0:
+            full = s.adversary[c, GIVEN] >= s.adversary[c, ROOM]
+            if full or draws[i, 6] < SWAPS:
+                e = mate(s, d, a, c, full, draws[i, 5], draws[i, 7])
+            if full and e < 0:
+                continue
+        terms, over, u = x.sums[SUM], x.sums[OVER], s.total[U]
+        move(s, x, numbers, d, a, c)
+        move(s, x, numbers, e, c, a)
+        won = s.total[U] - u - numbers[PRICE] * (x.sums[OVER] - over)
+        if x.smooth:
+            rise = log(max(x.sums[SUM], 1e-300)) - log(max(terms, 1e-300))
+            won -= numbers[LAMBDA] * rise / numbers[BETA]
+        if won < numbers[TEMPERATURE] * log(max(draws[i, 4], 1e-300)):
+            move(s, x, numbers, e, a, c)
+            move(s, x, numbers, d, c, a)
+            x.sums[SUM], x.sums[OVER], s.total[U] = terms, over, u
+        elif not x.smooth and x.sums[OVER] < EVEN and s.total[U] > numbers[BEST]:
+            look(s, x, numbers)
+    look(s, x, numbers)
+
+
+def crossed(s: State, x: Annealing, d: int, a: int, sign: int) -> int:
+    """Return by how much more loads are past limits after giving (1) or taking (-1)."""
+    more = 0
+    for r in range(s.entry[d, ROWS], s.entry[d + 1, ROWS]):
+        q = s.row[r, UNIT]
+        past = s.load[q, a] - x.cap[q, a]
+        more += max(past + sign * s.row[r, AMOUNT], 0) - max(past, 0)
+    return more
+
+
+def plan_plain_pair(s: State, d: int, a: int, sign: int) -> None:
+    """Give (sign 1) or take (-1) a pair of plain sets: its loads alone."""
+    s.chosen[d, a] = sign > 0
+    s.entry[d, DEGREE] += sign
+    s.adversary[a, GIVEN] += sign
+    for r in range(s.entry[d, ROWS], s.entry[d + 1, ROWS]):
+        s.load[s.row[r, UNIT], a] += sign * s.row[r, AMOUNT]
+
+
+def anneal_across(s: State, x: Annealing, numbers: Floats, draws: Floats2) -> None:
+    """Make one step for each row of ``draws``, shape (steps, ``DRAWS_ACROSS``).
+
+    For plain sets without capacities, coalitions and history: nobody is full, and every
+    adversary is the one observer of what it holds. What a change loses is -(change of
+    u) + price (change of what loads are past their caps by, in all).
+    """
+    n, k = s.worth.shape
+    for i in range(len(draws)):
+        d = int(draws[i, 0] * n)
+        a, c = change(s, d, int(draws[i, 1] * k), draws[i, 2], draws[i, 3])
+        if a < 0 and c < 0:
+            continue
+        gain, more = 0.0, 0
         if a >= 0:
-            gain -= it.worth[d, a]
-            turn(s, it, beta, d, a, -1)
+            gain -= s.worth[d, a]
+            more += crossed(s, x, d, a, -1)
         if c >= 0:
-            gain += it.worth[d, c]
-            turn(s, it, beta, d, c, 1)
-        after = max(s.total[0], 1e-300)
-        gain -= lambda_ * (log(after) - log(max(before, 1e-300))) / beta
-        if gain < heat_of * log(max(draws[i, 4], 1e-300)):
-            if c >= 0:
-                turn(s, it, beta, d, c, -1)
-            if a >= 0:
-                turn(s, it, beta, d, a, 1)
-            s.total[0] = before
+            gain += s.worth[d, c]
+            more += crossed(s, x, d, c, 1)
+        won = gain - numbers[PRICE] * more
+        if won < 0.0 and won < numbers[TEMPERATURE] * log(max(draws[i, 4], 1e-300)):
+            continue
+        if a >= 0:
+            plan_plain_pair(s, d, a, -1)
+        if c >= 0:
+            plan_plain_pair(s, d, c, 1)
+        s.total[U] += gain
+        x.sums[OVER] += more
+        if x.sums[OVER] < EVEN and s.total[U] > numbers[BEST]:
+            keep(s, x, numbers, s.total[U])

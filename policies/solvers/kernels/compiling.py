@@ -32,10 +32,7 @@ FROM: Final = 10_000
 GROUPS: Final = {
     "search": ("moves", "local_search", "pick_next_best", "resampling"),
     "cover": ("cover",),
-    "exchange": ("exchange",),
-    "load_annealing": ("annealing",),
-    "annealing": ("hand_annealing",),
-    "penalty_annealing": ("crossing",),
+    "annealing": ("annealing",),
 }
 """Modules whose functions call each other."""
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from policies.solvers.kernels.array_types import Ints, Ints2
+from policies.model.sets import Ints
+from policies.solvers.kernels.plan_state import Ints2
 
 ENTRY_POINTS: Final = ("search",)
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from policies.solvers.kernels.array_types import Floats, Floats2, Ints, Ints2
+from policies.model.problem_arrays import Floats
+from policies.model.sets import Ints
 from policies.solvers.kernels.moves import (
     assess,
     copy_levels,
@@ -19,7 +20,7 @@ from policies.solvers.kernels.moves import (
     risen,
     settle,
 )
-from policies.solvers.kernels.search_state import (
+from policies.solvers.kernels.plan_state import (
     DEGREE,
     ENTRY,
     GIVEN,
@@ -34,6 +35,8 @@ from policies.solvers.kernels.search_state import (
     UNIT,
     WHOLE,
     F,
+    Floats2,
+    Ints2,
     State,
     U,
 )

@@ -9,7 +9,7 @@ from math import exp, log, sqrt
 from typing import Final
 
 from policies.model.sets import Ints
-from policies.solvers.kernels.search_state import (
+from policies.solvers.kernels.plan_state import (
     ABOVE,
     AMOUNT,
     ATTAIN,

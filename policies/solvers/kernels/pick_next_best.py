@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from policies.solvers.kernels.array_types import Floats, Floats2
+from policies.model.problem_arrays import Floats
 from policies.solvers.kernels.local_search import ahead, improves, insert, rank
 from policies.solvers.kernels.moves import assess, give, risen
-from policies.solvers.kernels.search_state import (
+from policies.solvers.kernels.plan_state import (
     ADDED,
     BY_MEAN,
     BY_TRIAL,
@@ -38,6 +38,7 @@ from policies.solvers.kernels.search_state import (
     UNIT,
     Candidates,
     F,
+    Floats2,
     State,
 )
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from policies.solvers.kernels.array_types import Floats, Floats2, Ints
+from policies.model.problem_arrays import Floats
+from policies.model.sets import Ints
 from policies.solvers.kernels.moves import give
-from policies.solvers.kernels.search_state import (
+from policies.solvers.kernels.plan_state import (
     CAP,
     COSINE,
     ENTRY,
@@ -16,6 +17,7 @@ from policies.solvers.kernels.search_state import (
     MEMBERS,
     ROWS,
     UNIT,
+    Floats2,
     State,
 )
 

@@ -1,30 +1,50 @@
 """SOCP-ROUNDING: means of linear and quadratic loads (paper, section 4.3).
 
 A tradeoff with them, or the most utility below a limit on them, is a cone program
-(:mod:`policies.solvers.bounds.cone_relaxation`). The paper leaves the rounding open; here the relaxation
-is rounded and then annealed.
+(:mod:`policies.solvers.bounds.cone_relaxation`). The paper leaves the rounding open ("open
+problem"); here the relaxation is rounded and then annealed. Below a limit, the dual of the
+limit says what disclosure is worth there: at that price annealing begins, and the price
+rises while the plan is past the limit and falls while it is within.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from typing import Final
 
 import numpy as np
 
-from policies.model.problem import Problem
+from policies.model.objective import Objective
+from policies.model.problem import Goal, Problem
 from policies.model.problem_arrays import plan_of
 from policies.model.sets import Measure
 from policies.solvers.bounds.cone_relaxation import relaxed, tangent_bound
 from policies.solvers.interfaces import Limits, Solution, answer, free_bound
-from policies.solvers.load_tables import loads, plain, seated, unseated
+from policies.solvers.load_tables import loads, mean_cap, plain, unassigned
 from policies.solvers.rounding.lp_rounding import rounded
-from policies.solvers.search.budget_boundary import bordering, priced
-from policies.solvers.search.load_annealing import Annealer, again, steps_of
+from policies.solvers.search.annealing import SmoothAnnealer, most_steps
 
 ROUNDINGS: Final = 4
 """Random roundings of the relaxation beside the one by largest x."""
+
+_MEASURES: Final = (Measure.LINEAR, Measure.QUADRATIC)
+
+
+def priced(problem: Problem) -> Problem | None:
+    """Return the tradeoff that a limit on the mean of all sets has for its price.
+
+    Returns
+    -------
+    Problem or None
+        None where there is no such limit, or more than it. Its price is still 1.
+    """
+    cap = mean_cap(problem)
+    if cap is None or not problem.n_adversaries:
+        return None
+    goal = Goal(Objective.TRADEOFF, tau=cap.limit, average=True, over=cap.over)
+    open_ = replace(problem, goal=goal, averages=())
+    return open_ if plain(open_, _MEASURES, average=True) else None
 
 
 class SocpRounding:
@@ -32,50 +52,38 @@ class SocpRounding:
 
     def supports(self, problem: Problem) -> bool:
         """Averages over linear and quadratic sets: tradeoffs, or one limit on them."""
-        measures = (Measure.LINEAR, Measure.QUADRATIC)
-        tradeoff = problem.n_adversaries > 0 and plain(problem, measures, average=True)
+        tradeoff = problem.n_adversaries > 0 and plain(problem, _MEASURES, average=True)
         return tradeoff or priced(problem) is not None
 
     def __call__(
         self, problem: Problem, rng: np.random.Generator, limits: Limits
     ) -> Solution:
         """Relax, round, anneal."""
-        if problem.averages:
-            return bordering(problem, rng, limits)
-        over = limits.deadline()
-        it = loads(problem)
-        found = relaxed(it, limits)
-        bound, x = float(free_bound(problem)), it.worth
+        began = limits.clock()
+        tradeoff = priced(problem)
+        it = loads(tradeoff or problem)
+        limit = None if tradeoff is None else float(tradeoff.goal.tau)
+        found = relaxed(it, limits, limit=limit)
+        bound, x, price = float(free_bound(problem)), it.worth, 1.0
         if found is not None:
             x, prices = found
+            if limit is not None:
+                price = max(float(np.maximum(prices, 0.0).sum()), 1e-12)
+                it = replace(it, lambda_=price, shift=price * limit)
             bound = min(bound, tangent_bound(it, x, prices))
-        annealer = Annealer(it, rng, over, average=True)
-        start = seated(it, x - 0.5)
+        start = it.greedy_assignment(x - 0.5)
         if start is None:
-            return unseated(bound)
-        annealer.offer(start)
+            return unassigned(bound)
+        rest = limits.left(began)
+        annealer = SmoothAnnealer(problem, rng, rest, start=start, price=price)
         if found is not None and not it.capped:
             for _ in range(ROUNDINGS):
                 annealer.offer(rounded(x, it.may, it.lo, it.hi, rng))
-        stopped = _annealed(annealer, bound, limits, over)
-        assert annealer.best is not None
+        stopped = annealer.anneal(most_steps(limits), bound)
         told = ("the cone relaxation, rounded and annealed",)
         if found is None:
             told = ("annealing; the cone relaxation was not solved",)
+        best = start if annealer.best is None else annealer.best
         return answer(
-            problem,
-            plan_of(annealer.best),
-            bound=Fraction(bound),
-            tried=told,
-            stopped=stopped,
+            problem, plan_of(best), bound=Fraction(bound), tried=told, stopped=stopped
         )
-
-
-def _annealed(
-    annealer: Annealer, bound: float, limits: Limits, over: Callable[[], bool]
-) -> str:
-    """Anneal from the rounded plan while there is work; return why that ended."""
-    assert annealer.best is not None
-    if not over():
-        annealer.run(annealer.best, steps_of(limits, annealer), warm=0.6)
-    return again(annealer, bound, limits)

@@ -1,14 +1,28 @@
-"""Annealing of whatever sets ask, with coalitions, classes and limits.
+"""ANNEALING: the one annealer, for whatever sets ask, by two kinds of runs.
 
-Three ways to treat disclosure. *Smooth*: the tradeoff as it is, with a smoothed maximum.
-*Level*: f of the best plan, or a value near it, is a limit on every load, and u alone
-counts; where f has few values, the smooth way is blind between them. *Border*: a limit on
-a mean has a price, which follows the side that the plan is on.
+:class:`SmoothAnnealer` takes tradeoffs and limits, with coalitions, classes, history and
+capacities. It treats disclosure in three ways. *Smooth*: the tradeoff as it is, with a
+smoothed maximum. *Level*: f of the best plan, or a value near it, is a limit on every load,
+and u alone counts; where f has few values, the smooth way is blind between them. *Border*:
+a limit on a mean has a price, which follows the side that the plan is on.
+
+:class:`PenaltyAnnealer` is for many small sets that few adversaries may not hold. Where
+hardly a plan keeps all limits, a search that keeps to them gets nowhere: each step leaves
+them. So limits are crossed at a price, the same for all; while the plan cools down,
+crossings vanish, and the price that rises steeply in the end drives the last ones out. A
+price that is too low leaves some, one that is too high freezes the plan early: each run
+mends the price for the next one, which is longer.
+
+Both start from the best plan that is held and prove nothing. For tradeoffs of the worst
+linear or quadratic set (paper, section 4.2 and 4.3) the bound of
+:mod:`policies.solvers.bounds.level_relaxation` comes with the plan.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from math import inf
 from typing import Final
@@ -18,7 +32,9 @@ import numpy as np
 from policies.model.objective import Objective
 from policies.model.problem import Pairs, Problem
 from policies.model.problem_arrays import Floats, grid_of, plan_of
-from policies.model.sets import Bools, SetSystem
+from policies.model.sets import Bools, Measure, SetSystem
+from policies.solvers.bounds.level_relaxation import Ladder
+from policies.solvers.coloring import packed
 from policies.solvers.exact.level_sweep import capped, levels
 from policies.solvers.interfaces import (
     Limits,
@@ -28,33 +44,49 @@ from policies.solvers.interfaces import (
     free_bound,
     never,
 )
-from policies.solvers.kernels import hand_annealing as kernel
+from policies.solvers.kernels import annealing as kernel
 from policies.solvers.kernels.compiling import kernels
-from policies.solvers.load_tables import mean_cap, seated
-from policies.solvers.search.annealing_state import Board
-from policies.solvers.search.restarts import Runs
+from policies.solvers.kernels.plan_state import U
+from policies.solvers.load_tables import greedy_assignment, loads, mean_cap, plain
+from policies.solvers.search.annealing_state import AnnealingState
+from policies.solvers.search.exchange import closed, ending
+
+Cooling = tuple[tuple[float, float], ...]
 
 STEPS: Final = 400_000
-"""Steps for each unit of work."""
+"""Steps of smooth runs for each unit of work."""
+
+STEPS_ACROSS: Final = 2_000_000
+"""The same of runs at a price of limits, which cost a fifth."""
 
 RUN: Final = 500_000
-"""Steps of the first run; each further one is longer, up to ``LONG``."""
+"""Steps of the first smooth run; each further one is longer, up to ``LONG``."""
 
 LONG: Final = 6_000_000
 
+RUN_BORDER: Final = 125_000
+"""Steps of the first run along a limit on a mean."""
+
+RUN_ACROSS: Final = 8_000_000
+LONG_ACROSS: Final = 32_000_000
+
 _MOST: Final = 25.0  # units of work where there is no limit and no clock
 _ENDLESS: Final = 1e9  # the same under a clock
-_GROWTH: Final = 2.0
-_STRIDE: Final = 4_000  # steps between two looks at the clock, at most
+_GROWTH, _GROWTH_ACROSS = 2.0, 1.5
+_STRIDE, _STRIDE_ACROSS = 4_000, 20_000  # steps between two looks at the clock, at most
 _LOADS: Final = 4_000_000  # loads that change between them, about
 _LARGEST: Final = 2**25  # numbers of a table above which a problem is refused
-_POOLS: Final = 2_000  # coalitions above which it is refused
+_LARGEST_ACROSS: Final = 50_000  # pairs above which a run looks too seldom at each
+_POOLS: Final = 2_000  # coalitions above which a problem is refused
 _LOOK: Final = 100  # steps between two looks at the true objective, at least
 _SWEEP: Final = 100.0  # loads looked through in the time that it takes to change one
-_COOL: Final = ((0.3, 4e-3), (0.1, 1e-3))
+_COOL: Final[Cooling] = ((0.3, 4e-3), (0.1, 1e-3))
 # temperatures, of an entry's mean share of utility; pairs of runs take turns
+_COOL_LOADS: Final[Cooling] = ((5e-2, 5e-4),)
+_COOL_BORDER: Final[Cooling] = ((5e-3, 5e-5), (5e-2, 2e-4))
 _SHARP: Final = (1.0, 12.0)  # beta, times the entries of a set
-_SHARPER: Final = (5.0, 50.0)  # the same along a border, where a mean is looked at
+_SHARP_LOADS: Final = (0.7, 10.0)
+_SHARP_BORDER: Final = (5.0, 50.0)
 _RATE: Final = (0.02, 0.002)  # what prices change by, relative, from first to last
 _NEAR: Final = 1e-9  # what a mean is kept away from a strict limit, relative to it
 _AT: Final = 1e-12  # what a mean may be off a limit that it may reach: rounding
@@ -67,6 +99,14 @@ _OFF: Final = (0.0, -0.3, 0.3, -1.0, 0.0, 1.0)
 _TRIAL: Final = 4  # a run at a level below it is so many times shorter
 _FREE: Final = 4  # one of so many pairs of runs lets wholes be disclosed
 _AFRESH: Final = 3  # one of so many runs starts from the first plan, not the best
+_HOT, _COLD = 0.5, 0.1  # temperatures across limits, of the highest worth of a pair
+_CROSSING: Final = 1.5  # the first price of a crossing, in the same
+_RISE, _STEEP = 3.0, 4  # what is added to the price by the end, and how late
+_LOWER, _HIGHER = 0.92, 1.25  # prices after a run that kept all limits, or did not
+_LEAST, _DEAREST = 1.2, 6.0
+_MEASURES: Final = (Measure.LINEAR, Measure.QUADRATIC)
+_SHARE: Final = 0.5  # of the time, at most, before the bound
+_RELAXATIONS: Final = 40  # that it takes at most, by work
 
 
 def annealable(problem: Problem) -> bool:
@@ -83,18 +123,101 @@ def annealable(problem: Problem) -> bool:
     return not problem.averages or mean_cap(problem) is not None
 
 
-class HandAnnealer(Runs):
-    """Runs within limits: see :class:`Runs`; their value is the objective.
+def crossable(problem: Problem) -> bool:
+    """Whether there is nothing but small sets with limits for few, and not too many pairs."""
+    pairs = problem.n_entries * problem.n_adversaries
+    return packed(problem) and pairs <= _LARGEST_ACROSS
+
+
+class Annealer(ABC):
+    """Runs of annealing, and the best plan of all of them.
 
     Parameters
     ----------
     problem : Problem
-        One that is :func:`annealable`.
     rng : numpy.random.Generator
     limits : Limits
         A run that has not enough time cools down as much faster.
     done : callable
         True once the plan is not wanted any more.
+
+    Attributes
+    ----------
+    best : bool array, shape (n, k), or None
+        The best plan within all limits.
+    value : float
+        Its objective, up to rounding; -inf without one.
+    spent, runs : int
+        Steps and runs that were made.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        rng: np.random.Generator,
+        limits: Limits,
+        done: Callable[[], bool] = never,
+    ) -> None:
+        self.problem, self.arrays = problem, AnnealingState(problem)
+        self.rng, self._done = rng, done
+        self.best: Bools | None = None
+        self.value, self.spent, self.runs = -inf, 0, 0
+        self.within(limits)
+
+    def within(self, limits: Limits) -> None:
+        """Start the clock."""
+        self._limits, self._began = limits, limits.clock()
+        self._over = limits.deadline()
+
+    def over(self) -> bool:
+        """Whether there is no time for more, or no wish."""
+        return self._over() or self._done()
+
+    @property
+    @abstractmethod
+    def possible(self) -> bool:
+        """Whether there is anything to start from."""
+
+    @abstractmethod
+    def offer(self, chosen: Bools) -> None:
+        """Keep a plan if it is within all limits and the best so far."""
+
+    @abstractmethod
+    def run(self, most: int) -> None:
+        """Anneal once, so many steps at most."""
+
+    def anneal(self, steps: int, bound: float) -> str:
+        """Make runs, so many steps, or until the bound; return why that ended."""
+        end = self.spent + steps
+        while self.possible and self.spent < end:
+            if closed(self.value, bound):
+                return "gap"
+            if self.over():
+                return ending(self._limits)
+            self.run(end - self.spent)
+        return "work"
+
+    def _part(self, steps: int, done: int, began: float) -> float:
+        """Part of a run that is over, by steps, or by time if it ends with all there is."""
+        end = self._began + self._limits.seconds
+        late = (self._limits.clock() - began) / max(end - began, 1e-9)
+        return max(done / steps, min(late, 1.0))
+
+
+class SmoothAnnealer(Annealer):
+    """Runs with a smoothed maximum, and prices of limits: see the module's head.
+
+    Parameters
+    ----------
+    problem : Problem
+        One that is :func:`annealable`.
+    rng, limits, done
+        See :class:`Annealer`.
+    start : bool array, shape (n, k), optional
+        Where runs begin that do not begin at the best plan; by default each entry's best
+        pairs within the capacities.
+    price : float, optional
+        What a limited mean costs at first.
 
     Attributes
     ----------
@@ -108,42 +231,57 @@ class HandAnnealer(Runs):
         rng: np.random.Generator,
         limits: Limits,
         done: Callable[[], bool] = never,
+        *,
+        start: Bools | None = None,
+        price: float = 1.0,
     ) -> None:
-        super().__init__(rng, limits, done)
-        self.problem, self.board = problem, Board(problem)
-        self._rest = int(self.board.sweep / self.board.cost / _SWEEP)
-        self.level, self._runs = 1.0, 0
+        super().__init__(problem, rng, limits, done)
+        self._rest = int(self.arrays.sweep / self.arrays.cost / _SWEEP)
+        self.level = 1.0
         self._at = self._failed = -1  # levels of this run, and the highest in vain
-        goal, t = problem.goal, self.board.tables
+        goal, t = problem.goal, self.arrays.tables
         self._tradeoff = goal.objective is Objective.TRADEOFF and goal.lambda_ > 0
-        self._price = float(goal.lambda_) if self._tradeoff else 1.0
+        self._price = float(goal.lambda_) if self._tradeoff else price
         self._shift = self._price * float(goal.tau) if self._tradeoff else 0.0
         self._limit = inf
         if problem.averages:
             cap = problem.averages[0]
             self._limit = float(cap.limit) * (1 - _NEAR if cap.strict else 1 + _AT)
-        self._ladder = self._levels() if self._tradeoff and not goal.average else []
+        worst = self._tradeoff and not goal.average
+        linear = (
+            t.measure.max(initial=0) < Measure.QUADRATIC
+        )  # squares: smooth is better
+        self._ladder = self._levels() if worst and linear else []
         self._steps = np.array([*map(float, self._ladder)])
         self._whole = not t.measure.any()
-        self._root = 0.5 if t.measure.max(initial=0) > 1 else 1.0
         most = -np.sort(-t.worth, axis=1)[:, : int(t.hi.max(initial=0))]
         self._size = max(float(most.sum()) / max(1, len(t.hi)), 1e-300)
+        self._schedule, self._run = (_COOL, _SHARP), RUN
+        if problem.averages:
+            self._schedule = _COOL, _SHARP_BORDER
+            if start is not None:  # a relaxation's: near the best already
+                self._schedule, self._run = (_COOL_BORDER, _SHARP_BORDER), RUN_BORDER
+        elif plain(problem, _MEASURES, average=goal.average):
+            self._schedule = _COOL_LOADS, _SHARP_LOADS
         self._wall = _PRICE * self._size
         highest = max(_HIGH * self._size, _SURE * float(t.worth.max(initial=0.0)))
         self._walls = (_LOW * self._size, highest)
-        rules = self.board.fixed(None, levelled=False)
-        self._start = seated(rules, t.worth)
+        self._start = start
+        if start is None:
+            able = self.arrays.able
+            self._start = greedy_assignment(able, t.lo, t.hi, t.room, t.worth)
         if self._start is not None:
             self.offer(self._start)
 
     def _levels(self) -> list[Fraction]:
         """Values that f may have, with what history says."""
-        least = self.board.judged(np.zeros(self.board.tables.able.shape, np.bool_))[1]
+        empty = np.zeros(self.arrays.able.shape, np.bool_)
+        least = self.arrays.judged(empty)[1]
         return [v for v in levels(self.problem.sets) if float(v) >= least - _NEAR]
 
     def offer(self, chosen: Bools) -> None:
-        """Keep a plan within all limits if it is the best so far."""
-        u, f, past = self.board.judged(chosen)
+        """Keep a plan if it is within all limits and the best so far."""
+        u, f, past = self.arrays.judged(chosen)
         if past or f > self._limit:
             return
         value = self._shift + u - (self._price * f if self._tradeoff else 0.0)
@@ -160,45 +298,44 @@ class HandAnnealer(Runs):
 
         Each run is longer than the one before it.
         """
-        start = self._start if self._runs % _AFRESH == 0 else self.best
+        start = self._start if self.runs % _AFRESH == 0 else self.best
         start = self._start if start is None else start
         if start is None:
             return
         cap = self._cap()
-        steps = max(1, int(min(RUN * _GROWTH**self._runs, LONG, most)))
+        steps = max(1, int(min(self._run * _GROWTH**self.runs, LONG, most)))
         if self._at >= 0 and self._steps[self._at] < self.level - _NEAR:
             steps = -(-steps // _TRIAL)
-        follows = cap is None and (self._tradeoff or bool(self.problem.averages))
-        state = self.board.state(start)
-        fixed = self.board.fixed(cap, levelled=follows)
-        numbers, walk = self._numbers(fixed), kernels("annealing", quick=True)["walk"]
-        walk(
-            state, fixed, numbers, np.empty((0, kernel.DRAWS))
-        )  # compiled before time runs
+        smooth = cap is None and (self._tradeoff or bool(self.problem.averages))
+        state = self.arrays.state(start)
+        extra = self.arrays.annealing(state, cap, smooth=smooth)
+        numbers = self._numbers(extra)
+        anneal = kernels("annealing", quick=True)["anneal"]
+        anneal(state, extra, numbers, np.empty((0, kernel.DRAWS)))  # before time runs
         began = self._limits.clock()
         slow = (RUN / max(steps, RUN)) ** 0.5  # long runs look more often
-        stride = int(min(max(_LOADS / self.board.cost, 10), _STRIDE))
+        stride = int(min(max(_LOADS / self.arrays.cost, 10), _STRIDE))
         stride = max(stride, self._rest)  # the sweep before it costs as much
         for i in range(0, steps, stride):
             if self.over():
                 break
-            self._pace(numbers, max(i / steps, self._late(began)), slow)
+            self._pace(numbers, self._part(steps, i, began), slow)
             draws = self.rng.random((min(steps - i, stride), kernel.DRAWS))
-            walk(state, fixed, numbers, draws)
+            anneal(state, extra, numbers, draws)
             self.spent += len(draws)
         self._wall = float(numbers[kernel.PRICE])
         if self.problem.averages:
             self._price = float(numbers[kernel.LAMBDA])
         if numbers[kernel.BEST] > -inf:
-            self.offer(state.best)
+            self.offer(extra.best)
         elif self._at >= 0 and not self.over():
             self._failed = max(self._failed, self._at)
-        self._runs += 1
+        self.runs += 1
 
-    def _numbers(self, fixed: kernel.Fixed) -> Floats:
+    def _numbers(self, extra: kernel.Annealing) -> Floats:
         """Return what a run starts with."""
-        worst = fixed.levelled and not fixed.average  # else looks pass over the loads
-        numbers = np.zeros(kernel.SIZE)
+        worst = extra.smooth and not extra.divisor  # else looks pass over the loads
+        numbers = np.zeros(kernel.NUMBERS)
         numbers[kernel.LAMBDA] = self._price
         numbers[kernel.PRICE] = self._wall
         numbers[[kernel.LOW, kernel.HIGH]] = self._walls
@@ -209,10 +346,10 @@ class HandAnnealer(Runs):
 
     def _pace(self, numbers: Floats, part: float, slow: float) -> None:
         """Set beta, the temperature and the step of prices at a part of a run."""
-        sharp = _SHARPER if self.problem.averages else _SHARP
+        cool, sharp = self._schedule
         ends = (
-            (kernel.BETA, sharp, self.board.width),
-            (kernel.HEAT, _COOL[self._runs // 2 % len(_COOL)], self._size),
+            (kernel.BETA, sharp, self.arrays.width),
+            (kernel.TEMPERATURE, cool[self.runs // 2 % len(cool)], self._size),
             (kernel.RATE, _RATE, slow),
         )
         for place, (one, two), unit in ends:
@@ -226,16 +363,15 @@ class HandAnnealer(Runs):
         self._at = -1
         if not self._ladder:
             return None
-        last, turn = len(self._ladder) - 1, self._runs // 2
+        last, turn = len(self._ladder) - 1, self.runs // 2
         if self._whole:  # the smooth way tells nothing: f = 0, or now and then f = 1
             return capped(
                 self.problem.sets,
                 self._ladder[last if turn % _FREE == _FREE - 1 else 0],
             )
-        if self._runs % 2 == 0 or self.best is None:
+        if self.runs % 2 == 0 or self.best is None:
             return None
-        part = self.level**self._root + _OFF[turn % len(_OFF)] / self.board.width
-        level = max(part, 0.0) ** (1 / self._root)
+        level = self.level + _OFF[turn % len(_OFF)] / self.arrays.width
         near = int(np.searchsorted(self._steps, level - 1e-12))
         if near <= self._failed:
             near = int(np.searchsorted(self._steps, self.level - 1e-12))
@@ -243,13 +379,93 @@ class HandAnnealer(Runs):
         return capped(self.problem.sets, self._ladder[self._at])
 
 
-def most_steps(limits: Limits) -> int:
+class PenaltyAnnealer(Annealer):
+    """Runs that cross limits at a price: see the module's head; their value is utility.
+
+    Parameters
+    ----------
+    problem : Problem
+        One that is :func:`crossable`.
+    rng, limits, done
+        See :class:`Annealer`.
+
+    Attributes
+    ----------
+    price : float
+        Of a crossing in the next run, in the highest worth of a pair.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        rng: np.random.Generator,
+        limits: Limits,
+        done: Callable[[], bool] = never,
+    ) -> None:
+        super().__init__(problem, rng, limits, done)
+        t = self.arrays.tables
+        self.size = float(t.worth.max(initial=0.0)) or 1.0
+        self.price = _CROSSING
+        self._seated = bool((t.able.sum(axis=1) >= t.lo).all())
+
+    @property
+    def possible(self) -> bool:
+        """Whether there are adversaries for the copies of every entry."""
+        return self._seated
+
+    def offer(self, chosen: Bools) -> None:
+        """Keep a plan within all limits if it is the best so far."""
+        value = float(self.arrays.tables.worth[chosen].sum())
+        if value > self.value:
+            self.best, self.value = chosen.copy(), value
+
+    def run(self, most: int = LONG_ACROSS) -> None:
+        """Anneal once from a drawn plan, so many steps at most."""
+        state = self.arrays.state(self._drawn())
+        extra = self.arrays.annealing(state, smooth=False)
+        extra.sums[kernel.OVER] = np.maximum(state.load - extra.cap, 0).sum()
+        state.total[U] = state.worth[state.chosen].sum()
+        numbers = np.zeros(kernel.NUMBERS)
+        numbers[kernel.BEST] = -inf
+        anneal = kernels("annealing", quick=True)["anneal_across"]
+        anneal(state, extra, numbers, np.empty((0, kernel.DRAWS_ACROSS)))
+        longest = min(RUN_ACROSS * _GROWTH_ACROSS ** min(self.runs, 9), LONG_ACROSS)
+        steps = max(1, int(min(longest, most)))
+        began = self._limits.clock()
+        for done in range(0, steps, _STRIDE_ACROSS):
+            if self.over():
+                break
+            part = self._part(steps, done, began)
+            price = self.price * (1 + _RISE * part**_STEEP)
+            numbers[kernel.PRICE] = self.size * price
+            numbers[kernel.TEMPERATURE] = self.size * _HOT * (_COLD / _HOT) ** part
+            size = (min(_STRIDE_ACROSS, steps - done), kernel.DRAWS_ACROSS)
+            draws = self.rng.random(size)
+            anneal(state, extra, numbers, draws)
+            self.spent += len(draws)
+        kept = numbers[kernel.BEST] > -inf
+        if kept:
+            self.offer(extra.best)
+        better = self.price * (_LOWER if kept else _HIGHER)
+        self.price = min(max(better, _LEAST), _DEAREST)
+        self.runs += 1
+
+    def _drawn(self) -> Bools:
+        """Draw a plan: each entry's least copies, or one, to whom they may go."""
+        t = self.arrays.tables
+        draws = np.where(t.able, self.rng.random(t.able.shape), -1.0)
+        rank = np.argsort(np.argsort(-draws, axis=1), axis=1)
+        wanted = np.minimum(np.maximum(t.lo, 1), t.hi)
+        return np.asarray(t.able & (rank < wanted[:, None]))
+
+
+def most_steps(limits: Limits, each: int = STEPS) -> int:
     """Return the steps of all runs: under a clock as many as there is time for."""
     most = _MOST if limits.seconds == inf else _ENDLESS
-    return int(min(limits.work, most) * STEPS)
+    return int(min(limits.work, most) * each)
 
 
-def anneal_hands(
+def anneal_smoothly(
     problem: Problem,
     rng: np.random.Generator,
     limits: Limits,
@@ -264,17 +480,76 @@ def anneal_hands(
         One that is :func:`annealable`.
     rng, limits
     start : Pairs, optional
-        A plan within all limits: what is told is never worse.
+        A plan within all limits: the answer is never worse.
     done : callable
         True once the plan is not wanted any more.
     """
+    annealer = SmoothAnnealer(problem, rng, limits, done)
+    return _annealed(annealer, most_steps(limits), start, "annealing")
+
+
+def anneal_across(
+    problem: Problem,
+    start: Pairs | None,
+    rng: np.random.Generator,
+    limits: Limits,
+    done: Callable[[], bool] = never,
+) -> Solution:
+    """Do the same across limits, where the problem is :func:`crossable`."""
+    annealer = PenaltyAnnealer(problem, rng, limits, done)
+    steps = most_steps(limits, STEPS_ACROSS)
+    found = _annealed(annealer, steps, start, "annealing across limits")
+    best = found.verdict is Verdict.SOLVED and found.value == found.bound
+    return replace(found, stopped="optimal") if best else found  # a race ends with it
+
+
+def _annealed(
+    annealer: Annealer, steps: int, start: Pairs | None, how: str
+) -> Solution:
+    """Make so many steps and have the best plan judged."""
+    problem = annealer.problem
     bound = free_bound(problem)
-    annealer = HandAnnealer(problem, rng, limits, done)
     if start is not None:
         annealer.offer(grid_of(problem, start))
-    stopped = annealer.anneal(most_steps(limits), float(bound))
+    stopped = annealer.anneal(steps, float(bound))
     if annealer.best is None:
-        told = ("annealing found no plan within the limits",)
+        told = (f"{how} found no plan within the limits",)
         return Solution(Verdict.UNKNOWN, bound=bound, tried=told, stopped=stopped)
-    told = ("annealing of what hands see",)
-    return answer(problem, plan_of(annealer.best), tried=told, stopped=stopped)
+    return answer(problem, plan_of(annealer.best), tried=(how,), stopped=stopped)
+
+
+class AnnealingSolver:
+    """A heuristic; with a tightened bound where the worst load of plain sets counts."""
+
+    def supports(self, problem: Problem) -> bool:
+        """All that sets ask, with a limit on no mean but that of all."""
+        return annealable(problem)
+
+    def __call__(
+        self, problem: Problem, rng: np.random.Generator, limits: Limits
+    ) -> Solution:
+        """Anneal, then bound, then anneal on while there is work."""
+        if not plain(problem, _MEASURES, average=False):
+            return anneal_smoothly(problem, rng, limits)
+        over, began = limits.deadline(), limits.clock()
+        half = replace(limits, seconds=limits.seconds * _SHARE)
+        annealer = SmoothAnnealer(problem, rng, half)
+        annealer.run(most_steps(half))
+        rest = limits.left(began)  # the bound wants its share of the time
+        annealer.within(rest)
+        ladder = Ladder(problem, loads(problem))
+        relaxations = int(min(_RELAXATIONS, 2 + limits.work * 4))
+        ladder.climb(annealer.value, annealer.level, relaxations, over, rest)
+        stopped = annealer.anneal(most_steps(limits), ladder.bound)
+        finite = bool(np.isfinite(ladder.bound))
+        bound = Fraction(ladder.bound) if finite else free_bound(problem)
+        if annealer.best is None:
+            told = ("no plan within the capacities was found",)
+            return Solution(Verdict.UNKNOWN, bound=bound, tried=told, stopped="work")
+        return answer(
+            problem,
+            plan_of(annealer.best),
+            bound=bound,
+            tried=(f"annealing, and {ladder.count} relaxations for the bound",),
+            stopped=stopped,
+        )

@@ -8,23 +8,28 @@ compiled; below it the very same functions run as they are.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from policies.model.aggregates import Aggregate, Shape
 from policies.model.coalitions import membership
 from policies.model.disclosure import reachable
 from policies.model.links import LinkMeasure, Links
 from policies.model.problem import Average, Pairs, Plan, Problem
 from policies.model.problem_arrays import Tables, grid_of, plan_of, tables
 from policies.model.sets import Bools, Ints
-from policies.solvers.kernels import search_state as columns
+from policies.solvers.kernels import plan_state as columns
 from policies.solvers.kernels.compiling import FROM, kernels, ready, views
-from policies.solvers.kernels.search_state import Candidates, State
-from policies.solvers.search.aggregate_deltas import with_aggregate
+from policies.solvers.kernels.plan_state import Candidates, State
 
 Floats = npt.NDArray[np.float64]
+
+NOBODY_NEAR: Final = np.empty((2, 0), np.int64)
+"""For whoever asks for no pairs of adversaries who share an observer."""
+
+_CLOSE: Final = 1e-12  # what floats cannot tell, relative to a limit and to 1
 
 
 class Gains:
@@ -69,8 +74,8 @@ class Gains:
         sights = (
             len(layout.seen) / max(1, self.k) or 1.0
         )  # observers who see one's gain
-        near = _near(problem) if every else np.empty((2, 0), np.int64)
-        self.state, incidence = _state(problem, layout, paper, near)
+        near = _near(problem) if every else NOBODY_NEAR
+        self.state, incidence = plan_arrays(problem, layout, near, paper=paper)
         self.rows, self.around = (cost * sights for cost in incidence.cost(self.n))
         self.use_kernels(quick=self.size >= FROM if quick is None else quick)
         self._hold(problem.history)
@@ -209,12 +214,25 @@ class Gains:
         return (self.missing, self.whole, -self.objective)
 
 
-def _state(problem: Problem, t: Tables, paper: bool, near: Ints) -> tuple[State, _Rows]:
-    """Lay out an empty plan; ``near`` lists pairs of adversaries who share an observer."""
+def plan_arrays(
+    problem: Problem, t: Tables, near: Ints, *, paper: bool = False
+) -> tuple[State, Incidence]:
+    """Lay out an empty plan.
+
+    Parameters
+    ----------
+    problem : Problem
+    t : Tables
+        Of the problem, perhaps of some of its observers alone.
+    near : int64 array, shape (2, pairs)
+        Adversaries who share an observer, by the first.
+    paper : bool
+        See :class:`Gains`.
+    """
     n, k, h, m = problem.n_entries, problem.n_adversaries, t.n_observers, len(t.cap)
     lambda_ = t.lambda_ if t.tradeoff or paper else 0.0
     links = _links(problem, lambda_, paper)
-    rows = _Rows(t, links, n)
+    rows = Incidence(t, links, n)
     units = m + rows.n_links
     judged = np.pad(t.judged, ((0, rows.n_links), (0, 0)), constant_values=True)
     weight, limit = _no_means(units, h) if paper else _means(problem, t, units)
@@ -278,7 +296,7 @@ def _state(problem: Problem, t: Tables, paper: bool, near: Ints) -> tuple[State,
         bar=0.0,
         ceiling=np.inf,
     )
-    return ready(with_aggregate(problem, rows.n_links, state)), rows
+    return ready(_with_aggregate(problem, rows.n_links, state)), rows
 
 
 def _near(problem: Problem) -> Ints:
@@ -318,7 +336,7 @@ def _links(problem: Problem, lambda_: float, paper: bool) -> Links | None:
     return links if lambda_ > 0 or (links.limited and not paper) else None
 
 
-class _Rows:
+class Incidence:
     """Incidence of entries and units, both ways."""
 
     def __init__(self, t: Tables, links: Links | None, n: int) -> None:
@@ -417,3 +435,56 @@ def _means(problem: Problem, t: Tables, units: int) -> tuple[Any, Any]:
         )
         limit[i] = edge + (-1e-12 if cap.strict else 1e-12)
     return weight, limit
+
+
+def _with_aggregate(problem: Problem, n_links: int, state: State) -> State:
+    """Return a state with the aggregate of the problem, if it has one.
+
+    Gains are seen by trying: a pair may change what all observers together are.
+
+    Parameters
+    ----------
+    problem : Problem
+    n_links : int
+        Links among the units, after the sets.
+    state : State
+    """
+    how = problem.aggregate
+    if how is None:
+        return state
+    owner = problem.sets.owner * int(problem.links is None)  # else they are only limits
+    owner = np.concatenate([owner, np.arange(n_links)])
+    weights = np.array([float(w) for w in how.weights])
+    state.weight[-1] = weights[owner] if how.weights else 1.0
+    state.observer[:, columns.DIVISOR] = float(how.divisor)
+    state = state._replace(
+        aggregate=_aggregate_kind(how),
+        summed=bool(how.summed or how.shared),
+        root=how.q,
+        average=how.shape is not Shape.WORST,
+        mode=columns.BY_TRIAL,
+        bar=float(how.level),
+    )
+    limits = [] if state.paper else _aggregate_limits(problem)
+    if limits:
+        state = state._replace(ceiling=min(limits), careful=True, capped=True)
+    return state
+
+
+def _aggregate_kind(how: Aggregate) -> int:
+    if how.shape is Shape.COUNT:
+        return columns.COUNTING_ONCE if how.shared else columns.COUNTING
+    return columns.POWERED if how.shape is Shape.SOFT_MAX else columns.SCALED
+
+
+def _aggregate_limits(problem: Problem) -> list[float]:
+    """What the aggregate may be at most, for each cap on it."""
+    caps = [(c.limit, c.strict) for c in problem.averages if c.aggregate is not None]
+    links = problem.links
+    if links is not None and links.aggregate_tau is not None:
+        caps.append((links.aggregate_tau, True))
+    room = [_CLOSE * max(1.0, abs(float(limit))) for limit, _ in caps]
+    return [
+        float(limit) + (-close if strict else close)
+        for (limit, strict), close in zip(caps, room, strict=True)
+    ]

@@ -18,7 +18,7 @@ import numpy as np
 from policies.model.problem import Plan, Problem
 from policies.model.sets import Ints
 from policies.solvers.interfaces import Limits, Solution, Verdict, answer
-from policies.solvers.kernels.search_state import DEGREE
+from policies.solvers.kernels.plan_state import DEGREE
 from policies.solvers.search.delta_evaluation import Gains
 from policies.solvers.search.greedyl import Ranking, eject, looked_at
 from policies.solvers.search.plan_state import Hands

@@ -11,17 +11,13 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
 from policies.model.problem import Problem
 from policies.model.problem_arrays import plan_of
 from policies.model.sets import Bools, Ints
 from policies.solvers.interfaces import Limits, Solution, answer
-from policies.solvers.load_balance import Balance, relaxed
-from policies.solvers.load_tables import loads, unseated
+from policies.solvers.load_tables import Balance, Floats, loads, relaxed, unassigned
 from policies.solvers.search.exchange import Exchange
-
-Floats = npt.NDArray[np.float64]
 
 _ZERO = 1e-9  # values of the relaxation below this are rounding errors
 
@@ -44,7 +40,7 @@ class Makespan:
         bound = Fraction(b.bound(prices, rent))
         plans = [p for p in (matched(b, x), longest_first(b)) if p is not None]
         if not plans:
-            return unseated(bound)
+            return unassigned(bound)
         told = ("the relaxation rounded by matching; longest job first",)
         best = max(plans, key=b.value)
         return answer(problem, plan_of(best), bound=bound, tried=told, stopped="work")

@@ -1,5 +1,9 @@
 """Meet in the middle: the plan that loses least at the prices of a balanced tradeoff.
 
+At prices that sum to lambda every plan loses what its entries' deviations from their best
+sets of adversaries lose, and lambda times what its highest mean is above the priced mean.
+So a plan is its deviations: one an entry, with a loss and a change of the means.
+
 The entries that could turn are dealt into two halves. All sets of turns of a half that
 lose no more than some amount are listed, and halves whose changes cancel out are joined:
 the means of a good plan are nearly even, so few pairs of them come near each other. What
@@ -12,16 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain, combinations
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from policies.model.sets import Bools, Ints
-from policies.solvers.load_balance import Balance, scaled
-from policies.solvers.search.deviations import Choices, Turns
+from policies.solvers.load_tables import Balance, Floats, Loads, scaled
 
-Floats = npt.NDArray[np.float64]
 Over = Callable[[], bool]
 
 FEW: Final = 20_000
@@ -30,6 +32,13 @@ FEW: Final = 20_000
 MANY: Final = 500_000
 """Sets of turns of a half that are listed at most."""
 
+SUBSETS: Final = 400
+"""Sets of adversaries up to which an entry's choices are listed."""
+
+TABLE: Final = 2_000_000
+"""Entries times sets up to which they are."""
+
+_SAME: Final = 1e-12  # losses closer than this are one
 _PAIRS: Final = 80  # of halves that are looked at for one amount, for each such set
 
 _FIRST: Final = 64  # the first amount is this part of the gap
@@ -40,6 +49,138 @@ _CHUNK: Final = 500_000
 _AXES: Final = 3  # rows by which halves are sought
 _SCANT: Final = 1e-12  # price, as a part, of a row whose mean may be as low as it likes
 _SLACK: Final = 1e-10  # of a loss: what rounding amounts to
+
+
+@dataclass(frozen=True, eq=False)
+class Choices:
+    """Every set of adversaries that an entry may have, at prices.
+
+    Attributes
+    ----------
+    subset : bool array, shape (subsets, k)
+    loss : float64 array, shape (n, subsets)
+        What u less the priced means loses against the entry's best; inf where the entry
+        may not have the set.
+    count : int64 array, shape (n, subsets, rows)
+        Copies that are new to the adversaries of each row.
+    """
+
+    subset: Bools
+    loss: Floats
+    count: Ints
+
+    @classmethod
+    def of(cls, it: Loads, value: Floats, row: Ints) -> Choices | None:
+        """List them; None where there are too many.
+
+        Parameters
+        ----------
+        it : Loads
+        value : float64 array, shape (n, k)
+            Worth of pairs at the prices.
+        row : int64 array, shape (k,)
+            Numbers from 0: adversaries of one number are taken for one.
+        """
+        subset = _subsets(it)
+        if subset is None or it.shape[0] * len(subset) * (int(row.max()) + 1) > TABLE:
+            return None
+        size = subset.sum(axis=1)
+        able = (size >= it.lo[:, None]) & (size <= it.hi[:, None])
+        able &= ~((~it.may).astype(np.int64) @ subset.T.astype(np.int64)).astype(bool)
+        if not able.any(axis=1).all():
+            return None
+        worth = np.where(able, value @ subset.T.astype(np.float64), -np.inf)
+        loss = worth.max(axis=1, keepdims=True) - worth
+        to = (row[:, None] == np.arange(int(row.max()) + 1)).astype(np.int64)
+        fresh = (~it.held)[:, None, :] & subset
+        return cls(subset, loss, fresh.astype(np.int64) @ to)
+
+    def alike(self, entry: int, subset: int) -> Ints:
+        """Sets that lose as much and change the rows' means as much, as indices."""
+        same = (self.count[entry] == self.count[entry, subset]).all(axis=1)
+        near = np.abs(self.loss[entry] - self.loss[entry, subset]) <= _SAME
+        return np.flatnonzero(same & near)
+
+
+def _subsets(it: Loads) -> Bools | None:
+    """Return the sets of adversaries of a size that some entry may have."""
+    k = it.shape[1]
+    low, high = int(it.lo.min()), int(min(it.hi.max(), k))
+    found: list[tuple[int, ...]] = []
+    for chosen in chain.from_iterable(
+        combinations(range(k), j) for j in range(low, high + 1)
+    ):
+        if len(found) == SUBSETS:
+            return None
+        found.append(chosen)
+    subset = np.zeros((len(found), k), np.bool_)
+    for i, chosen in enumerate(found):
+        subset[i, list(chosen)] = True
+    return subset
+
+
+@dataclass(frozen=True, eq=False)
+class Turns:
+    """Turns from the best plan at the prices that lose little, by entry.
+
+    Attributes
+    ----------
+    entry, subset : int64 array, shape (turns,)
+    loss : float64 array, shape (turns,), >= 0
+    shift : float64 array, shape (turns, rows)
+        What the rows' means change by, less what their priced mean changes by.
+    best : int64 array, shape (n,)
+        The set of each entry that no turn changes.
+    start : float64 array, shape (rows,)
+        What the means of the best plan are above their priced mean.
+    """
+
+    entry: Ints
+    subset: Ints
+    loss: Floats
+    shift: Floats
+    best: Ints
+    start: Floats
+
+    @classmethod
+    def of(
+        cls, b: Balance, choices: Choices, row: Ints, share: Floats, most: float
+    ) -> Turns:
+        """Return those that lose at most ``most``; of turns alike one.
+
+        Parameters
+        ----------
+        b : Balance
+        choices : Choices
+        row : int64 array, shape (k,)
+        share : float64 array, shape (rows,)
+            Prices of the rows' means, as parts of 1.
+        most : float
+        """
+        member, n = np.bincount(row), len(choices.loss)
+        best, every = choices.loss.argmin(axis=1), np.arange(n)
+        entry, subset = np.nonzero(choices.loss <= most)
+        loss, count = choices.loss[entry, subset], choices.count[entry, subset]
+        order = np.lexsort((loss, *count.T, entry))
+        key = np.column_stack([entry, count])[order]
+        new = np.append(True, (key[1:] != key[:-1]).any(axis=1))[: len(order)]
+        at = order[new]
+        turned = (count[at] != choices.count[entry[at], best[entry[at]]]).any(axis=1)
+        entry, subset, loss, count = (
+            x[at[turned]] for x in (entry, subset, loss, count)
+        )
+        each = b.cost.max(axis=1)
+        stay = choices.count[every, best]
+        shift = (count - stay[entry]) * each[entry, None] / member
+        mean = (np.bincount(row, b.base) + each @ stay) / member
+        return cls(
+            entry,
+            subset,
+            loss,
+            shift - (shift @ share)[:, None],
+            best,
+            mean - mean @ share,
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,7 +23,7 @@ from policies.solvers.exact.linear_builder import MARGIN, Late
 from policies.solvers.exact.linear_model import build
 from policies.solvers.exact.linear_terms import Model
 from policies.solvers.interfaces import Limits, Solution, Verdict, answer
-from policies.solvers.search.annealing import LONG, STEPS, HandAnnealer, annealable
+from policies.solvers.search.annealing import LONG, STEPS, SmoothAnnealer, annealable
 
 _FIRST: Final = 0.2  # share of the entries that is freed at first
 _NODES: Final = 0.25  # work of one small problem, at most
@@ -65,7 +65,7 @@ def improve(
         return answer(problem, Plan(plan.entry, plan.adversary))
     annealer = None
     if annealable(problem):
-        annealer = HandAnnealer(problem, rng, limits.left(start), done)
+        annealer = SmoothAnnealer(problem, rng, limits.left(start), done)
     rounds, turn = int(min(limits.work, 1e6) / _NODES) + 1, limits
     while rounds > 0 and not over() and (annealer or search.idle < _PATIENCE):
         most = rounds
@@ -129,7 +129,7 @@ class _Search:
             return
         self._keep(made)
 
-    def anneal(self, annealer: HandAnnealer, steps: int) -> None:
+    def anneal(self, annealer: SmoothAnnealer, steps: int) -> None:
         """Anneal once, at most so many steps; the plan is one to start from."""
         chosen = np.zeros(
             (self.problem.n_entries, self.problem.n_adversaries), np.bool_

@@ -15,7 +15,7 @@ from policies.model.problem import Average, Goal, Plan
 from policies.solvers import SOLVERS, Limits, Verdict
 from policies.solvers.exact.lexicographic import fewest
 from policies.solvers.exact.pareto_front import front
-from policies.solvers.kernels.search_state import F
+from policies.solvers.kernels.plan_state import F
 from policies.solvers.search.delta_evaluation import Gains
 from tests.unit.policies.aggregate_referee import (
     LINKS,

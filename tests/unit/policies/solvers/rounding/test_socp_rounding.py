@@ -66,7 +66,7 @@ def test_same_seed_same_plan():
 def test_without_time_for_the_relaxation_the_bound_is_the_free_one(monkeypatch):
     """The answer is a plan still."""
     monkeypatch.setattr(
-        "policies.solvers.rounding.socp_rounding.relaxed", lambda *_: None
+        "policies.solvers.rounding.socp_rounding.relaxed", lambda *_, **__: None
     )
     found = solve(square())
     assert found.verdict is Verdict.SOLVED

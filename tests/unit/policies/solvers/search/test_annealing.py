@@ -1,4 +1,4 @@
-"""Annealing of what hands see keeps all limits, and comes close to the best plan."""
+"""Annealing keeps all limits, and comes close to the best plan."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -11,14 +11,14 @@ from policies.judging.judge import judge
 from policies.model.coalitions import Coalitions
 from policies.model.problem_arrays import plan_of
 from policies.solvers import SOLVERS, Limits, Verdict
-from policies.solvers.kernels import hand_annealing as kernel_hands
+from policies.solvers.kernels import annealing as kernel
 from policies.solvers.kernels.compiling import kernels
 from policies.solvers.search.annealing import (
-    HandAnnealer,
-    anneal_hands,
+    SmoothAnnealer,
+    anneal_smoothly,
     annealable,
 )
-from policies.solvers.search.annealing_state import Board
+from policies.solvers.search.annealing_state import AnnealingState
 from tests.unit.policies.referee import best, evaluate
 from tests.unit.policies.tiny import Tiny, step
 
@@ -71,7 +71,7 @@ def test_four_entries_are_planned_as_well_as_by_trying_all(name, around):
     document = drawn(name, **AROUND[around])
     problem = read_instance(document).problem
     assert annealable(problem)
-    answer = anneal_hands(problem, np.random.default_rng(0), Limits(work=0.2))
+    answer = anneal_smoothly(problem, np.random.default_rng(0), Limits(work=0.2))
     optimum = best(document)
     if optimum is None:
         assert answer.verdict is Verdict.UNKNOWN
@@ -88,23 +88,23 @@ def test_classes_are_complete_with_one_entry_of_each():
         d = one["entries"]
         one["classes"] = [d[:2], *([e] for e in d[2:])]
     problem = read_instance(document).problem
-    answer = anneal_hands(problem, np.random.default_rng(0), Limits(work=0.2))
+    answer = anneal_smoothly(problem, np.random.default_rng(0), Limits(work=0.2))
     exact = SOLVERS["milp"](problem, np.random.default_rng(0), Limits())
     assert exact.stopped == "optimal"
     assert 0 < exact.value == answer.value
 
 
 @pytest.mark.parametrize("name", ASKED)
-def test_what_the_board_says_of_a_plan_is_what_the_judge_says(name):
+def test_what_the_arrays_say_of_a_plan_is_what_the_judge_says(name):
     """U and f of random plans, with groups and history, up to rounding."""
     rng = np.random.default_rng(5)
     document = drawn(name, coalition_groups=[[1, 2]], prior=[[0, 1]])
     problem = read_instance(document).problem
-    board, tau = Board(problem), document["tau"]
+    arrays, tau = AnnealingState(problem), document["tau"]
     for _ in range(20):
         chosen = np.zeros((4, 3), np.bool_)
         chosen[np.arange(4), rng.integers(3, size=4)] = True
-        u, f, past = board.judged(chosen)
+        u, f, past = arrays.judged(chosen)
         seen = judge(problem, plan_of(chosen))
         assert u == pytest.approx(float(seen.u))
         if problem.averages:
@@ -120,7 +120,7 @@ def test_crowded_adversaries_swap_entries():
     document["weights"] = [[1, 9], [1, 9], [9, 1], [9, 1]]
     document["utility_norm"] = 36
     problem = read_instance(document).problem
-    annealer = HandAnnealer(problem, np.random.default_rng(0), Limits())
+    annealer = SmoothAnnealer(problem, np.random.default_rng(0), Limits())
     start = np.array([[1, 0], [1, 0], [0, 1], [0, 1]], np.bool_)
     annealer.best = annealer._start = start
     annealer.value = -1.0
@@ -153,13 +153,13 @@ def test_who_history_put_past_a_limit_is_given_nothing_of_that_set(pool):
     weights = [[5] * (k - 1) + [1], [1] * k]
     tiny = Tiny(2, k, [one], lo=[1, 0], hi=[1, 0], weights=weights, history=before)
     problem = replace(tiny.problem(), coalitions=pool)
-    found = anneal_hands(problem, np.random.default_rng(0), Limits(work=0.01))
+    found = anneal_smoothly(problem, np.random.default_rng(0), Limits(work=0.01))
     assert (found.verdict, found.value) == (Verdict.SOLVED, 1)
-    board = Board(problem)
+    arrays = AnnealingState(problem)
     for a in range(k):
         chosen = np.zeros((2, k), np.bool_)
         chosen[0, a] = True
-        past = board.judged(chosen)[2]
+        past = arrays.judged(chosen)[2]
         assert past is not judge(problem, plan_of(chosen)).feasible
 
 
@@ -170,7 +170,7 @@ def test_a_mean_may_be_at_its_limit_unless_the_limit_is_strict(strict):
     problem = read_instance(document).problem
     cap = replace(problem.averages[0], limit=Fraction(2, 3), strict=strict)
     problem = replace(problem, averages=(cap,))
-    found = anneal_hands(problem, np.random.default_rng(0), Limits(work=0.01))
+    found = anneal_smoothly(problem, np.random.default_rng(0), Limits(work=0.01))
     assert found.verdict is (Verdict.UNKNOWN if strict else Verdict.SOLVED)
 
 
@@ -178,7 +178,7 @@ def test_no_plan_within_the_limits_is_told():
     """One adversary and a whole set of one entry: no plan, and no value."""
     document = drawn("sealed", n=2, k=1, sizes=(1,))
     problem = read_instance(document).problem
-    found = anneal_hands(problem, np.random.default_rng(0), Limits(work=0.01))
+    found = anneal_smoothly(problem, np.random.default_rng(0), Limits(work=0.01))
     assert found.verdict is Verdict.UNKNOWN
     assert "no plan" in found.tried[0]
 
@@ -200,10 +200,10 @@ def test_a_run_that_is_cut_by_the_clock_ends_cold():
 
     problem = read_instance(drawn("smooth")).problem
     limits = Limits(seconds=4.0, clock=clock)
-    annealer = HandAnnealer(problem, np.random.default_rng(0), limits)
+    annealer = SmoothAnnealer(problem, np.random.default_rng(0), limits)
     annealer.run()
     assert annealer.spent < 200_000
-    assert annealer._late(now[0] - 1.0) == 1.0
+    assert annealer._part(10, 0, now[0] - 1.0) == 1.0
     assert annealer.value == pytest.approx(best(drawn("smooth")))
 
 
@@ -213,9 +213,10 @@ def test_where_there_is_much_to_look_at_looks_are_rare():
     rests = []
     for document in (drawn("smooth"), drawn("mean", **wide), drawn("smooth", **wide)):
         problem = read_instance(document).problem
-        annealer = HandAnnealer(problem, np.random.default_rng(0), Limits())
-        fixed = annealer.board.fixed(None, levelled=True)
-        rests.append(annealer._numbers(fixed)[kernel_hands.LOOK])
+        annealer = SmoothAnnealer(problem, np.random.default_rng(0), Limits())
+        state = annealer.arrays.state(annealer._start)
+        extra = annealer.arrays.annealing(state, smooth=True)
+        rests.append(annealer._numbers(extra)[kernel.LOOK])
     assert rests == [100, 100, 300 * (300 + 300) / 3 / 100]
 
 
@@ -223,15 +224,16 @@ def test_where_there_is_much_to_look_at_looks_are_rare():
 def test_compiled_and_plain_kernels_walk_alike(name):
     """Three hundred steps from one plan by the same draws end in the same plan."""
     document = drawn(name, coalition_groups=[[0, 1]], capacities=[3, 2, 2])
-    board = Board(read_instance(document).problem)
+    arrays = AnnealingState(read_instance(document).problem)
     chosen = np.zeros((4, 3), np.bool_)
     chosen[np.arange(4), [0, 1, 2, 0]] = True
-    draws = np.random.default_rng(1).random((300, kernel_hands.DRAWS))
+    draws = np.random.default_rng(1).random((300, kernel.DRAWS))
     ends = []
-    for walk in (kernel_hands.walk, kernels("annealing", quick=True)["walk"]):
-        state = board.state(chosen)
+    for anneal in (kernel.anneal, kernels("annealing", quick=True)["anneal"]):
+        state = arrays.state(chosen)
+        extra = arrays.annealing(state, smooth=name != "sealed")
         numbers = np.array([1, 3, 0.05, 0.5, 0.1, 9, 0.02, 0.6, 0, -np.inf, 100.0])
-        walk(state, board.fixed(None, levelled=name != "sealed"), numbers, draws)
+        anneal(state, extra, numbers, draws)
         ends.append((state, numbers))
     (one, told), (two, also) = ends
     assert (one.chosen == two.chosen).all()
@@ -242,23 +244,24 @@ def test_compiled_and_plain_kernels_walk_alike(name):
 
 def test_loads_too_many_to_list_are_annealed_by_the_same_terms():
     """The exponentials of a walk, listed by load or taken one by one, are the same."""
-    board = Board(read_instance(drawn("square", any_m=2)).problem)
+    arrays = AnnealingState(read_instance(drawn("square", any_m=2)).problem)
     chosen = np.zeros((4, 3), np.bool_)
     chosen[np.arange(4), [0, 1, 2, 0]] = True
-    draws = np.random.default_rng(1).random((300, kernel_hands.DRAWS))
+    draws = np.random.default_rng(1).random((300, kernel.DRAWS))
     ends = []
     for listed in (True, False):
-        state = board.state(chosen)
+        state = arrays.state(chosen)
+        extra = arrays.annealing(state, smooth=True)
+        assert extra.listed.size
         if not listed:
-            state = state._replace(known=np.zeros((len(state.load), 0)))
+            extra = extra._replace(listed=np.zeros((len(state.load), 0)))
         numbers = np.array([1, 3, 0.05, 0.5, 0.1, 9, 0.02, 1, 0, -np.inf, 100.0])
-        kernels("annealing", quick=True)["walk"](
-            state, board.fixed(None, levelled=True), numbers, draws
-        )
-        ends.append(state)
-    assert board.state(chosen).known.size
-    assert (ends[0].chosen == ends[1].chosen).all()
-    assert ends[0].total == pytest.approx(ends[1].total)
+        kernels("annealing", quick=True)["anneal"](state, extra, numbers, draws)
+        ends.append((state, extra))
+    (one, sums), (two, also) = ends
+    assert (one.chosen == two.chosen).all()
+    assert sums.sums == pytest.approx(also.sums)
+    assert one.total == pytest.approx(two.total)
 
 
 @pytest.mark.parametrize("name", ["below", "smooth"])
@@ -266,19 +269,19 @@ def test_the_price_of_limits_stays_near_what_pairs_are_worth(name):
     """A limit that no plan keeps, and none at all: the next run starts in reach of both."""
     document = drawn(name, n=12, k=4, sizes=[5, 6, 7], any_m=2)
     document["tau"] = 0.1 if name == "below" else 0.0
-    annealer = HandAnnealer(
+    annealer = SmoothAnnealer(
         read_instance(document).problem, np.random.default_rng(0), Limits()
     )
     annealer.run(100_000)
     low, high = annealer._walls
     assert low <= annealer._wall <= high
-    assert high < 100 * max(annealer._size, float(annealer.board.tables.worth.max()))
+    assert high < 100 * max(annealer._size, float(annealer.arrays.tables.worth.max()))
 
 
 def test_a_level_in_vain_is_not_tried_again():
     """Seven entries among five, of whom two pool: f is 4/7 at least."""
     document = drawn("smooth", n=7, k=5, sizes=[7], any_m=2, t=1)
-    annealer = HandAnnealer(
+    annealer = SmoothAnnealer(
         read_instance(document).problem, np.random.default_rng(0), Limits()
     )
     levels = []

@@ -6,7 +6,7 @@ import pytest
 from policies.instances.instance_file import read_instance, rows_of
 from policies.solvers import SOLVERS, Limits, Verdict
 from policies.solvers.auto import TABLE, Auto
-from policies.solvers.search.budget_boundary import bordering, priced
+from policies.solvers.rounding.socp_rounding import SocpRounding, priced
 from tests.unit.policies.referee import best, evaluate
 
 QUADRATIC = {"kind": "quadratic", "aggregation": "average"}
@@ -42,7 +42,7 @@ def test_the_bound_is_above_all_plans_and_the_plan_below_the_limit(kind, tau, pr
     document = crossing(7, (3, 4, 4, 5), tau, prior=prior)
     document["disclosure"] = {"kind": kind, "aggregation": "average"}
     problem = read_instance(document).problem
-    answer = bordering(problem, np.random.default_rng(0), Limits(work=0.1))
+    answer = SocpRounding()(problem, np.random.default_rng(0), Limits(work=0.1))
     optimum = best(document)
     if optimum is None:
         assert answer.verdict is Verdict.UNKNOWN
@@ -60,7 +60,7 @@ def test_a_hundred_entries_at_the_edge_come_close_to_the_bound():
     problem = read_instance(document).problem
     solver = SOLVERS["socp-rounding"]
     assert solver.supports(problem)
-    answer = solver(problem, np.random.default_rng(0), Limits(work=0.35))
+    answer = solver(problem, np.random.default_rng(0), Limits(work=2))
     assert answer.verdict is Verdict.SOLVED
     assert float(answer.value) > 0.97 * float(answer.bound)
 

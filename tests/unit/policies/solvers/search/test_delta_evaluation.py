@@ -16,7 +16,7 @@ from policies.model.objective import Objective
 from policies.model.problem import Goal, Pairs, Plan, Problem
 from policies.model.sets import Measure, SetSystem
 from policies.model.weights import Weights
-from policies.solvers.kernels.search_state import F, U
+from policies.solvers.kernels.plan_state import F, U
 from policies.solvers.search.delta_evaluation import Gains
 from tests.unit.policies.tiny import Made, Tiny, step, tinies
 

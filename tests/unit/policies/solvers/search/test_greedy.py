@@ -14,7 +14,7 @@ from policies.model.objective import Objective
 from policies.model.problem import Goal, Plan
 from policies.model.sets import NO_CAP, Measure
 from policies.solvers import SOLVERS, Limits, Verdict
-from policies.solvers.kernels.search_state import DEGREE, GIVEN, ROOM
+from policies.solvers.kernels.plan_state import DEGREE, GIVEN, ROOM
 from policies.solvers.search import greedy, local_search
 from policies.solvers.search.delta_evaluation import Gains
 from policies.solvers.search.grasp import Graspl

@@ -12,15 +12,16 @@ from policies.model.problem import Goal
 from policies.model.sets import NO_CAP, Measure
 from policies.solvers import SOLVERS, Limits, Verdict
 from policies.solvers.bounds.level_relaxation import Ladder
-from policies.solvers.kernels.compiling import kernels
-from policies.solvers.load_tables import loads, seated
-from policies.solvers.search.load_annealing import Annealer, Annealing
+from policies.solvers.load_tables import loads
+from policies.solvers.search.annealing import AnnealingSolver
 from tests.unit.policies.tiny import Made, Tiny, pairs_of, priced, uncapped
 
 
 def solve(tiny, seed=0, **limits):
     limits = {"work": 0.005} | limits
-    return Annealing()(tiny.problem(), np.random.default_rng(seed), Limits(**limits))
+    return AnnealingSolver()(
+        tiny.problem(), np.random.default_rng(seed), Limits(**limits)
+    )
 
 
 @given(tiny=uncapped((Measure.LINEAR, Measure.QUADRATIC), average=False))
@@ -81,18 +82,6 @@ def test_same_seed_same_plan():
     assert pairs_of(one.plan) == pairs_of(two.plan)
 
 
-def test_compiled_and_plain_kernels_walk_alike():
-    """The same draws lead to the same plan."""
-    it = loads(thirds().problem())
-    plans = []
-    for quick in (False, True):
-        annealer = Annealer(it, np.random.default_rng(5), lambda: False)
-        annealer._walk = kernels("load_annealing", quick=quick)["walk"]
-        annealer.run(seated(it, it.worth), 2_000)
-        plans.append(annealer.best)
-    assert (plans[0] == plans[1]).all()
-
-
 def test_every_relaxation_only_lowers_what_is_proven():
     """One level after the other."""
     problem = thirds().problem()
@@ -122,12 +111,12 @@ def test_capacities_that_leave_no_plan_are_not_answered_with_one():
         {"sets": [Made({0: 1, 1: 1}, 1, 2)]},
     ],
 )
-def test_other_problems_are_annealed_by_what_hands_see(changed):
+def test_other_problems_are_annealed_without_that_bound(changed):
     """Budgets, means, steps, trust and limits: as good as the exact model."""
     problem = replace(thirds(), **changed).problem()
-    assert Annealing().supports(problem)
-    found = Annealing()(problem, np.random.default_rng(0), Limits(work=0.05))
+    assert AnnealingSolver().supports(problem)
+    found = AnnealingSolver()(problem, np.random.default_rng(0), Limits(work=0.05))
     exact = SOLVERS["milp"](problem, np.random.default_rng(0), Limits())
     assert exact.verdict is found.verdict is Verdict.SOLVED
     assert found.value == exact.value
-    assert found.tried == ("annealing of what hands see",)
+    assert found.tried == ("annealing",)

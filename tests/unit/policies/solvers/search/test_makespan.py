@@ -12,8 +12,7 @@ from policies.model.objective import Objective
 from policies.model.problem import Goal
 from policies.model.sets import NO_CAP, Measure
 from policies.solvers import Limits, Verdict
-from policies.solvers.load_balance import Balance, relaxed
-from policies.solvers.load_tables import loads
+from policies.solvers.load_tables import Balance, loads, relaxed
 from policies.solvers.search.makespan import Makespan, longest_first, matched
 from tests.unit.policies.tiny import Made, Tiny, pairs_of
 

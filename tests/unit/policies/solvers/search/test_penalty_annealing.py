@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from policies.model.coalitions import Coalitions
 from policies.model.problem import Average, Plan
 from policies.solvers import Limits, Verdict
-from policies.solvers.kernels import crossing as kernel
+from policies.solvers.kernels import annealing as kernel
 from policies.solvers.kernels.compiling import kernels
-from policies.solvers.search.penalty_annealing import (
-    Crossing,
+from policies.solvers.kernels.plan_state import DEGREE, GIVEN, U
+from policies.solvers.search.annealing import (
+    PenaltyAnnealer,
     anneal_across,
     crossable,
 )
@@ -27,6 +28,17 @@ def ring(n=5, k=2, **more):
     rows = [[1 + (3 * d + 2 * a) % 7 for a in range(k)] for d in range(n)]
     sets = [step(d, (d + 1) % n, (d + 2) % n) for d in range(n)]
     return Tiny(n, k, sets, weights=rows, **more)
+
+
+def laid_out(crossing):
+    """A drawn plan, what annealing keeps beside it, and its numbers."""
+    state = crossing.arrays.state(crossing._drawn())
+    extra = crossing.arrays.annealing(state, smooth=False)
+    extra.sums[kernel.OVER] = np.maximum(state.load - extra.cap, 0).sum()
+    state.total[U] = state.worth[state.chosen].sum()
+    numbers = np.zeros(kernel.NUMBERS)
+    numbers[kernel.BEST] = -np.inf
+    return state, extra, numbers
 
 
 def annealed(tiny, start=None, limits=SHORT):
@@ -92,7 +104,7 @@ def test_the_plan_to_start_from_comes_back_where_there_is_no_time():
 def test_a_plan_at_the_bound_ends_it():
     """All weights 1: any plan is the best, and no second run is made."""
     problem = Tiny(6, 2, [step(d, d + 1) for d in range(5)]).problem()
-    crossing = Crossing(problem, np.random.default_rng(0), Limits())
+    crossing = PenaltyAnnealer(problem, np.random.default_rng(0), Limits())
     assert crossing.anneal(10**12, 6.0) == "gap"
     assert crossing.runs == 1
     found = anneal_across(problem, None, np.random.default_rng(0), Limits())
@@ -114,7 +126,7 @@ def test_crossings_raise_the_price_and_plans_lower_it():
     none = Tiny(3, 2, [step(0, 1), step(0, 2), step(1, 2)])
     prices = []
     for tiny in (none, ring()):
-        run = Crossing(tiny.problem(), np.random.default_rng(0), SHORT)
+        run = PenaltyAnnealer(tiny.problem(), np.random.default_rng(0), SHORT)
         run.run(10_000)
         prices.append(run.price)
     assert prices == [1.5 * 1.25, 1.5 * 0.92]
@@ -123,36 +135,34 @@ def test_crossings_raise_the_price_and_plans_lower_it():
 def test_what_a_walk_counts_is_what_there_is():
     """Loads, degrees, crossings and utility after 20,000 steps, by hand."""
     problem = ring(7, 3, hi=[2] * 7).problem()
-    crossing = Crossing(problem, np.random.default_rng(1), SHORT)
-    fixed, state = crossing._fixed, crossing._state()
-    numbers = np.zeros(kernel.SIZE)
-    numbers[kernel.PRICE], numbers[kernel.HEAT] = 2.0, 3.0
-    numbers[kernel.WORTH] = fixed.worth[state.chosen].sum()
-    draws = np.random.default_rng(2).random((20_000, kernel.DRAWS))
-    kernels("penalty_annealing", quick=True)["walk"](state, fixed, numbers, draws)
+    crossing = PenaltyAnnealer(problem, np.random.default_rng(1), SHORT)
+    state, extra, numbers = laid_out(crossing)
+    numbers[kernel.PRICE], numbers[kernel.TEMPERATURE] = 2.0, 3.0
+    draws = np.random.default_rng(2).random((20_000, kernel.DRAWS_ACROSS))
+    anneal = kernels("annealing", quick=True)["anneal_across"]
+    anneal(state, extra, numbers, draws)
     rows = np.zeros((7, 7), np.int64)
     for one in range(7):
         rows[one, problem.sets.members(one)] = 1
     load = rows @ state.chosen
     assert (state.load == load).all()
-    assert (state.degree == state.chosen.sum(axis=1)).all()
-    assert state.over[0] == np.maximum(load - 2, 0).sum()
-    assert numbers[kernel.WORTH] == pytest.approx(fixed.worth[state.chosen].sum())
+    assert (state.entry[:-1, DEGREE] == state.chosen.sum(axis=1)).all()
+    assert (state.adversary[:-1, GIVEN] == state.chosen.sum(axis=0)).all()
+    assert extra.sums[kernel.OVER] == np.maximum(load - 2, 0).sum()
+    assert state.total[U] == pytest.approx(state.worth[state.chosen].sum())
 
 
 def test_the_compiled_walk_takes_the_same_steps():
     problem = ring(6, 3, hi=[2] * 6).problem()
     ends = []
-    for walk in (kernel.walk, kernels("penalty_annealing", quick=True)["walk"]):
-        crossing = Crossing(problem, np.random.default_rng(1), SHORT)
-        state, numbers = crossing._state(), np.array([2.0, 1.0, 0.0, -np.inf])
-        walk(
-            state,
-            crossing._fixed,
-            numbers,
-            np.random.default_rng(2).random((2_000, kernel.DRAWS)),
-        )
-        ends.append((state.chosen.tolist(), state.best.tolist(), numbers.tolist()))
+    quick = kernels("annealing", quick=True)["anneal_across"]
+    for anneal in (kernel.anneal_across, quick):
+        crossing = PenaltyAnnealer(problem, np.random.default_rng(1), SHORT)
+        state, extra, numbers = laid_out(crossing)
+        numbers[kernel.PRICE], numbers[kernel.TEMPERATURE] = 2.0, 1.0
+        draws = np.random.default_rng(2).random((2_000, kernel.DRAWS_ACROSS))
+        anneal(state, extra, numbers, draws)
+        ends.append((state.chosen.tolist(), extra.best.tolist(), numbers.tolist()))
     assert ends[0] == ends[1]
 
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from policies.solvers.kernels.array_types import (
-    Bools2,
-    Floats,
-    Floats2,
-    Floats3,
-    Ints,
-    Ints2,
-    Ints3,
-)
+from policies.model.problem_arrays import Floats
+from policies.model.sets import Bools, Ints
+
+# arrays that kernels take: C-contiguous, of 64 bits or truths; the digit counts axes
+Bools2 = Bools
+Floats2 = Floats
+Floats3 = Floats
+Ints2 = Ints
+Ints3 = Ints
 
 # kinds of units
 STEP, LINEAR, QUADRATIC, CLASSES, COSINE, COMMON = range(6)
