@@ -38,9 +38,8 @@ from policies.model.objective import Objective
 from policies.model.problem import Plan, Problem
 from policies.model.sets import NO_CAP, Measure
 from policies.solvers import SOLVERS, Limits, Verdict
-from policies.solvers.exact.highs import EMPTY
+from policies.solvers.exact.highs import EMPTY, Model
 from policies.solvers.exact.highs import run as run_highs
-from policies.solvers.exact.linear_terms import Model
 
 PATH = Path(__file__).parent / "results" / "peers.csv"
 KEY = ("instance", "seconds", "solver")
@@ -216,10 +215,7 @@ def highs(problem: Problem, limits: Limits) -> Found:
         high=np.array([most for _, most in it.rows]),
         scale=float(SCALE),
         shift=0.0,
-        disclosure=None,
         impossible=False,
-        exact=True,
-        slack=1.0,
     )
     found = run_highs(model, limits)
     if found.status == EMPTY:

@@ -10,11 +10,10 @@ from typing import Final
 import numpy as np
 
 from policies.model.problem import Plan, Problem
-from policies.model.problem_arrays import able, grid_of
+from policies.model.problem_arrays import Floats, able, grid_of
 from policies.solvers.bounds.link_pairs import BITS, LinkPairs
 from policies.solvers.bounds.priced_pairs import NODES, PricedPairs
 from policies.solvers.components import split
-from policies.solvers.exact.linear_terms import Floats
 from policies.solvers.features import free_plan
 
 _USUAL = 20  # entries of a component up to which it may have all nodes

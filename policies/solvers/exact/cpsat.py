@@ -1,24 +1,29 @@
-"""Exact search with CP-SAT: feasibility first, then utility.
+"""CP-SAT: the linear model in whole numbers, searched exactly.
 
-One 0-1 variable a pair; one row a set and adversary; identical adversaries are told
-apart by order only where they are in fact identical. Answers hold for sure: "no" is a
-proof, and a bound has the solver's rounding taken into account because all numbers are
-integers.
+All numbers are integers, so answers hold for sure: "no" is a proof, and a bound is one of
+the problem. Identical adversaries are told apart by order only where they are in fact
+identical: any plan can be renamed so that the entry that is wanted most goes to the first
+of them.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from math import ceil, floor, inf, lcm
+from typing import Any, Final
 
 import numpy as np
 
-from policies.judging.judge import judge
+from policies.judging.judge import Judgement, judge
 from policies.model.objective import Objective
 from policies.model.problem import Pairs, Plan, Problem
-from policies.solvers.exact.cpsat_model import CpModel, build
+from policies.model.sets import Bools, Ints
+from policies.solvers.coloring import coloured, level
+from policies.solvers.exact import linear_model
+from policies.solvers.exact.linear_model import Builder, Late, Power, Row, Sum
 from policies.solvers.interfaces import (
     Cause,
     Clash,
@@ -31,7 +36,212 @@ from policies.solvers.interfaces import (
 from policies.solvers.parallel_portfolio import late
 
 _LARGEST = 200_000  # variables above which no model is built: it takes seconds
+
+LISTED: Final = 500
+"""Loads up to which powers above the second are listed."""
+
+GRID: Final = 36
+"""Bits of what stands for 1 on a coarser grid: room is left for many sets."""
+
+SQUARE: Final = 2
+
 _POLL = 0.05  # seconds between two looks at the stop flag
+
+
+@dataclass(frozen=True, eq=False)
+class CpModel:
+    """The model, its pair variables, and the guards of its sets if it has any.
+
+    ``withheld`` has a variable for each entry that may be withheld. ``ruled``:
+    whether rules alone lead from choice to choice, and no relaxation is needed.
+    """
+
+    model: Any
+    pairs: list[tuple[int, int]]
+    variables: list[Any]
+    guards: list[Any]
+    withheld: dict[int, Any] = field(default_factory=dict)
+    ruled: bool = False
+
+
+def build(
+    problem: Problem,
+    *,
+    guarded: bool = False,
+    prices: Ints | None = None,
+    may: Bools | None = None,
+    sums: bool = False,
+    over: Callable[[], bool] = never,
+) -> CpModel | None:
+    """Write the linear model in whole numbers; None where it is impossible by itself.
+
+    See :class:`policies.solvers.exact.linear_model.Builder`. ``sums``: whether caps on
+    means and aggregates are rows too.
+
+    Raises
+    ------
+    Late
+        Once time is over.
+    """
+    made = Builder(problem, over, True, guarded, prices, may)
+    made.build(averages=sums, disclosure=False)
+    if made.impossible:
+        return None
+    writer = _Writer(made, over)
+    columns = writer.columns
+    even = _alike(problem) and level(problem)
+    if not made.withheld and (guarded or not even) and _alike(problem):
+        for c in made.column[np.argmax(problem.lo)][: problem.lo.max()].tolist():
+            writer.model.add(columns[c] == 1)  # else the engine sees what is alike
+    ruled = (coloured(problem) or even) and not made.withheld  # prices want a bound
+    pairs = zip(made.entry.tolist(), made.adversary.tolist(), strict=True)
+    return CpModel(
+        writer.model,
+        list(pairs),
+        columns[: len(made.entry)],
+        [columns[c] for c in made.guards],
+        {d: columns[c] for d, c in made.withheld.items()},
+        ruled,
+    )
+
+
+class _Writer:
+    """Writes the rows of a linear model in whole numbers.
+
+    A column stands for a whole number of steps of its grid. A row is multiplied by the
+    common denominator of its factors. Where such numbers are past ``MOST``, factors and
+    limit are divided and rounded down. As columns are at least 0, every solution of the
+    row satisfies what is left of it: it says too little, never too much.
+    """
+
+    def __init__(self, made: Builder, over: Callable[[], bool]) -> None:
+        from ortools.sat.python import cp_model
+
+        self.model, self.sum = cp_model.CpModel(), cp_model.LinearExpr.weighted_sum
+        self.grid, self.tops = list(made.grid), list[int]()
+        self.columns: list[Any] = []
+        powers = {row.column for row in made.rows if isinstance(row, Power)}
+        for c, upper in enumerate(made.upper):
+            top = 0 if c in powers else floor(Fraction(upper) / self.grid[c])
+            self.tops.append(top)
+            bit = top == 1
+            one = (
+                self.model.new_bool_var("")
+                if bit
+                else self.model.new_int_var(0, top, "")
+            )
+            self.columns.append(one)
+        for row in made.rows:
+            if over():
+                raise Late
+            if isinstance(row, Power):
+                self._power(row)
+            else:
+                self._row(row)
+
+    def _row(self, row: Row) -> None:
+        """Write a row."""
+        first = row.parts[0] if row.parts else None
+        if first is not None and len(row.parts) == 1 and self._step(first) == 1:
+            most: float = inf
+            if row.high != inf:
+                most = floor(row.high - first.base)
+            if not row.strict:
+                self._add(first.columns.tolist(), first.amounts.tolist(), most, row)
+                return
+        columns = [c for part in row.parts for c in part.columns.tolist()]
+        if row.defines >= 0:
+            scale = 1 / self.grid[row.defines]
+        else:
+            scale = Fraction(lcm(*(self._step(part).denominator for part in row.parts)))
+        factors: list[int] = []
+        for part in row.parts:
+            by, amounts = self._step(part) * scale, part.amounts.tolist()
+            if by.denominator == 1:
+                factors += [by.numerator * amount for amount in amounts]
+            else:
+                factors += [floor(by * amount) for amount in amounts]
+        most = inf
+        if row.high != inf:
+            base = sum(part.unit * part.base for part in row.parts)
+            edge = (Fraction(row.high) - base) * scale
+            most = ceil(edge) - 1 if row.strict else floor(edge)
+        self._add(columns, factors, most, row)
+
+    def _step(self, part: Sum) -> Fraction:
+        """What one step of a part's columns adds."""
+        if len(part.columns) == 1:
+            return part.unit * self.grid[int(part.columns[0])]
+        return part.unit
+
+    def _add(
+        self, columns: list[int], factors: list[int], most: float, row: Row
+    ) -> None:
+        """Add a row of whole numbers, if it says anything."""
+        ends = [f * self.tops[c] for f, c in zip(factors, columns, strict=True)]
+        top = sum(end for end in ends if end > 0)
+        if row.low is None and top <= most:
+            return
+        largest = max(top, top - sum(ends))
+        if largest > linear_model.MOST:
+            step = -(-largest // linear_model.MOST)
+            factors, most = [f // step for f in factors], most // step
+        total = self.sum([self.columns[c] for c in columns], factors)
+        if not columns:
+            rule = self.model.add_bool_or([])
+        elif row.low is None:
+            rule = self.model.add(total <= int(most))
+        elif most == inf:
+            rule = self.model.add(total >= row.low)
+        else:
+            rule = self.model.add_linear_constraint(total, row.low, int(most))
+        if row.guard >= 0:
+            rule.only_enforce_if(self.columns[row.guard])
+
+    def _power(self, row: Power) -> None:
+        """Write a power: a product or a table of the load, on a coarser grid if need be."""
+        full, power = row.full, row.power
+        table = power > SQUARE
+        if full**power > linear_model.MOST or (table and full > LISTED):
+            fine = 2 ** (GRID // power)
+            full = min(full, min(fine, LISTED) if table else fine)
+        scale = Fraction(full, row.full)
+        self.grid[row.column] = 1 / (scale**power * row.of)
+        self.tops[row.column] = full**power
+        load = self._load(row, scale, full)
+        value = self.columns[row.column] = self.model.new_int_var(0, full**power, "")
+        if power == 1:
+            self.model.add(value == load)
+        elif table:
+            powers = [(at, at**power) for at in range(full + 1)]
+            self.model.add_allowed_assignments([load, value], powers)
+        else:
+            self.model.add_multiplication_equality(value, [load, load])
+
+    def _load(self, row: Power, scale: Fraction, full: int) -> Any:  # noqa: ANN401
+        """Return a variable at or above a load on this grid."""
+        part = row.load.times(scale)
+        columns, step = part.columns.tolist(), self._step(part)
+        if len(columns) == 1 and not part.base and step * int(part.amounts[0]) == 1:
+            return self.columns[columns[0]]
+        load = self.model.new_int_var(0, full, "")
+        factors = [floor(step * amount) for amount in part.amounts.tolist()]
+        most = floor(-part.unit * part.base)
+        total = self.sum([self.columns[c] for c in columns], factors)
+        self.model.add(total - load <= most)
+        return load
+
+
+def _alike(problem: Problem) -> bool:
+    """Whether all adversaries are identical."""
+    return (
+        problem.capacity is None
+        and problem.trusted is None
+        and not problem.coalitions.groups  # any m of them are alike, these are not
+        and not len(problem.history)
+        and not len(problem.forbidden)
+        and bool((problem.weights.factor == problem.weights.factor[:1]).all())
+    )
 
 
 class CpSat:
@@ -69,7 +279,7 @@ def search(
     done: Callable[[], bool] | None = None,
     sums: bool = False,
 ) -> Solution:
-    """Solve exactly.
+    """Solve exactly, in one call from the plan that is held.
 
     Parameters
     ----------
@@ -91,32 +301,45 @@ def search(
     best = problem.weights.best(problem.hi)
     bound = best * problem.weights.unit
     over = limits.deadline()
-    built = build(problem, sums=sums, over=over)
-    if built is None:
-        return refuted(problem, "an entry has fewer possible adversaries than answers")
-    if over():  # what was left out of the model would make its plan a waste
+    try:
+        built = build(problem, sums=sums, over=over)
+    except Late:
         return Solution(Verdict.UNKNOWN, bound=bound, tried=("CP-SAT had no time",))
-    plan = None
-    if hint is not None and judge(problem, Plan(hint.entry, hint.adversary)).feasible:
-        plan, state = Plan(hint.entry, hint.adversary), "found"  # nothing to look for
-    else:
-        if hint is not None:
-            _start_from(built, hint)
-        plan, state, _ = _run(built, rng, limits.left(began))
+    if built is None:
+        return refuted(problem, "an entry, history or a limit leaves no plan")
+    if utility and best:
+        unit = _maximised(problem, built)
+    if hint is not None:
+        _start_from(built, hint)
+    plan, state, top = _run(built, rng, limits.left(began))
     if state == "infeasible":
         return refuted(problem, "all assignments were searched")
-    if plan is None:
+    if utility and best and top != inf:
+        bound = min(bound, int(top) * unit)
+    judged = _better(problem, plan, hint)
+    if judged is None:
         return Solution(Verdict.UNKNOWN, bound=bound, tried=("CP-SAT ran out of work",))
-    if utility and best:
-        left = limits.left(began)
-        plan, bound = maximise(problem, built, plan, rng, left)
-    judged = judge(problem, plan)
-    if not judged.feasible:  # a bug in the model, never a leak
-        told = f"CP-SAT's plan was refused: {judged.violations[0]}"
+    plan, seen = judged
+    if not seen.feasible:  # a bug in the model, never a leak
+        told = f"CP-SAT's plan was refused: {seen.violations[0]}"
         return Solution(Verdict.UNKNOWN, bound=bound, tried=(told,))
     return Solution(
-        Verdict.SOLVED, plan, value=judged.objective, bound=bound, judged=judged
+        Verdict.SOLVED, plan, value=seen.objective, bound=bound, judged=seen
     )
+
+
+def _better(
+    problem: Problem, plan: Plan | None, hint: Pairs | None
+) -> tuple[Plan, Judgement] | None:
+    """Return the plan that was found or the one that was held, with what it is worth."""
+    best = None if plan is None else (plan, judge(problem, plan))
+    if hint is None:
+        return best
+    held = Plan(hint.entry, hint.adversary)
+    known = judge(problem, held)
+    if not known.feasible or (best and best[1].objective >= known.objective):
+        return best
+    return held, known
 
 
 def exactly(
@@ -163,21 +386,26 @@ def maximise(
     rng: np.random.Generator,
     limits: Limits,
 ) -> tuple[Plan, Any]:
-    """Second phase: from a feasible plan to the best; and the proven bound."""
+    """Search from a plan for the best one; and the proven bound."""
+    unit = _maximised(problem, built)
+    _start_from(built, plan)
+    better, _, top = _run(built, rng, limits)
+    ceiling = problem.weights.best(problem.hi) * problem.weights.unit
+    if top != inf:
+        ceiling = min(ceiling, int(top) * unit)
+    return (better if better is not None else plan), ceiling
+
+
+def _maximised(problem: Problem, built: CpModel) -> Fraction:
+    """Let the model maximise utility in whole numbers; what one of them is worth."""
     weights = problem.weights
     grid = np.array(built.pairs, dtype=np.int64).reshape(-1, 2)
     worth = weights.of(grid[:, 0], grid[:, 1])
     common = int(np.gcd.reduce(worth)) or 1
     terms = (worth // common).tolist()
-    built.model.maximize(
-        sum(w * v for w, v in zip(terms, built.variables, strict=True))
-    )
-    _start_from(built, plan)
-    better, _, top = _run(built, rng, limits)
-    ceiling = weights.best(problem.hi)
-    if top != float("inf"):
-        ceiling = min(ceiling, int(top) * common)
-    return (better if better is not None else plan), ceiling * weights.unit
+    total = sum(w * v for w, v in zip(terms, built.variables, strict=True))
+    built.model.maximize(total)
+    return common * weights.unit
 
 
 def _start_from(built: CpModel, plan: Pairs) -> None:
@@ -254,12 +482,12 @@ def clashing(
     """Sets that leave no plan together, often few of them; None where undecided."""
     from ortools.sat.python import cp_model
 
-    over = limits.deadline()
-    built = build(problem, guarded=True, over=over)
+    try:
+        built = build(problem, guarded=True, over=limits.deadline())
+    except Late:
+        return None
     if built is None:
         return []
-    if over():
-        return None
     built.model.add_assumptions(built.guards)
     solver = _solver(cp_model, rng, replace(limits, threads=1))
     if _wait(solver, built.model, limits) != cp_model.INFEASIBLE:

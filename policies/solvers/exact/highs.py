@@ -9,19 +9,31 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import ceil, floor
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
-from policies.model.problem import Pairs
-from policies.solvers.exact.linear_terms import Model
-from policies.solvers.interfaces import Limits
-
-Floats = npt.NDArray[np.float64]
+from policies.model.objective import Objective
+from policies.model.problem import Pairs, Plan, Problem
+from policies.model.sets import Bools, Ints
+from policies.solvers.exact.linear_model import (
+    MANY,
+    SECANTS,
+    TANGENTS,
+    Builder,
+    Floats,
+    Power,
+    Row,
+)
+from policies.solvers.interfaces import Limits, never
 
 _NODES = 200  # branch-and-bound nodes for each unit of work
 _TOLERANCE = 1e-9  # with the usual 10^-6 it lies by 10^-7 on a disclosure
+
+MARGIN: Final = 1e-7
+"""What a limit on a mean is kept away from at first, once a plan up to it was refused."""
 
 GAP: Final = 1e-4
 """Gap that counts as none: 10^-10 in the objective, as cost is scaled to 10^6."""
@@ -30,6 +42,158 @@ OPTIMAL: Final = "optimal"
 CUT: Final = "cut"
 LATE: Final = "late"
 EMPTY: Final = "infeasible"
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """min cost @ x, low <= matrix @ x <= high, lower <= x <= upper.
+
+    Attributes
+    ----------
+    entry, adversary : int64 array, shape (pairs,)
+        The first columns are these pairs.
+    cost : float64 array, shape (columns,)
+        Of the scaled, negated objective: see ``scale`` and ``shift``.
+    whole : bool array, shape (columns,)
+        Which columns are integers.
+    lower, upper : float64 array, shape (columns,)
+    matrix : sparse matrix, shape (rows, columns)
+    low, high : float64 array, shape (rows,)
+    scale, shift : float
+        objective = shift - cost @ x / scale.
+    impossible : bool
+        No plan exists: an entry has too few pairs, or history is past a limit.
+    slack : float
+        By how many times HiGHS's tolerance y may be off: it can be a sum.
+    """
+
+    entry: Ints
+    adversary: Ints
+    cost: Floats
+    whole: Bools
+    lower: Floats
+    upper: Floats
+    matrix: Any
+    low: Floats
+    high: Floats
+    scale: float
+    shift: float
+    impossible: bool = False
+    slack: float = 1.0
+
+    def plan(self, values: Floats) -> Plan:
+        """Return the plan of a whole solution."""
+        chosen = values[: len(self.entry)] > 0.5
+        return Plan(self.entry[chosen], self.adversary[chosen])
+
+    def objective(self, cost: float) -> float:
+        """Objective of the problem at this cost."""
+        return self.shift - cost / self.scale
+
+
+def build(
+    problem: Problem, margin: float = 0.0, over: Callable[[], bool] = never
+) -> Model:
+    """Write the linear model of a problem in floats.
+
+    Parameters
+    ----------
+    problem : Problem
+        Without links that count.
+    margin : float
+        What limits on means are kept away from, relative to them. Only a model with 0
+        proves anything: another one leaves plans out.
+    over : callable
+        True once there is no time to make the model.
+
+    Raises
+    ------
+    Late
+        Once time is over.
+    """
+    from scipy.sparse import csr_matrix
+
+    made, goal = Builder(problem, over).build(), problem.goal
+    many = problem.sets.n_sets * problem.n_adversaries > MANY
+    rows: list[tuple[Ints, Floats, float, float]] = []
+    for row in made.rows:
+        if isinstance(row, Power):
+            rows += _chords(row, TANGENTS if many else SECANTS)
+        else:
+            rows.append(_written(made, row, margin))
+    start = np.cumsum([0, *(len(row[0]) for row in rows)])
+    columns = [np.empty(0, np.int64), *(row[0] for row in rows)]
+    factors = [np.empty(0), *(row[1] for row in rows)]
+    matrix = csr_matrix(
+        (np.concatenate(factors), np.concatenate(columns), start),
+        shape=(len(rows), len(made.cost)),
+    )
+    matrix.sum_duplicates()
+    tradeoff = goal.objective is Objective.TRADEOFF
+    return Model(
+        entry=made.entry,
+        adversary=made.adversary,
+        cost=np.array(made.cost),
+        whole=np.array(made.whole, np.bool_),
+        lower=np.zeros(len(made.cost)),
+        upper=np.array(list(map(float, made.upper))),
+        matrix=matrix,
+        low=np.array([row[2] for row in rows]),
+        high=np.array([row[3] for row in rows]),
+        scale=made.scale,
+        shift=float(goal.lambda_ * goal.tau) if tradeoff else 0.0,
+        impossible=made.impossible,
+        slack=made.slack,
+    )
+
+
+def _written(
+    made: Builder, row: Row, margin: float
+) -> tuple[Ints, Floats, float, float]:
+    """Write a row: its columns, factors, and what it is at least and at most."""
+    empty = np.empty(0, np.int64)
+    columns = np.concatenate([empty, *(part.columns for part in row.parts)])
+    factors = np.concatenate(
+        [np.empty(0), *(part.amounts * float(part.unit) for part in row.parts)]
+    )
+    base = sum(float(part.unit * part.base) for part in row.parts if part.base)
+    high = _highest(made, row, margin) if row.limit else float(row.high)
+    low = -np.inf if row.low is None else row.low
+    return (
+        columns,
+        factors * row.scale,
+        (low - base) * row.scale,
+        (high - base) * row.scale,
+    )
+
+
+def _highest(made: Builder, row: Row, margin: float) -> float:
+    """What a sum that is limited may be at most, in floats.
+
+    Where its values lie on known steps: half a step more than the last one within the
+    limit. Else a model without a margin allows the limit itself: what it proves holds,
+    and the judge sees to the rest.
+    """
+    limit, steps = Fraction(row.high), made.steps(row.parts)
+    away = margin * float(limit or 1)
+    if not steps:
+        return float(limit) - away
+    last = ceil(limit * steps) - 1 if row.strict else floor(limit * steps)
+    return float((last + Fraction(1, 2)) / steps) - away
+
+
+def _chords(power: Power, tangents: int) -> list[tuple[Ints, Floats, float, float]]:
+    """Rows that keep a column above a power of a load."""
+    load, scale, rows = power.load, power.scale, []
+    columns = np.append(load.columns, power.column)
+    amounts = np.append(load.amounts * float(load.unit), 0.0)
+    base = float(load.unit * load.base)
+    for slope, shift in power.lines(tangents):
+        factors = amounts * float(slope)
+        factors[-1] = -1.0
+        high = float(shift) - base * float(slope)
+        rows.append((columns, factors * scale, -np.inf, high * scale))
+    return rows
 
 
 @dataclass(frozen=True, eq=False)

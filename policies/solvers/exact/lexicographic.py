@@ -25,8 +25,8 @@ from policies.model.objective import Objective
 from policies.model.problem import Goal, Plan, Problem
 from policies.model.problem_arrays import able
 from policies.model.sets import NO_CAP, Bools, Ints, Measure, SetSystem
-from policies.solvers.exact.cpsat import CpSat, maximise, run_model
-from policies.solvers.exact.cpsat_model import build
+from policies.solvers.exact.cpsat import CpSat, build, maximise, run_model
+from policies.solvers.exact.linear_model import Late
 from policies.solvers.exact.zero_disclosure import whole
 from policies.solvers.interfaces import Limits, Solution, Verdict, answer, free_bound
 
@@ -164,9 +164,11 @@ def _counted(
         return None  # limits of their own: what they leave is the solver's to say
     sets = _entry_by_entry(problem.sets)
     open_ = replace(problem, sets=sets, goal=Goal(), strict_history=True)
-    over = limits.deadline()
-    built = build(open_, guarded=True, may=able(problem), over=over)
-    if built is None or not built.guards or over():
+    try:
+        built = build(open_, guarded=True, may=able(problem), over=limits.deadline())
+    except Late:
+        return None
+    if built is None or not built.guards:
         return None
     kept = sum(built.guards)
     built.model.maximize(kept)

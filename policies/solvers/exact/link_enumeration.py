@@ -17,9 +17,9 @@ import numpy as np
 from policies.model.links import LinkMeasure, Links, below_limit, link_similarities
 from policies.model.objective import Objective
 from policies.model.problem import Problem
+from policies.model.problem_arrays import Floats
 from policies.model.sets import Bools, Ints
 from policies.solvers.exact.cpsat import refuted
-from policies.solvers.exact.linear_terms import Floats
 from policies.solvers.exact.plan_iterator import before, every, plan_of, size
 from policies.solvers.interfaces import Limits, Solution, Verdict, answer, free_bound
 

@@ -15,10 +15,17 @@ import numpy as np
 
 from policies.model.problem import Pairs, Problem
 from policies.solvers.exact.cpsat import refuted
-from policies.solvers.exact.highs import EMPTY, LATE, OPTIMAL, Outcome, run
-from policies.solvers.exact.linear_builder import MARGIN, Late
-from policies.solvers.exact.linear_model import build
-from policies.solvers.exact.linear_terms import Model
+from policies.solvers.exact.highs import (
+    EMPTY,
+    LATE,
+    MARGIN,
+    OPTIMAL,
+    Model,
+    Outcome,
+    build,
+    run,
+)
+from policies.solvers.exact.linear_model import Late
 from policies.solvers.interfaces import Limits, Solution, Verdict, answer, free_bound
 from policies.solvers.scaling import reached
 

@@ -25,9 +25,9 @@ from policies.model.problem import Goal, Plan, Problem
 from policies.model.problem_arrays import able
 from policies.model.sets import Ints
 from policies.solvers.components import split
-from policies.solvers.exact.cpsat import CpSat, run_model
-from policies.solvers.exact.cpsat_model import build
+from policies.solvers.exact.cpsat import CpSat, build, run_model
 from policies.solvers.exact.enumeration import listable, listed, looks
+from policies.solvers.exact.linear_model import Late
 from policies.solvers.interfaces import Limits, Verdict
 
 _LOOKS: Final = 2e7  # at numbers of listings, for each unit of work
@@ -147,9 +147,12 @@ def _search(
 ) -> Withholding | None:
     """Search one part."""
     assert problem.prices is not None
-    began, over = limits.clock(), limits.deadline()
-    built = build(problem, prices=problem.prices, sums=True, over=over)
-    if built is None or over():
+    began = limits.clock()
+    try:
+        built = build(problem, prices=problem.prices, sums=True, over=limits.deadline())
+    except Late:
+        return None
+    if built is None:
         return None
     prices = problem.prices.tolist()
     cost = sum(prices[d] * mark for d, mark in built.withheld.items())

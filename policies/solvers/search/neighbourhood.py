@@ -18,10 +18,8 @@ import numpy as np
 from policies.model.problem import Pairs, Plan, Problem
 from policies.model.problem_arrays import plan_of
 from policies.model.sets import Bools, Ints
-from policies.solvers.exact.highs import OPTIMAL, run
-from policies.solvers.exact.linear_builder import MARGIN, Late
-from policies.solvers.exact.linear_model import build
-from policies.solvers.exact.linear_terms import Model
+from policies.solvers.exact.highs import MARGIN, OPTIMAL, Model, build, run
+from policies.solvers.exact.linear_model import Late
 from policies.solvers.interfaces import Limits, Solution, Verdict, answer
 from policies.solvers.search.annealing import LONG, STEPS, SmoothAnnealer, annealable
 

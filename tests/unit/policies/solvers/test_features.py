@@ -11,7 +11,7 @@ from benchmarks import families, paper_data
 from policies.instances.instance_file import read_instance
 from policies.model.sets import Measure
 from policies.solvers import SOLVERS, Limits, Verdict
-from policies.solvers.exact import linear_builder
+from policies.solvers.exact import linear_model
 from policies.solvers.features import (
     LARGE,
     budgeted,
@@ -136,7 +136,7 @@ def test_squares_of_many_uneven_sets_keep_a_bound():
         "tau": 0.0,
     }
     problem = read_instance(document).problem
-    assert problem.sets.n_sets * k > linear_builder.MANY
+    assert problem.sets.n_sets * k > linear_model.MANY
     found = SOLVERS["milp"](problem, np.random.default_rng(0), Limits())
     optimum = best(document)
     assert float(found.value) == pytest.approx(optimum, abs=1e-4)

@@ -18,7 +18,7 @@ from policies.model.sets import NO_CAP, InvalidProblem, Measure
 from policies.model.weights import Weights
 from policies.solvers import Limits
 from policies.solvers.contract import drawn, every_plan
-from policies.solvers.exact import cpsat_sums
+from policies.solvers.exact import cpsat, linear_model
 from policies.solvers.explain import withholding
 from policies.solvers.explain.withholding import cheapest, without
 from tests.unit.policies.solvers.bounds.test_link_bounds import friends
@@ -330,8 +330,8 @@ def test_rows_on_a_coarser_grid_leave_out_no_choice(problem, bits):
     """However small the numbers that fit: what is cheapest stays within the model."""
     expected = brute(problem)
     with (
-        patch.object(cpsat_sums, "MOST", 2**bits),
-        patch.object(cpsat_sums, "GRID", max(1, bits - 3)),
+        patch.object(linear_model, "MOST", 2**bits),
+        patch.object(cpsat, "GRID", max(1, bits - 3)),
     ):
         found = withholding._by_parts(
             problem, np.random.default_rng(1), Limits(work=2.0)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from policies.model.problem import Plan
-from policies.solvers.exact.linear_model import build
+from policies.solvers.exact.highs import build
 from policies.solvers.interfaces import Limits
 from policies.solvers.search import neighbourhood
 from policies.solvers.search.neighbourhood import improve
