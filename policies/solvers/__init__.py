@@ -29,8 +29,7 @@ from policies.solvers.rounding.rand_plus import RandPlus
 from policies.solvers.rounding.socp_rounding import SocpRounding
 from policies.solvers.search.annealing import AnnealingSolver
 from policies.solvers.search.exchange import Exchange
-from policies.solvers.search.grasp import Grasp, Graspl
-from policies.solvers.search.greedy import Greedy
+from policies.solvers.search.greedy import Grasp, Graspl, Greedy
 from policies.solvers.search.local_search import LocalSearch
 from policies.solvers.search.makespan import Makespan
 from policies.solvers.search.submodular import Submodular

@@ -72,8 +72,7 @@ from policies.solvers.search.annealing import (
     anneal_smoothly,
 )
 from policies.solvers.search.exchange import Exchange
-from policies.solvers.search.grasp import Grasp, Graspl
-from policies.solvers.search.greedy import Greedy
+from policies.solvers.search.greedy import Grasp, Graspl, Greedy
 from policies.solvers.search.local_search import improved
 from policies.solvers.search.neighbourhood import improve
 from policies.solvers.search.submodular import Submodular

@@ -44,7 +44,7 @@ from policies.solvers.interfaces import (
     Verdict,
 )
 from policies.solvers.search.greedyl import Ranking, build, improve, soft_ceiling
-from policies.solvers.search.plan_state import Hands
+from policies.solvers.search.plan_state import PlanState
 from policies.solvers.template_assignment import Template, place, slot_worth
 
 _REPEATED = 2_000  # copies of one shape from which it is solved once and dealt out
@@ -197,8 +197,8 @@ class _Run:
         if answer.verdict is not Verdict.SOLVED:
             return None, answer.verdict
         plan = answer.plan
-        hands = [plan.entry[plan.adversary == a] for a in range(alone.n_adversaries)]
-        return tuple(h for h in hands if len(h)), Verdict.SOLVED
+        slots = [plan.entry[plan.adversary == a] for a in range(alone.n_adversaries)]
+        return tuple(slot for slot in slots if len(slot)), Verdict.SOLVED
 
     def direct(self) -> None:
         """Plan the open components by greedy on shared capacities, then exactly."""
@@ -207,16 +207,16 @@ class _Run:
             return
         entries, part = self._part(chosen)
         part = replace(part, capacity=np.maximum(self.problem.room() - self.given, 0))
-        hands = Hands(part)
-        rank = Ranking(hands, self.rng, self.fair, self.given)
-        short = build(hands, rank, self.rng, self.limits, repair=self.short is None)
+        state = PlanState(part)
+        rank = Ranking(state, self.rng, self.fair, self.given)
+        short = build(state, rank, self.rng, self.limits, repair=self.short is None)
         stuck = np.unique(self.parts.label[entries[np.array(sorted(short), np.int64)]])
         for number, component in enumerate(stuck.tolist()):
-            self._exactly(hands, entries, component, number)
+            self._exactly(state, entries, component, number)
         going = self.open[self.parts.label[entries]] & (part.hi > 0)
         if not self.over():
-            improve(hands, rank, np.flatnonzero(going).tolist(), self.over)
-        plan = hands.plan()
+            improve(state, rank, np.flatnonzero(going).tolist(), self.over)
+        plan = state.plan()
         self._keep(entries[plan.entry], plan.adversary)
         self.open[chosen] = False
 
@@ -230,15 +230,15 @@ class _Run:
         return np.arange(len(going)), replace(self.problem, lo=lo, hi=hi)
 
     def _exactly(
-        self, hands: Hands, entries: Ints, component: int, number: int
+        self, state: PlanState, entries: Ints, component: int, number: int
     ) -> None:
         """Search one component that greedy left short."""
         local = np.searchsorted(
             entries, self.parts.entries_of(np.array([component]))
         ).tolist()
         for d in local:
-            for a in sorted(hands.holders[d]):
-                hands.take(d, a)
+            for a in sorted(state.holders[d]):
+                state.take(d, a)
         if self.short is not None:
             self._undecided(component, "the capacities are used up")
             return
@@ -246,7 +246,7 @@ class _Run:
         if number >= _EXACT or self.over() or not CpSat().supports(alone):
             self._undecided(component, "greedy fell short; too large or too late")
             return
-        room = hands.room - hands.given
+        room = state.room - state.given
         answer = search(
             replace(alone, hi=alone.lo, capacity=np.maximum(room, 0)),
             self.rng,
@@ -254,7 +254,7 @@ class _Run:
             utility=False,
         )
         if answer.verdict is Verdict.SOLVED:
-            if not hands.give_all(local, answer.plan):
+            if not state.give_all(local, answer.plan):
                 self._undecided(component, "no plan found within the caps on means")
         elif answer.verdict is Verdict.INFEASIBLE:
             self._why(alone, component)

@@ -52,8 +52,11 @@ from policies.solvers.kernels.plan_state import (
 
 ENTRY_POINTS: Final = ("give_pairs",)
 
-INLINED: Final = ("assess", "settle", "copy_levels", "risen", "is_past_limit")
-"""Called often: passing all arrays on would take as long as the work."""
+INLINED: Final = ("settle", "copy_levels")
+"""Called often, and short: passing all arrays on would take as long as the work.
+
+With ``assess``, ``risen`` and ``is_past_limit`` searching compiles in 10.0 instead of 9.0 s
+of CPU, and runs up to a fifth faster (GRASPL on 500 entries, 50 sets, k = 10)."""
 
 
 def grouped_change(

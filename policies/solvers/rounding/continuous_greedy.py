@@ -35,7 +35,7 @@ from policies.solvers.interfaces import Limits, Solution, Verdict
 from policies.solvers.rounding.dependent_rounding import mixed, rounded
 from policies.solvers.search.local_search import Meter, with_end
 from policies.solvers.search.oracle import modular
-from policies.solvers.search.submodular import Board, sealed
+from policies.solvers.search.submodular import SubmodularPlan, sealed
 
 Floats = npt.NDArray[np.float64]
 
@@ -103,15 +103,15 @@ class ContinuousGreedy:
         best: Solution | None = None
         bound: Fraction | None = None
         for i in range(ROUNDINGS):
-            board = Board(problem, meter)
+            plan = SubmodularPlan(problem, meter)
             table = rounded(mixed(chance, may, shares[i % len(shares)]), rng)
             rows = rng.permutation(np.argwhere(table & may))
-            board.deal((int(d), int(a)) for d, a in rows.tolist())
-            failed = board.complete(rng)
+            plan.deal((int(d), int(a)) for d, a in rows.tolist())
+            failed = plan.complete(rng)
             if failed is not None:
                 best = best or failed
                 break
-            made = board.answer((f"{STEPS} steps, {ROUNDINGS} roundings",))
+            made = plan.answer((f"{STEPS} steps, {ROUNDINGS} roundings",))
             bound = made.bound if bound is None else min(bound, made.bound)
             if best is None or better(made, best):
                 best = made

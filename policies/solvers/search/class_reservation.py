@@ -1,4 +1,4 @@
-"""Sides: which classes of a set of classes each adversary had better keep away from.
+"""CLASS RESERVATION: which classes of a set of classes each adversary had better keep away from.
 
 Of a rule like "any name with any disease of one patient" an adversary can serve names
 or diseases, never both. Where a patient has more copies than there are adversaries,
@@ -47,7 +47,7 @@ class _Group:
     kinds: dict[Kind, list[int]]
 
 
-class Sides:
+class ClassReservation:
     """The side of every adversary, for every group of sets of classes.
 
     Parameters

@@ -1,4 +1,4 @@
-"""GREEDY and GREEDYL: algorithms 1 to 3 of the paper with incremental gains.
+"""GREEDY, GREEDYL, GRASP and GRASPL: algorithms 1 to 3 of the paper, incrementally.
 
 Mode safe (the default) is the algorithms mended: the best repetition is kept, plans are
 compared by (copies missing, complete sets, -objective), no limit is ever crossed, local
@@ -172,6 +172,23 @@ class Greedy:
                 meter.spend(looks * len(part))
             if not made or meter.ended in ("time", "interrupt"):
                 return
+
+
+@dataclass(frozen=True)
+class Grasp(Greedy):
+    """n = 5, r = 10, over all pairs (section 6)."""
+
+    repeats: int = 10
+    width: int = 5
+
+
+@dataclass(frozen=True)
+class Graspl(Greedy):
+    """n = min(k, 3), r = 10, entry by entry (section 6)."""
+
+    repeats: int = 10
+    width: int = 3
+    myopic: bool = True
 
 
 def kept_beats(key: tuple[float, ...], empty: tuple[float, ...]) -> bool:

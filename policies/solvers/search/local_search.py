@@ -21,7 +21,7 @@ from policies.solvers.interfaces import Limits, Solution, Verdict, answer
 from policies.solvers.kernels.plan_state import DEGREE
 from policies.solvers.search.delta_evaluation import Gains
 from policies.solvers.search.greedyl import Ranking, eject, looked_at
-from policies.solvers.search.plan_state import Hands
+from policies.solvers.search.plan_state import PlanState
 
 _LOOKS = 2_000_000  # member rows looked at for each unit of work
 _PACE = 60_000  # member rows between two looks at the clock
@@ -33,11 +33,11 @@ def fits(problem: Problem) -> bool:
     """Whether u is a sum over pairs, and the board of a size that memory holds."""
     if problem.utilities is not None:
         return False
-    hands = problem.n_adversaries + len(problem.groups)
+    observers = problem.n_adversaries + len(problem.groups)
     links = problem.links
     units = problem.sets.n_sets + (links.n_links if links is not None else 0)
     classes = len(problem.sets.entry) if problem.sets.classes.any() else 0
-    return (problem.n_entries + units + classes) * hands <= _LARGEST
+    return (problem.n_entries + units + classes) * observers <= _LARGEST
 
 
 @dataclass
@@ -126,12 +126,12 @@ def repair(
     short = np.flatnonzero(degree < problem.lo).tolist()
     visits, over = looked_at(limits, short) // _REPAIRS, limits.deadline()
     for _ in range(_REPAIRS):
-        hands = Hands(problem)
+        state = PlanState(problem)
         for d, a in zip(plan.entry.tolist(), plan.adversary.tolist(), strict=True):
-            hands.give(d, a)
-        left = eject(hands, Ranking(hands, rng), short, visits, over)
+            state.give(d, a)
+        left = eject(state, Ranking(state, rng), short, visits, over)
         if not left:
-            return hands.plan()
+            return state.plan()
         if over():
             break
     return plan

@@ -2,23 +2,31 @@
 
 The counters are sparse and made when a set is first asked about, so that work is
 linear in what is touched. They serve solvers only; the judge shares nothing with them.
+The other state of a plan is :mod:`policies.solvers.search.delta_evaluation`: arrays, for
+searches that change a plan millions of times.
+
+Caps on means are kept exactly (:class:`AverageBudgets`): the mean of f over many sets is
+a budget in the sum of f, and sums are integers over one common denominator, so that no
+comparison is ever rounded.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection
+from dataclasses import dataclass
+from math import ceil, floor, lcm
 
 import numpy as np
 
+from policies.model.disclosure import reachable
 from policies.model.problem import Plan, Problem
-from policies.model.sets import Bools, Ints
-from policies.solvers.search.average_budgets import Means
+from policies.model.sets import Bools, Ints, Measure
 
 Classes = dict[int, int]  # class number -> entries held of it
 
 
-class Hands:
+class PlanState:
     """A plan under construction.
 
     Parameters
@@ -58,7 +66,7 @@ class Hands:
         self._barred = _by_entry(problem.forbidden.entry, problem.forbidden.adversary)
         self._trusted = self._trust(problem)
         self._owner: list[int] = sets.owner.tolist()
-        self._means = Means(problem) if problem.averages else None
+        self._budgets = AverageBudgets(problem) if problem.averages else None
         self._history(problem)
 
     @staticmethod
@@ -101,8 +109,8 @@ class Hands:
             else:
                 loads = self._load.setdefault(one, {})
                 loads[adversary] = loads.get(adversary, 0) + sign * amount
-            if self._means is not None:
-                self._means.add(one, adversary, before, self._loaded(one, adversary))
+            if self._budgets is not None:
+                self._budgets.add(one, adversary, before, self._loaded(one, adversary))
 
     def _loaded(self, one: int, adversary: int) -> int:
         """Load of the adversary on the set."""
@@ -112,12 +120,12 @@ class Hands:
 
     def exhausted(self, entry: int, out: Collection[int] = ()) -> set[int]:
         """Adversaries, not out already, whose caps on means forbid the entry."""
-        if self._means is None:
+        if self._budgets is None:
             return set()
         found = set()
         rows = self.rows(entry)
         held = self._before.get(entry, frozenset())
-        for a in self._means.near(len(rows)):
+        for a in self._budgets.near(len(rows)):
             if a in out:
                 continue
             changes = []
@@ -127,7 +135,7 @@ class Hands:
                 if self._classed[one]:
                     more = int(amount not in self._class.get(one, {}).get(a, {}))
                 changes.append((one, load, load + more))
-            if not self._means.fits(a, changes):
+            if not self._budgets.fits(a, changes):
                 found.add(a)
         return found
 
@@ -222,7 +230,7 @@ class Hands:
             mask[list(out)] = False
         return mask
 
-    def barred(self, entry: int, adversary: int) -> bool:
+    def is_barred(self, entry: int, adversary: int) -> bool:
         """Whether no change of plan could give the entry to the adversary."""
         if adversary in self._barred.get(entry, ()) or adversary in self.holders[entry]:
             return True
@@ -251,7 +259,7 @@ class Hands:
         for one, _ in self.rows(entry):
             if adversary in self._trusted[self._owner[one]]:
                 continue
-            while self._stuck(one, entry, adversary, out):
+            while self._is_past_cap(one, entry, adversary, out):
                 movable = [
                     e
                     for e in self.problem.sets.members(one).tolist()
@@ -265,7 +273,7 @@ class Hands:
                 out.add(min(movable, key=lambda e: (cost[e], e)))
         return out
 
-    def _stuck(self, one: int, entry: int, adversary: int, out: set[int]) -> bool:
+    def _is_past_cap(self, one: int, entry: int, adversary: int, out: set[int]) -> bool:
         """Whether the set stays past its cap with ``out`` given up and entry added."""
         sets = self.problem.sets
         rows = slice(int(sets.start[one]), int(sets.start[one + 1]))
@@ -314,3 +322,100 @@ def _by_entry(entry: Ints, adversary: Ints) -> dict[int, frozenset[int]]:
     for d, a in zip(entry.tolist(), adversary.tolist(), strict=True):
         out[d].add(a)
     return {d: frozenset(s) for d, s in out.items()}
+
+
+@dataclass
+class _Budget:
+    """One cap: sums of f so far and at most, by adversary, in units of the whole."""
+
+    properties: frozenset[int]
+    most: list[int]
+    total: list[int]
+
+
+class AverageBudgets:
+    """The sums of f that caps on means allow.
+
+    Parameters
+    ----------
+    problem : Problem
+        Its ``averages`` are kept, but for those of an aggregate: the judge sees to
+        them. Without any, nothing is ever full.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        sets, k = problem.sets, problem.n_adversaries
+        self._power = [max(1, int(m)) for m in sets.measures]
+        self._step = [m is Measure.STEP for m in sets.measures]
+        self._owner: list[int] = sets.owner.tolist()
+        self._full: list[int] = sets.full.tolist()
+        self._trusted = problem.trusted
+        counted = reachable(sets)
+        per = np.bincount(sets.owner[counted], minlength=len(sets.properties)).tolist()
+        pairs = {(o, f) for o, f in zip(self._owner, self._full, strict=True)}
+        self.whole = lcm(1, *(f ** self._power[o] for o, f in pairs))
+        self._budgets = []
+        for cap in problem.averages:
+            if cap.aggregate is not None:
+                continue
+            size = [
+                cap.over
+                or sum(per[p] for p in cap.properties if not self._trusts(p, a))
+                for a in range(k)
+            ]
+            sums = [cap.limit * n * self.whole for n in size]
+            most = [ceil(s) - 1 if cap.strict else floor(s) for s in sums]
+            budget = _Budget(frozenset(cap.properties), most, [0] * k)
+            self._budgets.append(budget)
+
+    def __bool__(self) -> bool:
+        return bool(self._budgets)
+
+    def _trusts(self, number: int, adversary: int) -> bool:
+        return self._trusted is not None and bool(self._trusted[number, adversary])
+
+    def rise(self, one: int, before: int, after: int) -> int:
+        """How much f of a set changes from one load to another, in units."""
+        full, owner = self._full[one], self._owner[one]
+        if self._step[owner]:
+            return self.whole * ((after >= full) - (before >= full))
+        power = self._power[owner]
+        change = min(after, full) ** power - min(before, full) ** power
+        return int(change * (self.whole // full**power))
+
+    def add(self, one: int, adversary: int, before: int, after: int) -> None:
+        """Count a change of load."""
+        owner = self._owner[one]
+        if self._trusts(owner, adversary):
+            return
+        change = self.rise(one, before, after)
+        for budget in self._budgets:
+            if owner in budget.properties:
+                budget.total[adversary] += change
+
+    def near(self, sets: int) -> list[int]:
+        """Adversaries who might not have room for f = 1 in so many further sets."""
+        need = sets * self.whole
+        return sorted(
+            {
+                a
+                for budget in self._budgets
+                for a, (most, total) in enumerate(
+                    zip(budget.most, budget.total, strict=True)
+                )
+                if most - total < need
+            }
+        )
+
+    def fits(self, adversary: int, changes: list[tuple[int, int, int]]) -> bool:
+        """Whether the caps allow these changes: (set, load before, load after)."""
+        for budget in self._budgets:
+            rise = sum(
+                self.rise(one, before, after)
+                for one, before, after in changes
+                if self._owner[one] in budget.properties
+                and not self._trusts(self._owner[one], adversary)
+            )
+            if rise and budget.total[adversary] + rise > budget.most[adversary]:
+                return False
+        return True

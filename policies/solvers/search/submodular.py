@@ -27,7 +27,7 @@ from policies.solvers.explain.cores import plain
 from policies.solvers.interfaces import Limits, Solution, Verdict, answer, free_bound
 from policies.solvers.search.local_search import Meter, repair, with_end
 from policies.solvers.search.oracle import Oracle, ceiling
-from policies.solvers.search.plan_state import Hands
+from policies.solvers.search.plan_state import PlanState
 
 _LARGEST = 10**6  # pairs
 _LEAST = 1e-12  # of u: a smaller rise is rounding
@@ -43,7 +43,7 @@ def sealed(problem: Problem) -> bool:
     return budget and free and small and known and not problem.coalitions
 
 
-class Board:
+class SubmodularPlan:
     """A plan under construction: what limits allow, and what u gains.
 
     Parameters
@@ -54,24 +54,24 @@ class Board:
 
     def __init__(self, problem: Problem, meter: Meter) -> None:
         self.problem, self.meter = problem, meter
-        self.hands, self.oracle = Hands(problem), Oracle(problem)
+        self.state, self.oracle = PlanState(problem), Oracle(problem)
         rows = len(problem.sets.entry) / max(1, problem.n_entries)
         self.looks = 1.0 + rows * problem.n_adversaries
 
     def give(self, entry: int, adversary: int) -> None:
         """Plan the pair."""
-        self.hands.give(entry, adversary)
+        self.state.give(entry, adversary)
         self.oracle.give(entry, adversary)
 
     def take(self, entry: int, adversary: int) -> None:
         """Withdraw the pair."""
-        self.hands.take(entry, adversary)
+        self.state.take(entry, adversary)
         self.oracle.take(entry, adversary)
 
     def deal(self, pairs: Iterable[tuple[int, int]]) -> None:
         """Plan those of the pairs, in their order, that no limit bars."""
         for entry, adversary in pairs:
-            if self.hands.open(entry)[adversary]:
+            if self.state.open(entry)[adversary]:
                 self.give(entry, adversary)
 
     def fill(self, copies: Ints) -> None:
@@ -82,13 +82,13 @@ class Board:
             (-float(gain), d, a, 0)
             for a in range(k)
             for d, gain in enumerate(self.oracle.column(a).tolist())
-            if len(self.hands.holders[d]) < copies[d]
+            if len(self.state.holders[d]) < copies[d]
         ]
         heapq.heapify(heap)
         self.meter.spend(n * k)
         while heap:
             _, d, a, seen = heapq.heappop(heap)
-            if len(self.hands.holders[d]) >= copies[d] or not self.hands.open(d)[a]:
+            if len(self.state.holders[d]) >= copies[d] or not self.state.open(d)[a]:
                 continue  # limits only tighten: this pair will never be open again
             if seen != version[a]:
                 heapq.heappush(heap, (-self.oracle.gain(d, a), d, a, version[a]))
@@ -104,20 +104,20 @@ class Board:
             moved = False
             for d in rng.permutation(self.problem.n_entries).tolist():
                 moved |= self._visit(d)
-                if not self.meter.spend(self.looks * (1 + len(self.hands.holders[d]))):
+                if not self.meter.spend(self.looks * (1 + len(self.state.holders[d]))):
                     return
 
     def _visit(self, entry: int) -> bool:
         """Give the entry where it gains most; whether anything changed."""
         changed = False
-        for a in sorted(self.hands.holders[entry]):
+        for a in sorted(self.state.holders[entry]):
             self.take(entry, a)
             best, gain = self._best(entry)
             if best < 0 or gain <= self.oracle.gain(entry, a) + _LEAST:
                 best = a
             self.give(entry, best)
             changed |= best != a
-        while len(self.hands.holders[entry]) < self.problem.hi[entry]:
+        while len(self.state.holders[entry]) < self.problem.hi[entry]:
             best, gain = self._best(entry)
             if best < 0 or gain <= _LEAST:
                 break
@@ -129,20 +129,20 @@ class Board:
         """Return the open adversary of highest gain, and the gain; -1 if there is none."""
         found = [
             (self.oracle.gain(entry, a), -a)
-            for a in np.flatnonzero(self.hands.open(entry)).tolist()
+            for a in np.flatnonzero(self.state.open(entry)).tolist()
         ]
         gain, a = max(found, default=(0.0, 1))
         return -a, gain
 
     def load(self, plan: Plan) -> None:
         """Start again from a plan."""
-        self.hands, self.oracle = Hands(self.problem), Oracle(self.problem)
+        self.state, self.oracle = PlanState(self.problem), Oracle(self.problem)
         for d, a in zip(plan.entry.tolist(), plan.adversary.tolist(), strict=True):
             self.give(d, a)
 
     def short(self) -> bool:
         """Whether copies are owed."""
-        degree = np.array([len(h) for h in self.hands.holders], np.int64)
+        degree = np.array([len(h) for h in self.state.holders], np.int64)
         return bool((degree < self.problem.lo).any())
 
     def complete(self, rng: np.random.Generator) -> Solution | None:
@@ -150,7 +150,7 @@ class Board:
         problem = self.problem
         self.fill(problem.lo)
         if self.short():
-            self.load(repair(problem, self.hands.plan(), rng, self.meter.limits))
+            self.load(repair(problem, self.state.plan(), rng, self.meter.limits))
         if self.short():
             found = _any_plan(problem, rng, self.meter.limits)
             if found.verdict is not Verdict.SOLVED:
@@ -162,7 +162,7 @@ class Board:
 
     def answer(self, tried: tuple[str, ...]) -> Solution:
         """Have the plan judged, with the bound that its own gains prove."""
-        made = answer(self.problem, self.hands.plan(), tried=tried)
+        made = answer(self.problem, self.state.plan(), tried=tried)
         bound = ceiling(self.problem, self.oracle, made.value)
         if made.verdict is Verdict.SOLVED and bound is not None:
             made = replace(made, bound=max(made.value, min(made.bound, bound)))
@@ -192,8 +192,8 @@ class Submodular:
     ) -> Solution:
         """Greedy, then exchanges."""
         meter = Meter(limits)
-        board = Board(problem, meter)
-        failed = board.complete(rng)
+        plan = SubmodularPlan(problem, meter)
+        failed = plan.complete(rng)
         if failed is not None:
             return with_end(failed, meter)
-        return with_end(board.answer(("greedy over pairs, then exchanges",)), meter)
+        return with_end(plan.answer(("greedy over pairs, then exchanges",)), meter)

@@ -19,7 +19,7 @@ from policies.solvers.features import (
     heavy,
     loose,
 )
-from policies.solvers.search.grasp import Graspl
+from policies.solvers.search.greedy import Graspl
 from tests.unit.policies.referee import best
 from tests.unit.policies.tiny import Tiny, classes, step
 

@@ -1,4 +1,4 @@
-"""Sides of a rule over classes: spare hands are left on each of them."""
+"""ClassReservation of a rule over classes: spare hands are left on each of them."""
 
 from dataclasses import replace
 
@@ -7,7 +7,7 @@ import pytest
 
 from policies.model.problem import Pairs
 from policies.solvers import SOLVERS, Limits, Verdict
-from policies.solvers.search.class_reservation import Sides
+from policies.solvers.search.class_reservation import ClassReservation
 from policies.solvers.search.greedyl import Greedyl
 from tests.unit.policies.tiny import Tiny, classes
 
@@ -60,7 +60,7 @@ def test_every_name_of_a_large_patient_can_be_handed_back_once():
 def test_history_keeps_its_side():
     """Whoever saw a name is away from reasons and drugs, and not from names."""
     shown = Pairs(np.array([0, 1]), np.array([5, 7]))
-    sides = Sides(one_patient(history=shown), np.random.default_rng(1))
+    sides = ClassReservation(one_patient(history=shown), np.random.default_rng(1))
     for adversary in (5, 7):
         assert not sides.away(NAMES[9])[adversary]
         assert sides.away(REASONS[9])[adversary]
@@ -70,7 +70,7 @@ def test_history_keeps_its_side():
 def test_nobody_takes_a_side_where_most_hands_stay_free():
     """One record of one patient: 6 copies, 12 workers."""
     problem = Tiny(3, K, [classes((0,), (1,), (2,))], lo=[2] * 3, hi=[2] * 3).problem()
-    assert Sides(problem, np.random.default_rng(1)).away(0) is None
+    assert ClassReservation(problem, np.random.default_rng(1)).away(0) is None
 
 
 def test_too_many_ways_to_keep_away_are_not_weighed():
@@ -78,4 +78,4 @@ def test_too_many_ways_to_keep_away_are_not_weighed():
     groups = tuple((i, i + 4, i + 8, i + 12) for i in range(4))
     made = [classes(*groups) for _ in range(9)]
     problem = Tiny(16, K, made, lo=[2] * 16, hi=[2] * 16).problem()
-    assert Sides(problem, np.random.default_rng(1)).away(0) is None
+    assert ClassReservation(problem, np.random.default_rng(1)).away(0) is None

@@ -17,8 +17,7 @@ from policies.solvers import SOLVERS, Limits, Verdict
 from policies.solvers.kernels.plan_state import DEGREE, GIVEN, ROOM
 from policies.solvers.search import greedy, local_search
 from policies.solvers.search.delta_evaluation import Gains
-from policies.solvers.search.grasp import Graspl
-from policies.solvers.search.greedy import Greedy
+from policies.solvers.search.greedy import Graspl, Greedy
 from policies.solvers.search.local_search import Meter, climb, swaps
 from tests.unit.policies.tiny import (
     Made,

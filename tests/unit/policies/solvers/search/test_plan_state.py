@@ -9,7 +9,7 @@ from policies.instances.instance_file import read_instance
 from policies.model.problem import Average
 from policies.model.sets import Measure
 from policies.solvers import SOLVERS, Limits, Verdict
-from policies.solvers.search.average_budgets import Means
+from policies.solvers.search.plan_state import AverageBudgets
 from tests.unit.policies.tiny import Made, Tiny
 
 
@@ -20,7 +20,7 @@ def test_room_ends_at_a_limit_or_below_it_where_it_is_strict(strict, limit):
     sets = [Made(dict.fromkeys(range(4), 1), cap=4, full=4)]
     caps = (Average((0,), limit, strict=strict),)
     tiny = Tiny(4, 2, sets, measures=(Measure.LINEAR,), averages=caps)
-    means = Means(tiny.problem())
+    means = AverageBudgets(tiny.problem())
     assert means.fits(0, [(0, 0, 1)])
     assert means.fits(0, [(0, 0, 2)]) is caps[0].kept(Fraction(2, 4))
     assert not means.fits(0, [(0, 0, 3)])
