@@ -352,11 +352,21 @@ class Tx:
             The queries and their parameters, in order.
         """
         if self._backend.one_writer:
-            tables = [packed.table(self.driver_stream(*one), width) for one in asked]
+            tables = [self._table(width, *one) for one in asked]
         else:
             found = self.driver_answers([(s.packed(), given) for s, given in asked])
             tables = [packed.unpacked(rows[0][0], width) for rows in found]
         return packed.joined(tables, width)
+
+    def _table(
+        self, width: int, statement: DriverStatement, parameters: Parameters
+    ) -> Ints:
+        """Rows of one query, from the driver into an array without a stop here."""
+        self._run(statement, parameters)
+        try:
+            return packed.table(self._cursor, width)
+        except self._errors as error:
+            raise self._fault(error) from None
 
     # The same under the names that statements of text were run by.
     rows, one, value = driver_rows, driver_one, driver_value
