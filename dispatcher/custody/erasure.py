@@ -29,6 +29,7 @@ from dispatcher.custody.residue_scan import sought
 from dispatcher.model import LIVE_TASK_STATES
 from dispatcher.store import Clock, Store, Tx, lease, outside, quarantine
 from dispatcher.store import erasure as rows
+from dispatcher.store import tasks as task_rows
 from dispatcher.store.events import add_event
 from dispatcher.store.repeating import committed
 
@@ -257,7 +258,7 @@ def _recall(
         if task.state in LIVE_TASK_STATES:
             ended["dead" if task.state == "booked" else "returned"].append(task.id)
     for state, ids in ended.items():
-        rows.end_tasks(tx, ids, state)
+        task_rows.end_live(tx, ids, state)
 
 
 def _spelled(store: Store, found: Scope) -> list[str]:

@@ -27,9 +27,10 @@ from dispatcher.ledger.bulk import Batch, Verdicts, runs
 from dispatcher.ledger.count_updates import holdings_added, holdings_of
 from dispatcher.ledger.decision import AskFacts, decide, judge, missing, read_facts
 from dispatcher.ledger.refusals import Refusal
-from dispatcher.store import decisions, handing, holdings, lease
+from dispatcher.store import decisions, holdings, lease, outbox
 from dispatcher.store import ledger as rows
 from dispatcher.store import relations as visits
+from dispatcher.store import tasks as task_rows
 from dispatcher.store.decisions import AskRow, Known
 from dispatcher.store.ledger import AccountRow, ChainRow
 from dispatcher.store.packed import Block
@@ -305,12 +306,12 @@ class _Booking:
         tasks = range(first, first + total)
         if isinstance(self.delivery, Pull):
             until = repeat(self.delivery.leased_until)
-            handing.add_pulled(self.tx, self._tasks(first, booked, "shown", until))
+            task_rows.add_pulled(self.tx, self._tasks(first, booked, "shown", until))
             return tasks, []
         parts = list(_messages(booked, self.delivery))
         start = self.tx.reserve("outbox", len(parts))
         due = self.at if self.delivery.due is None else self.delivery.due
-        handing.add_outbox(
+        outbox.add(
             self.tx,
             [
                 (start + i, account.connector, account.id, "publish", due, self.at)
@@ -318,7 +319,7 @@ class _Booking:
             ],
         )
         carried = range(start, start + len(parts))
-        handing.add_pushed(self.tx, self._tasks(first, parts, "booked", carried))
+        task_rows.add_pushed(self.tx, self._tasks(first, parts, "booked", carried))
         return tasks, list(carried)
 
     def _tasks(

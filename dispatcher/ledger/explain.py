@@ -18,6 +18,7 @@ from dispatcher.ledger.decision import AskFacts, decide, findings
 from dispatcher.ledger.lines import adversary_name
 from dispatcher.ledger.refusals import Refusal
 from dispatcher.store import accounts, explaining, exposed, holdings, membership
+from dispatcher.store import tasks as task_rows
 from dispatcher.store.explaining import SeenRow
 from dispatcher.store.transaction import Tx
 from policies.policy import Scope
@@ -203,7 +204,7 @@ def exposure(tx: Tx, adversary: int) -> Exposure:
         joins=tuple(joins),
         entries=membership.held_entries(tx, [adversary]),
         records=exposed.held_records(tx, adversary),
-        open_tasks=len(membership.open_tasks(tx, [adversary])),
+        open_tasks=len(task_rows.open_tasks(tx, [adversary])),
         nearness=tuple(sorted(near, key=lambda n: (-n.share, n.rule))),
     )
 

@@ -17,8 +17,9 @@ from dispatcher.ledger.active_policy import ActivePolicy, trusted_rules_of
 from dispatcher.ledger.violations import past_units
 from dispatcher.model import record_unit, subject_unit
 from dispatcher.store import membership as rows
-from dispatcher.store import queue
-from dispatcher.store.membership import OpenTask
+from dispatcher.store import outbox
+from dispatcher.store import tasks as task_rows
+from dispatcher.store.tasks import OpenTask
 from dispatcher.store.transaction import Tx
 
 
@@ -112,7 +113,7 @@ def foresee(
     """
     if force is None:
         return Recall()
-    tasks = rows.open_tasks(tx, adversary_ids)
+    tasks = task_rows.open_tasks(tx, adversary_ids)
     past = {
         who: _past_fields(tx, force, who) for who in {t.adversary_id for t in tasks}
     }
@@ -143,12 +144,12 @@ def revive(
         Messages that wait, and tasks of them that the gate would not allow now: their
         half of a set stays here.
     """
-    messages = queue.revive(tx, outbox_ids, now)
+    messages = outbox.revive(tx, outbox_ids, now)
     mine = set(outbox_ids)
-    found = foresee(tx, force, (), rows.adversaries_of_messages(tx, outbox_ids))
+    found = foresee(tx, force, (), outbox.adversaries_of_messages(tx, outbox_ids))
     every = found.unsent + found.shown + found.outside + found.lost
     unsafe = [task.id for task in every if task.outbox_id in mine]
-    return messages, rows.take_back(tx, unsafe)
+    return messages, task_rows.end_live(tx, unsafe)
 
 
 def take_back(tx: Tx, found: Recall, how: InFlightAction, *, at: int) -> Recalled:
@@ -163,11 +164,11 @@ def take_back(tx: Tx, found: Recall, how: InFlightAction, *, at: int) -> Recalle
         recalled += [*found.shown, *found.outside]
         sent = [task.outbox_id for task in found.outside if task.outbox_id is not None]
     unsafe = {task.id for task in recalled}
-    beside = sorted(set(rows.tasks_of_messages(tx, sent)) - unsafe)
-    ended = rows.take_back(tx, sorted(unsafe))
-    also = rows.take_back(tx, beside)
+    beside = sorted(set(task_rows.tasks_of_messages(tx, sent)) - unsafe)
+    ended = task_rows.end_live(tx, sorted(unsafe))
+    also = task_rows.end_live(tx, beside)
     unsent = [t.outbox_id for t in found.unsent if t.outbox_id is not None]
-    messages = rows.cancel_empty(tx, unsent) + rows.withdraw(tx, sent, at)
+    messages = outbox.cancel_empty(tx, unsent) + outbox.withdraw(tx, sent, at)
     return Recalled(ended + also, also, messages, found.unsafe - len(unsafe))
 
 

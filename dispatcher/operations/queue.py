@@ -10,8 +10,8 @@ from dispatcher.ledger.active_policy import current_policy
 from dispatcher.ledger.recall import revive
 from dispatcher.operations.workspace import Workspace
 from dispatcher.store import Store, Tx, statistics
+from dispatcher.store import outbox as rows
 from dispatcher.store import pause as pauses
-from dispatcher.store import queue as rows
 
 
 @dataclass(frozen=True)

@@ -38,10 +38,12 @@ from dispatcher.core.circuits import REST, Circuit, pause_of
 from dispatcher.core.errors import DispatcherError
 from dispatcher.core.log import get_logger
 from dispatcher.ledger.active_policy import ActivePolicy, current_policy
+from dispatcher.model import Answer as GivenAnswer
 from dispatcher.store import (
     Clock,
     Store,
     Tx,
+    answers,
     events,
     hooks,
     lease,
@@ -50,8 +52,9 @@ from dispatcher.store import (
     quarantine,
 )
 from dispatcher.store import collecting as rows
-from dispatcher.store.collecting import AnswerRow, TaskRow
+from dispatcher.store import tasks as task_rows
 from dispatcher.store.quarantine import StrangeRow
+from dispatcher.store.tasks import AnswerableRow
 from policies.answers.validation import MAX_TEXT, Mark, Valid, check
 
 MICRO: Final = 1_000_000
@@ -77,7 +80,7 @@ _MARKS: Final = {
 class _Sorted:
     """One collection sorted into what will be written."""
 
-    answers: dict[int, AnswerRow] = field(default_factory=dict)
+    answers: dict[int, GivenAnswer] = field(default_factory=dict)
     returned: set[int] = field(default_factory=set)
     strange: dict[int, StrangeRow] = field(default_factory=dict)
     refused: dict[int, int] = field(default_factory=dict)  # quarantine id -> task
@@ -195,7 +198,7 @@ class Collecting:
         ids = {one.token: keys.task_id_of(task_key, one.token) for one in found.answers}
         with self._store.write() as tx:
             lease.check_epoch(tx, lease.SHARD, epoch)
-            tasks = rows.lock_tasks(tx, [n for n in ids.values() if n is not None])
+            tasks = task_rows.lock_tasks(tx, [n for n in ids.values() if n is not None])
             sorted_ = _Sorted()
             force = current_policy(tx)
             for answer in found.answers:
@@ -253,7 +256,7 @@ class Collecting:
     def _sort(
         self,
         answer: Answer,
-        task: TaskRow | None,
+        task: AnswerableRow | None,
         force: ActivePolicy | None,
         into: _Sorted,
         now: int,
@@ -286,11 +289,11 @@ class Collecting:
     def _write(self, tx: Tx, sorted_: _Sorted, now: int) -> None:
         answered = list(sorted_.answers)
         if answered:
-            rows.put_answers(tx, list(sorted_.answers.values()))
-            rows.end_tasks(tx, answered, "answered")
+            answers.put_answers(tx, list(sorted_.answers.values()))
+            task_rows.end(tx, answered, "answered")
         returned = sorted(sorted_.returned - set(answered))
         if returned:
-            rows.end_tasks(tx, returned, "returned")
+            task_rows.end(tx, returned, "returned")
         fresh = quarantine.add_strange(tx, sorted_.strange.values())
         if fresh:
             self._strange = True
@@ -309,7 +312,7 @@ class Collecting:
             )
 
 
-def _count(name: str, sorted_: _Sorted, tasks: Mapping[int, TaskRow]) -> None:
+def _count(name: str, sorted_: _Sorted, tasks: Mapping[int, AnswerableRow]) -> None:
     """Count what was kept: what the tasks became, and how long they took."""
     moves = [
         (tasks[task_id].state, "returned", name)
@@ -323,7 +326,7 @@ def _count(name: str, sorted_: _Sorted, tasks: Mapping[int, TaskRow]) -> None:
 
 
 def _misfit(
-    name: str, answer: Answer, task: TaskRow | None, force: ActivePolicy | None
+    name: str, answer: Answer, task: AnswerableRow | None, force: ActivePolicy | None
 ) -> str:
     """Say why an answer fits no task of its giver; empty if it does."""
     if task is None:
@@ -344,7 +347,9 @@ def _too_long(answer: Answer) -> str:
     return f"it has {size} characters, {MAX_TEXT} are read" if size > MAX_TEXT else ""
 
 
-def _judged(force: ActivePolicy, task: TaskRow, answer: Answer, at: int) -> AnswerRow:
+def _judged(
+    force: ActivePolicy, task: AnswerableRow, answer: Answer, at: int
+) -> GivenAnswer:
     """Judge an answer by its field's ``ask``; an invalid one is kept as invalid."""
     asked = force.policy.entity.fields[force.fields[task.field_id].name]
     mark = _MARKS.get(answer.outcome)
@@ -352,7 +357,7 @@ def _judged(force: ActivePolicy, task: TaskRow, answer: Answer, at: int) -> Answ
     valid = isinstance(verdict, Valid)
     # a mark is kept as the text that says the same, as the task page does
     raw = f"[{mark.value}]" if mark is not None else answer.value
-    return AnswerRow(
+    return GivenAnswer(
         task_id=task.id,
         entry_id=task.entry_id,
         account_id=task.account_id,

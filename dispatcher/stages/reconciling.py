@@ -49,13 +49,13 @@ from dispatcher.store import (
     Tx,
     events,
     lease,
-    membership,
     money,
+    outbox,
     pieces,
-    queue,
 )
 from dispatcher.store import ledger as gate_rows
 from dispatcher.store import reconciling as rows
+from dispatcher.store import tasks as task_rows
 from dispatcher.store.repeating import committed
 
 MICRO: Final = 1_000_000
@@ -273,7 +273,7 @@ class Reconciling:
                 found.over[number] = one
         if how.mend and given_up:
             now = self._clock()
-            self._write(lambda tx: queue.revive(tx, given_up, now), how.epoch)
+            self._write(lambda tx: outbox.revive(tx, given_up, now), how.epoch)
 
     def _withdraw(self, found: _Found, how: Mending) -> None:
         """Take back what is not to lie there."""
@@ -317,7 +317,7 @@ class Reconciling:
             for start in range(0, len(gone), rows.PAGE):
                 part = gone[start : start + rows.PAGE].tolist()
                 moved = self._write(
-                    partial(membership.take_back, task_ids=part), how.epoch
+                    partial(task_rows.end_live, task_ids=part), how.epoch
                 )
                 meters.TRANSITIONS.labels("sent", "returned", self._name).inc(moved)
         return doubtful

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from sqlalchemy import BigInteger, bindparam, delete, update
+from sqlalchemy import BigInteger, bindparam, delete, func, update
 from sqlmodel import col, select
 
 from dispatcher.model import Account as Table
-from dispatcher.model import Recusal, Task
-from dispatcher.store import averages, holdings, ledger, planning, relations
+from dispatcher.model import Recusal
+from dispatcher.store import averages, holdings, ledger, planning, relations, tasks
 from dispatcher.store.statements import insert, select_columns
 from dispatcher.store.transaction import Tx
 
@@ -55,6 +55,10 @@ _ID: Final = select(Table.id).where(
     Table.connector == bindparam("of_connector"), Table.name == bindparam("called")
 )
 _OF: Final = col(Table.id) == bindparam("account")
+_STATE: Final = select(Table.state).where(Table.id == bindparam("account"))
+_ADVERSARIES: Final = select(func.count(col(Table.adversary_id).distinct())).where(
+    Table.connector == bindparam("of_connector")
+)
 _SET_GROUPS: Final = update(Table).where(_OF).values(groups=bindparam("listed"))
 _SET_STATE: Final = (
     update(Table)
@@ -75,15 +79,6 @@ _JUDGE: Final = (
 _JOIN: Final = (
     update(Table)
     .where(col(Table.adversary_id) == bindparam("ended"))
-    .values(adversary_id=bindparam("survivor"))
-)
-_JOIN_TASKS: Final = (
-    update(Task)
-    .where(
-        col(Task.account_id).in_(
-            select(Table.id).where(Table.adversary_id == bindparam("ended"))
-        )
-    )
     .values(adversary_id=bindparam("survivor"))
 )
 _JOIN_RECUSALS: Final = (
@@ -117,6 +112,16 @@ def find(tx: Tx, connector: str, name: str) -> Account | None:
 def id_of(tx: Tx, connector: str, name: str) -> int | None:
     """Id of an account of a connector by its name."""
     return tx.scalar(_ID, {"of_connector": connector, "called": name})
+
+
+def is_blocked(tx: Tx, account_id: int) -> bool:
+    """Whether nothing goes to an account any more."""
+    return tx.scalar(_STATE, {"account": account_id}) != "active"
+
+
+def adversaries_at(tx: Tx, connector: str) -> int:
+    """How many adversaries the accounts of a connector are."""
+    return tx.scalar(_ADVERSARIES, {"of_connector": connector}) or 0
 
 
 def add_account(tx: Tx, account: Account, at: int) -> None:
@@ -167,7 +172,7 @@ def add_recusals(tx: Tx, pairs: Iterable[Sequence[int]], at: int) -> int:
 def end_adversary(tx: Tx, ended: int, survivor: int) -> None:
     """Let an adversary go on as another, with all that is kept about it."""
     both = {"ended": ended, "survivor": survivor}
-    tx.execute(_JOIN_TASKS, both)
+    tasks.join(tx, ended, survivor)
     ledger.end_chain(tx, ended, survivor)
     tx.execute(_JOIN, both)
     planning.join_planned(tx, ended, survivor)

@@ -20,7 +20,7 @@ from dispatcher.model import (
     Plan,
     Task,
 )
-from dispatcher.store.handing import add_outbox
+from dispatcher.store import outbox
 from dispatcher.store.ledger import parts
 from dispatcher.store.packed import Ints
 from dispatcher.store.statements import (
@@ -176,7 +176,7 @@ def without_offer(
 def add_offers(tx: Tx, accounts: Sequence[tuple[int, str]], now: int) -> None:
     """Tell accounts that there is work; no content, no exposure."""
     first = tx.reserve("outbox", len(accounts))
-    add_outbox(
+    outbox.add(
         tx,
         (
             (first + i, connector, account_id, "offer", now, now)

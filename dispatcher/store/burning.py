@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from sqlalchemy import bindparam, func, literal_column, or_, update
+from sqlalchemy import bindparam, func, literal_column, or_
 from sqlalchemy.types import String
 from sqlmodel import col, select
 
@@ -108,14 +108,6 @@ _FIELDS: Final = (
     )
     .order_by(col(Entry.id))
 )
-_REOPEN: Final = (
-    update(Result)
-    .where(col(Result.entry_id) == bindparam("entry"), col(Result.state) == "conflict")
-    .values(state="open")
-)
-_UNCOUNT: Final = (
-    update(Answer).where(col(Answer.entry_id) == bindparam("entry")).values(counted=0)
-)
 
 
 def often_shown(tx: Tx, least: int) -> list[int]:
@@ -140,12 +132,6 @@ def fields(tx: Tx, entry_ids: Sequence[int]) -> list[FieldRow]:
             counts = (extra.get(row.id, 0), answers, live)
             found.append(FieldRow._make((*known, *counts)))
     return found
-
-
-def reopen(tx: Tx, entry_id: int) -> None:
-    """Let an entry in conflict wait for answers again; its own are counted anew."""
-    if tx.execute(_REOPEN, {"entry": entry_id}).rowcount:
-        tx.execute(_UNCOUNT, {"entry": entry_id})
 
 
 def granted(tx: Tx) -> int:

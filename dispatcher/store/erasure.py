@@ -11,12 +11,11 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import BigInteger, Select, bindparam, delete, exists, func, or_, update
+from sqlalchemy import BigInteger, Select, bindparam, exists, func, or_, update
 from sqlalchemy import select as sql_select
 from sqlmodel import col, select
 
 from dispatcher.model import (
-    LIVE_TASK_STATES,
     Account,
     Answer,
     Chain,
@@ -31,8 +30,8 @@ from dispatcher.model import (
     Subject,
     Task,
 )
-from dispatcher.store import planning
-from dispatcher.store.statements import in_list, in_words, select_columns
+from dispatcher.store import answers, planning, tasks
+from dispatcher.store.statements import in_list, select_columns
 from dispatcher.store.transaction import Row, Tx
 
 
@@ -336,14 +335,7 @@ _BLANK: Final = (
         erased_at=func.coalesce(Record.erased_at, bindparam("now", type_=BigInteger())),
     )
 )
-_BLANK_ENTRIES: Final = (
-    update(Entry).where(_IN_ENTRIES).values(key_id=None),
-    update(Task)
-    .where(in_list(Task.entry_id, "entries"))
-    .values(draft=None, key_id=None),
-    delete(Answer).where(in_list(Answer.entry_id, "entries")),
-    delete(Result).where(in_list(Result.entry_id, "entries")),
-)
+_FORGET_KEYS: Final = update(Entry).where(_IN_ENTRIES).values(key_id=None)
 _BLANK_SUBJECT: Final = (
     update(Subject)
     .where(col(Subject.id) == bindparam("of_subject"))
@@ -365,11 +357,6 @@ _WITHOUT_RECORDS: Final = (
     )
     .order_by(col(Subject.id))
     .with_for_update(of=Subject)
-)
-_END_TASKS: Final = (
-    update(Task)
-    .where(in_list(Task.id, "tasks"), in_words(Task.state, *LIVE_TASK_STATES))
-    .values(state=bindparam("after"), leased_until=None)
 )
 _NOT_ERASED: Final = (
     select(Subject.pseudonym).where(
@@ -401,14 +388,10 @@ def blank(
     )
     tx.execute(_BLANK, {"records": record_ids, "now": now})
     tx.update_many("entry", ["id"], ["shown"], ((number, b"") for number in entry_ids))
-    for statement in _BLANK_ENTRIES:
-        tx.execute(statement, {"entries": entry_ids})
+    tx.execute(_FORGET_KEYS, {"entries": entry_ids})
+    tasks.forget_drafts(tx, entry_ids)
+    answers.erase(tx, entry_ids, now)
     planning.release(tx, entry_ids)
-    tx.insert_many(
-        "result",
-        ["entry_id", "confidence", "answers", "wanted", "state", "at"],
-        [(number, 0.0, 0, 0, "erased", now) for number in entry_ids],
-    )
     tx.vault.delete_keys(tx, sorted(key for key in keys if key is not None))
 
 
@@ -422,11 +405,6 @@ def subjects_without_records(tx: Tx, record_ids: Sequence[int]) -> list[SubjectR
     """People of records who have no record with values any more."""
     rows = tx.execute(_WITHOUT_RECORDS, {"records": record_ids})
     return [SubjectRow(*row) for row in rows]
-
-
-def end_tasks(tx: Tx, task_ids: Sequence[int], state: str) -> None:
-    """Take tasks out of their workers' hands, or keep them from leaving."""
-    tx.execute(_END_TASKS, {"tasks": task_ids, "after": state})
 
 
 def unplan(tx: Tx, entry_ids: Sequence[int]) -> None:

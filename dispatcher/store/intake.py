@@ -9,7 +9,7 @@ from sqlalchemy import bindparam, func, update
 from sqlmodel import col, select
 
 from dispatcher.model import Load, Record, Run, Subject, Suppression
-from dispatcher.store import reloads
+from dispatcher.store import answers
 from dispatcher.store.entry_registrations import Facts
 from dispatcher.store.statements import DriverStatement, in_list, select_columns
 from dispatcher.store.transaction import Tx
@@ -349,7 +349,7 @@ def add_lost_entry(tx: Tx, facts: Facts, loaded_at: int, at: int) -> None:
     told = (subject, facts.time, facts.place, facts.visits)
     add_entries(tx, [(*values_, *told)], ("subject_id", "time", "vector", "visits"))
     if lost_at is None:  # the record has its values: this one alone stays without
-        reloads.leave_empty(tx, [entry], at)
+        answers.leave_empty(tx, [entry], at)
 
 
 def _lost_subject(tx: Tx, pseudonym: str | None) -> int | None:

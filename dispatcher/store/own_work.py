@@ -13,7 +13,6 @@ from sqlalchemy import (
     literal_column,
     or_,
     union_all,
-    update,
 )
 from sqlmodel import col, select
 
@@ -29,7 +28,7 @@ from dispatcher.model import (
     Qualification,
     Task,
 )
-from dispatcher.store import probes
+from dispatcher.store import probes, tasks
 from dispatcher.store.statements import in_words, select_columns
 from dispatcher.store.transaction import Tx
 
@@ -112,14 +111,6 @@ _HANDED: Final = (
     .join(Task, col(Task.account_id) == Account.id)
     .where(*_WORKS_THERE, Task.created_at >= bindparam("since"))
 )
-_END: Final = (
-    update(Task)
-    .where(
-        col(Task.account_id) == bindparam("account"),
-        in_words(Task.state, "shown", "expired"),
-    )
-    .values(state="returned", leased_until=None, draft=None)
-)
 
 
 class DoneRow(NamedTuple):
@@ -184,5 +175,5 @@ def planned(tx: Tx, connector: str, version: int) -> int:
 
 def end_tasks(tx: Tx, account_id: int, now: int) -> None:
     """Take all that an account has in hand out of its hands; the drafts go."""
-    tx.execute(_END, {"account": account_id})
+    tasks.end_in_hand(tx, account_id)
     probes.end_all(tx, account_id, now)

@@ -143,12 +143,3 @@ def fill(tx: Tx, entries: Iterable[BackEntry]) -> None:
             for row in entries
         ],
     )
-
-
-def leave_empty(tx: Tx, entry_ids: Sequence[int], now: int) -> None:
-    """Let entries of fields that no policy has any more stay without a value."""
-    tx.insert_many(
-        "result",
-        ["entry_id", "confidence", "answers", "wanted", "state", "at"],
-        [(number, 0.0, 0, 0, "erased", now) for number in entry_ids],
-    )

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from sqlalchemy import BigInteger, bindparam, func, update
-from sqlalchemy.orm import aliased
+from sqlalchemy import bindparam, func
 from sqlmodel import col, select
 
 from dispatcher.model import (
@@ -27,12 +26,10 @@ from dispatcher.model import (
 )
 from dispatcher.store.statements import (
     DriverStatement,
-    fixed,
     in_list,
     select_columns,
 )
-from dispatcher.store.transaction import Row, Tx
-from dispatcher.store.values import put_answers
+from dispatcher.store.transaction import Tx
 
 
 class AccountRow(NamedTuple):
@@ -44,20 +41,6 @@ class AccountRow(NamedTuple):
     name: str
     state: str
     invite: int
-
-
-class TaskRow(NamedTuple):
-    """One task; moments are microseconds, ``draft`` is what was typed so far."""
-
-    id: int
-    entry_id: int
-    account_id: int
-    adversary_id: int
-    connector: str
-    state: str
-    created_at: int
-    leased_until: int | None
-    draft: bytes | None
 
 
 class ShownRow(NamedTuple):
@@ -121,49 +104,6 @@ _ACCOUNT_NAMED: Final = DriverStatement(
     )
 )
 _ACCOUNT_OF: Final = DriverStatement(_ACCOUNT.where(Account.id == bindparam("account")))
-_TASK: Final = select_columns(
-    Task.id,
-    Task.entry_id,
-    Task.account_id,
-    Task.adversary_id,
-    Task.connector,
-    Task.state,
-    Task.created_at,
-    Task.leased_until,
-    Task.draft,
-    Task.key_id,
-)
-_task_of = _TASK.where(Task.id == bindparam("task"))
-_TASK_OF: Final = DriverStatement(_task_of)
-_LOCK_TASK: Final = DriverStatement(_task_of.with_for_update())
-_LAST_TASK: Final = DriverStatement(
-    _TASK.where(Task.account_id == bindparam("account"))
-    .order_by(col(Task.created_at).desc(), col(Task.id).desc())
-    .limit(1)
-)
-_in_hand = (
-    Task.account_id == bindparam("account"),
-    col(Task.state) == fixed("shown"),  # in the text, for the partial index
-    Task.leased_until > bindparam("now"),
-)
-_IN_HAND: Final = DriverStatement(
-    _TASK.where(*_in_hand)
-    .order_by(col(Task.leased_until).desc(), col(Task.id).desc())
-    .limit(1)
-)
-_OTHER_IN_HAND: Final = DriverStatement(
-    select(Task.id).where(*_in_hand, Task.id != bindparam("task")).limit(1)
-)
-_COUNT_SINCE: Final = DriverStatement(
-    select(func.count())
-    .select_from(Task)
-    .where(
-        Task.account_id == bindparam("account"), Task.created_at > bindparam("since")
-    )
-)
-_GIVEN: Final = DriverStatement(
-    select(Task.entry_id).where(Task.account_id == bindparam("account"))
-)
 _SHOWN: Final = DriverStatement(
     select_columns(
         Entry.record_id,
@@ -190,52 +130,6 @@ def account(tx: Tx, account_id: int) -> AccountRow | None:
     """Account by id."""
     row = tx.driver_one(_ACCOUNT_OF, {"account": account_id})
     return None if row is None else AccountRow(*row)
-
-
-def task_of(tx: Tx, task_id: int) -> TaskRow | None:
-    """Task by id."""
-    return _task(tx, tx.driver_one(_TASK_OF, {"task": task_id}))
-
-
-def lock_task(tx: Tx, task_id: int) -> TaskRow | None:
-    """Task by id, locked until the end of the transaction."""
-    return _task(tx, tx.driver_one(_LOCK_TASK, {"task": task_id}))
-
-
-def leased_task(tx: Tx, account_id: int, now: int) -> TaskRow | None:
-    """Return the task that an account has in its hands, or None."""
-    return _task(tx, tx.driver_one(_IN_HAND, {"account": account_id, "now": now}))
-
-
-def has_other_task(tx: Tx, task: TaskRow, now: int) -> bool:
-    """Whether the account of a task has another one in its hands."""
-    asked = {"account": task.account_id, "now": now, "task": task.id}
-    return tx.driver_one(_OTHER_IN_HAND, asked) is not None
-
-
-def last_task(tx: Tx, account_id: int) -> TaskRow | None:
-    """Return the task that an account was given last."""
-    return _task(tx, tx.driver_one(_LAST_TASK, {"account": account_id}))
-
-
-def _task(tx: Tx, row: Row | None) -> TaskRow | None:
-    if row is None:
-        return None
-    *rest, draft, key_id = row
-    if draft is not None:
-        draft = tx.vault.open(tx, "task.draft", row[0], key_id, draft)
-    return TaskRow._make((*rest, draft))
-
-
-def tasks_since(tx: Tx, account_id: int, since: int) -> int:
-    """How many tasks an account was given after a moment."""
-    asked = {"account": account_id, "since": since}
-    return int(tx.driver_value(_COUNT_SINCE, asked))
-
-
-def entries_given(tx: Tx, account_id: int) -> list[int]:
-    """Entries that an account was ever given a task on."""
-    return [row[0] for row in tx.driver_rows(_GIVEN, {"account": account_id})]
 
 
 def shown_entry(tx: Tx, entry_id: int) -> ShownRow | None:
@@ -276,14 +170,6 @@ _PLANNED_FOR: Final = DriverStatement(
         _of_plan, Assignment.account_id == bindparam("account")
     )
 )
-_latest = aliased(Task)
-_LAST_ID: Final = select(func.coalesce(func.max(_latest.id), 0)).scalar_subquery()
-_LATELY: Final = (
-    select(Task.entry_id)
-    .distinct()
-    .where(Task.id > _LAST_ID - bindparam("tasks", type_=BigInteger()))
-    .order_by(col(Task.entry_id))
-)
 _IDLE: Final = select(Account.id).where(Account.state != "active")
 
 
@@ -303,11 +189,6 @@ def planned_entries(tx: Tx, plan_id: int, account_id: int) -> bytes:
     """Packed entries that a plan still means for an account, as they are now."""
     found = tx.driver_value(_PLANNED_FOR, {"plan": plan_id, "account": account_id})
     return bytes(found or b"")
-
-
-def entries_touched_lately(tx: Tx, tasks: int) -> list[int]:
-    """Entries of the last so many tasks of the store, returned ones among them."""
-    return tx.scalars(_LATELY, {"tasks": tasks})
 
 
 def idle_accounts(tx: Tx) -> frozenset[int]:
@@ -379,73 +260,3 @@ def standings(
         )
         for entry_id in {*accounts, *valid, *results}
     }
-
-
-# -- writing -----------------------------------------------------------------------
-
-_OF: Final = col(Task.id) == bindparam("task")
-_LEASE: Final = (
-    update(Task).where(_OF).values(state="shown", leased_until=bindparam("until"))
-)
-_KEY_OF: Final = (
-    select_columns(Entry.key_id)
-    .join(Task, col(Task.entry_id) == Entry.id)
-    .where(Task.id == bindparam("task"))
-)
-_SAVE_DRAFT: Final = (
-    update(Task).where(_OF).values(draft=bindparam("sealed"), key_id=bindparam("key"))
-)
-_END: Final = (
-    update(Task)
-    .where(_OF)
-    .values(state=bindparam("after"), leased_until=None, draft=None)
-)
-_EXPIRE: Final = (
-    update(Task)
-    .where(
-        col(Task.state) == fixed("shown"), col(Task.leased_until) <= bindparam("now")
-    )
-    .values(state="expired", draft=None)
-    .returning(col(Task.connector))
-)
-
-
-def lease(tx: Tx, task_id: int, until: int) -> None:
-    """Put a task into its worker's hands until a moment."""
-    tx.execute(_LEASE, {"task": task_id, "until": until})
-
-
-def save_draft(tx: Tx, task_id: int, draft: bytes) -> None:
-    """Keep what was typed so far, sealed as its entry is."""
-    key_id = tx.scalar(_KEY_OF, {"task": task_id})
-    sealed = tx.vault.seal(tx, "task.draft", task_id, key_id, draft)
-    tx.execute(_SAVE_DRAFT, {"task": task_id, "sealed": sealed, "key": key_id})
-
-
-def end_task(tx: Tx, task_id: int, state: str) -> None:
-    """Take a task out of its worker's hands; the draft goes."""
-    tx.execute(_END, {"task": task_id, "after": state})
-
-
-def expire_tasks(tx: Tx, now: int) -> list[str]:
-    """End the leases that are over; the drafts go. Returns each one's connector."""
-    return tx.scalars(_EXPIRE, {"now": now})
-
-
-class AnswerRow(NamedTuple):
-    """One answer; ``reason`` says why it does not count, without a value."""
-
-    task_id: int
-    entry_id: int
-    account_id: int
-    raw: bytes
-    normal: bytes | None
-    valid: int
-    reason: str | None
-    at: int
-    counted: int = 0  # assembly has not looked at it
-
-
-def add_answer(tx: Tx, row: AnswerRow) -> None:
-    """Keep the answer of a task that has none yet."""
-    put_answers(tx, AnswerRow._fields, [row], correct=False)

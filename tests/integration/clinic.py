@@ -11,7 +11,7 @@ from dispatcher.ledger.book import Pull, Push
 from dispatcher.stages.assembly import Assembly, reassemble
 from dispatcher.stages.intake.loading import load
 from dispatcher.stages.sending import Terms
-from dispatcher.store import Store, assembly, lease, serving
+from dispatcher.store import Store, answers, lease, tasks
 from tests.integration import stages
 from tests.integration.ledger_cases import Case, policy
 
@@ -27,9 +27,9 @@ def canary(person: str, place: str) -> str:
 def whole(store) -> list[tuple]:
     """Records and results of the first run; the fields of a record come in any order."""
     with store.read() as tx:
-        found = [tuple(row) for row in assembly.records(tx, 1)]
+        found = [tuple(row) for row in answers.records(tx, 1)]
         return found + sorted(
-            map(tuple, assembly.filled(tx, 1)), key=lambda row: row[:2]
+            map(tuple, answers.filled(tx, 1)), key=lambda row: row[:2]
         )
 
 
@@ -104,7 +104,7 @@ class Clinic:
             delivery=Pull(leased_until=self.clock() + 10**9),
         ).tasks[0]
         with self.store.write() as tx:
-            serving.save_draft(tx, drafted, canary("anna", "draft").encode())
+            tasks.save_draft(tx, drafted, canary("anna", "draft").encode())
         self.answer("fay", {"anna.a": "said", "bert.b": "said"})
         self.answer("fox", {"anna.b": "open"}, taken=False)
         self.collect()

@@ -16,7 +16,7 @@ from dispatcher.stages import booking as stage
 from dispatcher.stages.booking import Booking
 from dispatcher.stages.planning import Planning
 from dispatcher.store import lease, money, pause
-from dispatcher.store.sending import MessageRow
+from dispatcher.store.outbox import MessageRow
 from tests.contract.memory_feed import MemoryFeed
 from tests.integration.exchange_house import logs
 from tests.integration.ledger_cases import PAIR, Case, policy

@@ -18,10 +18,10 @@ from dispatcher.store import (
     hooks,
     lease,
     names,
+    outbox,
     outside,
     pause,
     quarantine,
-    queue,
     settings,
 )
 
@@ -335,17 +335,17 @@ def test_messages_that_wait_or_are_dead(tx: Tx) -> None:
             (3, 1, 3, 2, "folder", 3, "dead", 1),
         ],
     )
-    assert queue.messages(tx, None, 2) == [
+    assert outbox.messages(tx, None, 2) == [
         (1, "inhouse", "inhouse/ann", "offer", "ready", 0, ""),
         (2, "folder", "folder/bob", "publish", "dead", 5, "no"),
     ]
-    assert [row[0] for row in queue.messages(tx, "dead", 9)] == [2, 3]
-    assert queue.messages(tx, "sent", 9) == []
-    assert queue.dead(tx, [], None) == [2, 3]
-    assert queue.dead(tx, [], "inhouse") == []
-    assert queue.dead(tx, [3, 1], "folder") == [3]
-    assert queue.revive(tx, [], 8) == 0
-    assert queue.revive(tx, [1, 2], 8) == 1
+    assert [row[0] for row in outbox.messages(tx, "dead", 9)] == [2, 3]
+    assert outbox.messages(tx, "sent", 9) == []
+    assert outbox.dead(tx, [], None) == [2, 3]
+    assert outbox.dead(tx, [], "inhouse") == []
+    assert outbox.dead(tx, [3, 1], "folder") == [3]
+    assert outbox.revive(tx, [], 8) == 0
+    assert outbox.revive(tx, [1, 2], 8) == 1
     assert table(tx, "outbox", "id, state, due, attempts") == [
         (1, "ready", 1, 0),
         (2, "ready", 8, 0),

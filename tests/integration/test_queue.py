@@ -2,7 +2,7 @@
 
 import pytest
 
-from dispatcher.store import queue
+from dispatcher.store import outbox
 from tests.integration.ledger_cases import Case, policy
 
 
@@ -18,13 +18,13 @@ def case(store):
 
 def states(case):
     with case.store.read() as tx:
-        return [row[4] for row in queue.messages(tx, None, 10)]
+        return [row[4] for row in outbox.messages(tx, None, 10)]
 
 
 def kill(case, *positions):
     """Give messages up, by their place in the queue; return their ids."""
     with case.store.write() as tx:
-        ids = [row[0] for row in queue.messages(tx, None, 10)]
+        ids = [row[0] for row in outbox.messages(tx, None, 10)]
         chosen = [ids[i] for i in positions]
         tx.execute(
             "UPDATE outbox SET state = 'dead', attempts = 12 WHERE id = ANY(?)",
@@ -35,7 +35,7 @@ def kill(case, *positions):
 
 def test_messages_are_listed_oldest_first_without_content(case):
     with case.store.read() as tx:
-        rows = queue.messages(tx, None, 10)
+        rows = outbox.messages(tx, None, 10)
     assert [row[1:] for row in rows] == [
         ("x", "x/ann", "publish", "ready", 0, ""),
         ("y", "y/bob", "publish", "ready", 0, ""),
@@ -46,24 +46,24 @@ def test_messages_are_listed_oldest_first_without_content(case):
 def test_a_list_is_of_one_state_and_no_longer_than_asked(case):
     kill(case, 0)
     with case.store.read() as tx:
-        assert len(queue.messages(tx, "ready", 10)) == 2
-        assert len(queue.messages(tx, "dead", 10)) == 1
-        assert len(queue.messages(tx, None, 2)) == 2
+        assert len(outbox.messages(tx, "ready", 10)) == 2
+        assert len(outbox.messages(tx, "dead", 10)) == 1
+        assert len(outbox.messages(tx, None, 2)) == 2
 
 
 def test_dead_messages_are_found_by_number_and_connector(case):
     first, second = kill(case, 0, 1)
     with case.store.read() as tx:
-        assert queue.dead(tx, [], None) == [first, second]
-        assert queue.dead(tx, [second, 999], None) == [second]
-        assert queue.dead(tx, [], "x") == [first]
-        assert queue.dead(tx, [second], "x") == []
+        assert outbox.dead(tx, [], None) == [first, second]
+        assert outbox.dead(tx, [second, 999], None) == [second]
+        assert outbox.dead(tx, [], "x") == [first]
+        assert outbox.dead(tx, [second], "x") == []
 
 
 def test_a_dead_message_waits_again_with_all_its_tries(case, clock):
     (dead,) = kill(case, 1)
     with case.store.write() as tx:
-        assert queue.revive(tx, [dead], clock()) == 1
+        assert outbox.revive(tx, [dead], clock()) == 1
     assert states(case) == ["ready"] * 3
     with case.store.read() as tx:
         assert tx.one("SELECT due, attempts FROM outbox WHERE id = ?", [dead]) == (
@@ -74,7 +74,7 @@ def test_a_dead_message_waits_again_with_all_its_tries(case, clock):
 
 def test_only_the_dead_are_revived(case, clock):
     with case.store.write() as tx:
-        ids = [row[0] for row in queue.messages(tx, None, 10)]
+        ids = [row[0] for row in outbox.messages(tx, None, 10)]
         tx.execute("UPDATE outbox SET state = 'sent' WHERE id = ?", [ids[0]])
-        assert queue.revive(tx, ids, clock()) == 0
+        assert outbox.revive(tx, ids, clock()) == 0
     assert states(case) == ["sent", "ready", "ready"]

@@ -12,7 +12,7 @@ from connectors.testing.hostile import Memory
 from dispatcher.core import keys
 from dispatcher.core.errors import StaleLease
 from dispatcher.stages.reconciling import Mending
-from dispatcher.store import lease, membership, pause
+from dispatcher.store import lease, outbox, pause
 from tests.integration import stages
 from tests.integration.exchange_house import Exchange, logs
 from tests.integration.ledger_cases import Case
@@ -183,7 +183,7 @@ def test_what_is_still_open_after_a_withdrawal_is_withdrawn_again(
     exchange, sent, clock
 ):
     with exchange.store.write() as tx:
-        membership.withdraw(tx, sent[:1], clock())
+        outbox.withdraw(tx, sent[:1], clock())
     exchange.sending().tick(exchange.epoch)
     exchange.market.withdrawn.clear()  # it said yes, and did nothing
     drift = reconciling(exchange).by_name["memory"].reconcile(MEND)

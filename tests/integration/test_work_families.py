@@ -25,15 +25,14 @@ from dispatcher.store import (
     Store,
     Tx,
     accounts,
-    assembly,
+    answers,
     burning,
     collecting,
     erasure,
-    membership,
+    outbox,
     own_work,
-    queue,
-    sending,
     serving,
+    tasks,
 )
 
 LATE, SOON = 1000, 2000  # moments before and after 1500, which is now
@@ -267,12 +266,19 @@ def result(store: Store, call: Callable[[Tx], Any]) -> tuple[Any, list[str]]:
     return told[0], told[1]
 
 
+def made(*cells: Any) -> Result:
+    names = ("entry_id", "value", "confidence", "answers", "wanted", "state", "at")
+    return Result(**dict(zip(names, cells, strict=True)))
+
+
 def task(tx: Tx, number: int) -> Any:
-    return serving.task_of(tx, number)
+    return tasks.task_of(tx, number)
 
 
 def answer(task_id: int, raw: bytes) -> Any:
-    return serving.AnswerRow(task_id, 1, 1, raw, None, 0, "bad", 99)
+    return Answer(
+        task_id=task_id, entry_id=1, account_id=1, raw=raw, valid=0, reason="bad", at=99
+    )
 
 
 EXPECTED = Path(__file__).with_suffix(".txt").with_stem("work_families")
@@ -284,24 +290,24 @@ CASES: dict[str, Callable[[Tx], Any]] = {
     "account_named none": lambda tx: serving.account_named(tx, "folder", "bob"),
     "account": lambda tx: serving.account(tx, 3),
     "account none": lambda tx: serving.account(tx, 99),
-    "task_of": lambda tx: serving.task_of(tx, 1),
-    "task_of message": lambda tx: serving.task_of(tx, 6),
-    "task_of none": lambda tx: serving.task_of(tx, 99),
-    "lock_task": lambda tx: serving.lock_task(tx, 2),
-    "lock_task none": lambda tx: serving.lock_task(tx, 99),
-    "leased_task": lambda tx: serving.leased_task(tx, 1, NOW),
-    "leased_task earlier": lambda tx: serving.leased_task(tx, 1, 999),
-    "leased_task none": lambda tx: serving.leased_task(tx, 1, SOON),
+    "task_of": lambda tx: tasks.task_of(tx, 1),
+    "task_of message": lambda tx: tasks.task_of(tx, 6),
+    "task_of none": lambda tx: tasks.task_of(tx, 99),
+    "lock_task": lambda tx: tasks.lock_task(tx, 2),
+    "lock_task none": lambda tx: tasks.lock_task(tx, 99),
+    "leased_task": lambda tx: tasks.leased_task(tx, 1, NOW),
+    "leased_task earlier": lambda tx: tasks.leased_task(tx, 1, 999),
+    "leased_task none": lambda tx: tasks.leased_task(tx, 1, SOON),
     "has_other_task": lambda tx: [
-        serving.has_other_task(tx, task(tx, 1), NOW),
-        serving.has_other_task(tx, task(tx, 1), 1),
-        serving.has_other_task(tx, task(tx, 6), 1),
+        tasks.has_other_task(tx, task(tx, 1), NOW),
+        tasks.has_other_task(tx, task(tx, 1), 1),
+        tasks.has_other_task(tx, task(tx, 6), 1),
     ],
-    "last_task": lambda tx: [serving.last_task(tx, n) for n in (1, 2, 99)],
+    "last_task": lambda tx: [tasks.last_task(tx, n) for n in (1, 2, 99)],
     "tasks_since": lambda tx: [
-        serving.tasks_since(tx, *asked) for asked in ((1, -1), (1, 11), (99, 0))
+        tasks.tasks_since(tx, *asked) for asked in ((1, -1), (1, 11), (99, 0))
     ],
-    "entries_given": lambda tx: [sorted(serving.entries_given(tx, n)) for n in (4, 99)],
+    "entries_given": lambda tx: [sorted(tasks.entries_given(tx, n)) for n in (4, 99)],
     "shown_entry": lambda tx: [serving.shown_entry(tx, n) for n in (1, 2, 6, 99)],
     "paused": serving.paused,
     "idle_runs": lambda tx: [
@@ -313,133 +319,132 @@ CASES: dict[str, Callable[[Tx], Any]] = {
         serving.planned_entries(tx, *asked) for asked in ((2, 1), (2, 4), (2, 99))
     ],
     "entries_touched_lately": lambda tx: [
-        serving.entries_touched_lately(tx, n) for n in (0, 4, 100)
+        tasks.entries_touched_lately(tx, n) for n in (0, 4, 100)
     ],
     "idle_accounts": serving.idle_accounts,
     "standings": lambda tx: serving.standings(tx, ENTRIES, LIVE_TASK_STATES),
     "standings none": lambda tx: serving.standings(tx, [], LIVE_TASK_STATES),
-    "lease": lambda tx: serving.lease(tx, 3, 77),
-    "save_draft": lambda tx: serving.save_draft(tx, 1, b"more"),
-    "end_task": lambda tx: serving.end_task(tx, 1, "returned"),
-    "end_task ended": lambda tx: serving.end_task(tx, 4, "returned"),
-    "expire_tasks": lambda tx: serving.expire_tasks(tx, NOW),
-    "expire_tasks all": lambda tx: serving.expire_tasks(tx, SOON),
-    "expire_tasks none": lambda tx: serving.expire_tasks(tx, 5),
-    "add_answer": lambda tx: serving.add_answer(tx, answer(1, b"a")),
+    "lease": lambda tx: tasks.lease(tx, 3, 77),
+    "save_draft": lambda tx: tasks.save_draft(tx, 1, b"more"),
+    "end_task": lambda tx: tasks.end(tx, [1], "returned"),
+    "end_task ended": lambda tx: tasks.end(tx, [4], "returned"),
+    "expire_tasks": lambda tx: tasks.expire_tasks(tx, NOW),
+    "expire_tasks all": lambda tx: tasks.expire_tasks(tx, SOON),
+    "expire_tasks none": lambda tx: tasks.expire_tasks(tx, 5),
+    "add_answer": lambda tx: answers.add_answer(tx, answer(1, b"a")),
     "cursor": lambda tx: [collecting.cursor(tx, n) for n in ("folder", "none")],
     "save_cursor": lambda tx: [
         collecting.save_cursor(tx, n, "c-2") for n in ("folder", "other")
     ],
-    "lock_tasks": lambda tx: collecting.lock_tasks(tx, [10, 5, 4, 5, 99, 11]),
-    "lock_tasks none": lambda tx: collecting.lock_tasks(tx, []),
-    "put_answers": lambda tx: collecting.put_answers(
+    "lock_tasks": lambda tx: tasks.lock_tasks(tx, [10, 5, 4, 5, 99, 11]),
+    "lock_tasks none": lambda tx: tasks.lock_tasks(tx, []),
+    "put_answers": lambda tx: answers.put_answers(
         tx, [answer(1, b"n"), answer(5, b"again")]
     ),
-    "end_tasks collected": lambda tx: collecting.end_tasks(tx, ALL_TASKS, "returned"),
-    "end_tasks collected none": lambda tx: collecting.end_tasks(tx, [], "dead"),
-    "end_tasks barred": lambda tx: sending.end_tasks(tx, ALL_TASKS),
-    "end_tasks barred none": lambda tx: sending.end_tasks(tx, []),
-    "end_tasks erased": lambda tx: erasure.end_tasks(tx, ALL_TASKS, "dead"),
-    "end_tasks erased none": lambda tx: erasure.end_tasks(tx, [], "dead"),
+    "end_tasks collected": lambda tx: tasks.end(tx, ALL_TASKS, "returned"),
+    "end_tasks collected none": lambda tx: tasks.end(tx, [], "dead"),
+    "end_tasks barred": lambda tx: tasks.give_up(tx, ALL_TASKS),
+    "end_tasks barred none": lambda tx: tasks.give_up(tx, []),
+    "end_tasks erased": lambda tx: tasks.end_live(tx, ALL_TASKS, "dead"),
+    "end_tasks erased none": lambda tx: tasks.end_live(tx, [], "dead"),
     "end_tasks of account": lambda tx: [
         own_work.end_tasks(tx, n, NOW) for n in (1, 99)
     ],
-    "take_back": lambda tx: membership.take_back(tx, ALL_TASKS),
-    "take_back none": lambda tx: membership.take_back(tx, []),
-    "cancel_empty": lambda tx: membership.cancel_empty(tx, [1, 6, 7, 8, 9]),
+    "take_back": lambda tx: tasks.end_live(tx, ALL_TASKS),
+    "take_back none": lambda tx: tasks.end_live(tx, []),
+    "cancel_empty": lambda tx: outbox.cancel_empty(tx, [1, 6, 7, 8, 9]),
     "cancel_empty of ended": lambda tx: [
-        membership.take_back(tx, ALL_TASKS),
-        membership.cancel_empty(tx, [1, 2, 3, 4, 5, 6, 7, 8, 9]),
+        tasks.end_live(tx, ALL_TASKS),
+        outbox.cancel_empty(tx, [1, 2, 3, 4, 5, 6, 7, 8, 9]),
     ],
     "dead": lambda tx: [
-        queue.dead(tx, ids, name)
+        outbox.dead(tx, ids, name)
         for ids, name in (([], None), ([3, 4], "folder"), ([4], None), ([], "x"))
     ],
-    "revive": lambda tx: queue.revive(tx, [1, 2, 3, 4], NOW),
-    "revive none": lambda tx: queue.revive(tx, [], NOW),
+    "revive": lambda tx: outbox.revive(tx, [1, 2, 3, 4], NOW),
+    "revive none": lambda tx: outbox.revive(tx, [], NOW),
     "messages": lambda tx: [
-        queue.messages(tx, state, most) for state, most in ((None, 2), ("dead", 9))
+        outbox.messages(tx, state, most) for state, most in ((None, 2), ("dead", 9))
     ],
     "end_adversary": lambda tx: accounts.end_adversary(tx, 2, 3),
     "blank": lambda tx: erasure.blank(tx, [1], [1, 2], NOW),
-    "release_left": lambda tx: sending.release_left(tx, "folder", 7, NOW),
-    "release_left earlier": lambda tx: sending.release_left(tx, "folder", 6, 1),
+    "release_left": lambda tx: outbox.release_left(tx, "folder", 7, NOW),
+    "release_left earlier": lambda tx: outbox.release_left(tx, "folder", 6, 1),
     "claim": lambda tx: [
-        sending.claim(tx, "folder", 9, NOW, SOON, 5),
-        sending.claim(tx, "folder", 9, NOW, SOON, 5),
+        outbox.claim(tx, "folder", 9, NOW, SOON, 5),
+        outbox.claim(tx, "folder", 9, NOW, SOON, 5),
     ],
-    "claim one": lambda tx: sending.claim(tx, "folder", 9, NOW, SOON, 1),
-    "claim none": lambda tx: sending.claim(tx, "none", 9, NOW, SOON, 5),
-    "is_blocked": lambda tx: [sending.is_blocked(tx, n) for n in (1, 2, 3, 99)],
-    "cargo": lambda tx: [sending.cargo(tx, n) for n in (1, 2, 3, 9)],
+    "claim one": lambda tx: outbox.claim(tx, "folder", 9, NOW, SOON, 1),
+    "claim none": lambda tx: outbox.claim(tx, "none", 9, NOW, SOON, 5),
+    "is_blocked": lambda tx: [accounts.is_blocked(tx, n) for n in (1, 2, 3, 99)],
+    "cargo": lambda tx: [tasks.cargo(tx, n) for n in (1, 2, 3, 9)],
     "adversaries_at": lambda tx: [
-        sending.adversaries_at(tx, n) for n in ("inhouse", "folder", "none")
+        accounts.adversaries_at(tx, n) for n in ("inhouse", "folder", "none")
     ],
-    "handle_of": lambda tx: [sending.handle_of(tx, n) for n in (2, 3, 99)],
-    "may_leave": lambda tx: [sending.may_leave(tx, n) for n in range(1, 11)],
-    "settle": lambda tx: sending.settle(
+    "handle_of": lambda tx: [outbox.handle_of(tx, n) for n in (2, 3, 99)],
+    "may_leave": lambda tx: [outbox.may_leave(tx, n) for n in range(1, 11)],
+    "settle": lambda tx: outbox.settle(
         tx,
         7,
         [
-            sending.Outcome(4, "sent", 5, 0, None, None),
-            sending.Outcome(5, "ready", 6, 1, "h-5", "later"),
-            sending.Outcome(1, "dead", 6, 0, None, "never held"),
+            outbox.Outcome(4, "sent", 5, 0, None, None),
+            outbox.Outcome(5, "ready", 6, 1, "h-5", "later"),
+            outbox.Outcome(1, "dead", 6, 0, None, "never held"),
         ],
     ),
-    "settle earlier epoch": lambda tx: sending.settle(
-        tx, 6, [sending.Outcome(4, "sent", 5, 0, "x", None)]
+    "settle earlier epoch": lambda tx: outbox.settle(
+        tx, 6, [outbox.Outcome(4, "sent", 5, 0, "x", None)]
     ),
-    "settle none": lambda tx: sending.settle(tx, 7, []),
-    "cancel": lambda tx: sending.cancel(tx, [1, 2, 3, 4, 6]),
-    "cancel none": lambda tx: sending.cancel(tx, []),
-    "mark_tasks sent": lambda tx: sending.mark_tasks(tx, [1, 2, 3], "sent", [11]),
-    "mark_tasks dead": lambda tx: sending.mark_tasks(tx, [1, 2, 3], "dead", []),
-    "mark_tasks none": lambda tx: sending.mark_tasks(tx, [], "dead", [1]),
-    "uncounted": lambda tx: [assembly.uncounted(tx, n) for n in (0, 1, 9)],
+    "settle none": lambda tx: outbox.settle(tx, 7, []),
+    "cancel": lambda tx: outbox.cancel(tx, [1, 2, 3, 4, 6]),
+    "cancel none": lambda tx: outbox.cancel(tx, []),
+    "mark_tasks sent": lambda tx: tasks.mark_tasks(tx, [1, 2, 3], "sent", [11]),
+    "mark_tasks dead": lambda tx: tasks.mark_tasks(tx, [1, 2, 3], "dead", []),
+    "mark_tasks none": lambda tx: tasks.mark_tasks(tx, [], "dead", [1]),
+    "uncounted": lambda tx: [answers.uncounted(tx, n) for n in (0, 1, 9)],
     "stalled": lambda tx: [
-        assembly.stalled(tx, *asked, LIVE_TASK_STATES)
+        answers.stalled(tx, *asked, LIVE_TASK_STATES)
         for asked in ((0, 9), (0, 0), (5, 9))
     ],
-    "stalled no state": lambda tx: assembly.stalled(tx, 0, 9, []),
+    "stalled no state": lambda tx: answers.stalled(tx, 0, 9, []),
     "answers_of": lambda tx: [
-        assembly.answers_of(tx, ENTRIES),
-        assembly.answers_of(tx, [5], lock=True),
-        assembly.answers_of(tx, []),
+        answers.answers_of(tx, ENTRIES),
+        answers.answers_of(tx, [5], lock=True),
+        answers.answers_of(tx, []),
     ],
     "live_tasks": lambda tx: [
-        assembly.live_tasks(tx, ENTRIES, LIVE_TASK_STATES),
-        assembly.live_tasks(tx, [], LIVE_TASK_STATES),
+        answers.live_tasks(tx, ENTRIES, LIVE_TASK_STATES),
+        answers.live_tasks(tx, [], LIVE_TASK_STATES),
     ],
-    "save": lambda tx: assembly.save(
+    "save": lambda tx: answers.save(
         tx,
         [
-            assembly.ResultRow(1, b"z", 0.5, 2, 2, "answered", 70),
-            assembly.ResultRow(3, None, 0.0, 0, 2, "open", 71),
+            made(1, b"z", 0.5, 2, 2, "answered", 70),
+            made(3, None, 0.0, 0, 2, "open", 71),
         ],
         [4, 5],
         {1: 0.9},
     ),
-    "save none": lambda tx: assembly.save(tx, [], [], {}),
-    "loads": lambda tx: [assembly.loads(tx, n) for n in (1, 9)],
-    "records": lambda tx: [assembly.records(tx, n) for n in (1, 9)],
+    "save none": lambda tx: answers.save(tx, [], [], {}),
+    "loads": lambda tx: [answers.loads(tx, n) for n in (1, 9)],
+    "records": lambda tx: [answers.records(tx, n) for n in (1, 9)],
     "filled": lambda tx: [
-        sorted(assembly.filled(tx, n), key=lambda row: row[:2]) for n in (1, 2, 9)
+        sorted(answers.filled(tx, n), key=lambda row: row[:2]) for n in (1, 2, 9)
     ],
-    "progress": lambda tx: [assembly.progress(tx, n) for n in (1, 9)],
     "often_shown": lambda tx: [burning.often_shown(tx, n) for n in (1, 2, 3)],
     "in_state": lambda tx: [
         burning.in_state(tx, *asked)
         for asked in ((None, 9), (None, 2), ("open", 9), ("conflict", 9), ("x", 9))
     ],
     "fields": lambda tx: [burning.fields(tx, ids) for ids in (ENTRIES, [], [4])],
-    "reopen": lambda tx: [burning.reopen(tx, n) for n in (4, 5, 99)],
+    "reopen": lambda tx: [answers.reopen(tx, n) for n in (4, 5, 99)],
 }
 
 
 def test_a_published_message_is_withdrawn_once(world: Store) -> None:
     with world.write() as tx:
-        assert membership.withdraw(tx, [1, 2, 3, 4], NOW) == 2  # the other one was
-        assert membership.withdraw(tx, [1, 2], NOW) == 0
+        assert outbox.withdraw(tx, [1, 2, 3, 4], NOW) == 2  # the other one was
+        assert outbox.withdraw(tx, [1, 2], NOW) == 0
         found = tx.models(select(Outbox).where(Outbox.kind == "withdraw"))
     new = [row for row in found if row.id > len(OUTBOX)]
     assert [(row.handle, row.account_id, row.state, row.due) for row in new] == [

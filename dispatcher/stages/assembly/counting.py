@@ -11,11 +11,11 @@ from typing import Final
 
 from dispatcher.core.log import get_logger
 from dispatcher.ledger.active_policy import ActivePolicy, current_policy
-from dispatcher.model import LIVE_TASK_STATES
+from dispatcher.model import LIVE_TASK_STATES, Result
 from dispatcher.store import Clock, Store, Tx, lease
-from dispatcher.store import assembly as rows
+from dispatcher.store import answers as rows
 from dispatcher.store import ledger as gate_rows
-from dispatcher.store.assembly import AnswerRow, ResultRow
+from dispatcher.store.answers import AnswerRow
 from policies.answers.consensus import Consensus, Given, Next, decide, weigh
 from policies.answers.validation import Valid, check
 from policies.policy import Field
@@ -103,7 +103,7 @@ class Assembly:
 
     def _decide(
         self, tx: Tx, answers: Sequence[AnswerRow], ids: Sequence[int]
-    ) -> tuple[list[ResultRow], dict[int, float]]:
+    ) -> tuple[list[Result], dict[int, float]]:
         """Decide on entries; also tell how good the accounts are."""
         force = current_policy(tx)
         asked = self._asked(tx, ids, force)
@@ -153,11 +153,11 @@ class Assembly:
 
     def _result(
         self, entry_id: int, field: Field, answers: int, found: Consensus
-    ) -> ResultRow:
+    ) -> Result:
         text = f"[{found.mark.value}]" if found.mark is not None else found.text
         known = found.next is not Next.WAIT
         more = found.next is Next.ONE_MORE
-        return ResultRow(
+        return Result(
             entry_id=entry_id,
             value=text.encode() if known else None,
             confidence=found.confidence,

@@ -25,8 +25,8 @@ from dispatcher.core.errors import Invalid, NotFound
 from dispatcher.core.private_files import private
 from dispatcher.ledger.active_policy import current_policy, no_policy
 from dispatcher.store import Store, Tx
-from dispatcher.store import assembly as rows
-from dispatcher.store.assembly import FilledRow
+from dispatcher.store import answers as rows
+from dispatcher.store.answers import FilledRow
 from policies.answers.validation import Mark
 
 FORMS: Final = ("csv", "jsonl", "parquet")

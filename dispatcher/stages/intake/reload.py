@@ -17,7 +17,7 @@ from dispatcher.ledger.loads import Needs, RecordKeys, needs
 from dispatcher.stages.intake import record_rows
 from dispatcher.stages.intake.record_builder import PreparedRecord
 from dispatcher.stages.intake.record_rows import Bound
-from dispatcher.store import Clash, Tx, reloads
+from dispatcher.store import Clash, Tx, answers, reloads
 from dispatcher.store import intake as rows
 from dispatcher.store.reloads import Back, BackEntry, LostEntry, LostRecord
 
@@ -106,7 +106,7 @@ def bring_back(
     reloads.bring_back(tx, records, of.at)
     entries = [entry for one, key_id in keyed for entry in _entries(one, ids, key_id)]
     reloads.fill(tx, entries)
-    reloads.leave_empty(tx, [n for one in back for n in _empty(one)], of.at)
+    answers.leave_empty(tx, [n for one in back for n in _empty(one)], of.at)
     more = [(one.record.id, _new(one), key_id) for one, key_id in keyed]
     more = [part for part in more if part[1].shown]
     if more:

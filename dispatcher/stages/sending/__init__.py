@@ -30,12 +30,13 @@ from dispatcher.core import meters
 from dispatcher.core.circuits import FAULTS, Circuit, pause_of
 from dispatcher.core.log import get_logger
 from dispatcher.stages.sending.packing import Packing, Parcel
-from dispatcher.store import Clock, Store, Tx, lease
+from dispatcher.store import Clock, Store, Tx, accounts, lease
 from dispatcher.store import ledger as gate_rows
 from dispatcher.store import money as purse
-from dispatcher.store import sending as rows
+from dispatcher.store import outbox as rows
+from dispatcher.store import tasks as task_rows
+from dispatcher.store.outbox import MessageRow, Outcome
 from dispatcher.store.repeating import committed
-from dispatcher.store.sending import MessageRow, Outcome
 
 MICRO: Final = 1_000_000
 LEASE: Final = 300 * MICRO
@@ -209,7 +210,7 @@ class Sending:
 
     def _shows_to_others(self, tx: Tx) -> Misconfigured | None:
         """Ask once more whether accounts that were not booked could see what is sent."""
-        count = rows.adversaries_at(tx, self._name)
+        count = accounts.adversaries_at(tx, self._name)
         try:
             self._connector.manifest.check_adversaries(count)
         except Misconfigured as error:
@@ -230,9 +231,9 @@ class Sending:
             if manifest.pays:
                 purse.note_sent(tx, [(o.id, o.handle) for o in outcomes if o.handle])
             return [
-                ("dead", rows.end_tasks(tx, barred)),
-                (arrived, rows.mark_tasks(tx, sent, arrived, barred)),
-                ("dead", rows.mark_tasks(tx, dead, "dead", barred)),
+                ("dead", task_rows.give_up(tx, barred)),
+                (arrived, task_rows.mark_tasks(tx, sent, arrived, barred)),
+                ("dead", task_rows.mark_tasks(tx, dead, "dead", barred)),
             ]
 
         for state, moved in committed(self._store, settle):

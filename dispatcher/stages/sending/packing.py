@@ -11,11 +11,13 @@ from dispatcher import money
 from dispatcher.core import keys
 from dispatcher.ledger.active_policy import ActivePolicy, current_policy
 from dispatcher.preflight import addressed
-from dispatcher.store import Store, lease
+from dispatcher.store import Store, accounts, lease
 from dispatcher.store import ledger as gate_rows
 from dispatcher.store import money as purse
-from dispatcher.store import sending as rows
-from dispatcher.store.sending import CargoRow, MessageRow
+from dispatcher.store import outbox as rows
+from dispatcher.store import tasks as task_rows
+from dispatcher.store.outbox import MessageRow
+from dispatcher.store.tasks import CargoRow
 
 
 @dataclass(frozen=True)
@@ -58,9 +60,13 @@ class Packing:
         with self._store.read() as tx:
             lease.check_leader(tx, lease.SHARD, epoch)
             stopped = gate_rows.stopped_scopes(tx)
-            blocked = rows.is_blocked(tx, message.account_id)
+            blocked = accounts.is_blocked(tx, message.account_id)
             force = current_policy(tx)
-            own = list(rows.cargo(tx, message.id)) if message.kind == "publish" else []
+            own = (
+                list(task_rows.cargo(tx, message.id))
+                if message.kind == "publish"
+                else []
+            )
             offers = message.kind == "offer"
             promised = purse.reward_of(tx, message.id) if offers else None
         paused = {"all", f"connector:{name}"} & stopped

@@ -6,8 +6,9 @@ from typing import Final
 
 from dispatcher.ledger.active_policy import ActivePolicy
 from dispatcher.store import Tx, probes
-from dispatcher.store import serving as rows
-from dispatcher.store.serving import AccountRow, TaskRow
+from dispatcher.store import tasks as task_rows
+from dispatcher.store.serving import AccountRow
+from dispatcher.store.tasks import TaskRow
 
 SECOND: Final = 1_000_000
 HOUR: Final = 3600 * SECOND
@@ -39,11 +40,11 @@ def full(
     task whether it was gold. In all it does not, for real fields are planned by that.
     """
     allowed = force.policy.capacity(f"{account.connector}/{account.name}")
-    given = 0 if allowed.total is None else rows.tasks_since(tx, account.id, -1)
+    given = 0 if allowed.total is None else task_rows.tasks_since(tx, account.id, -1)
     day, hour = (
         0
         if limit is None
-        else rows.tasks_since(tx, account.id, since)
+        else task_rows.tasks_since(tx, account.id, since)
         + probes.gold_since(tx, account.id, since)
         for limit, since in (
             (allowed.per_day, now - DAY),

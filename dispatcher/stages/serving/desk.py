@@ -27,8 +27,9 @@ from dispatcher.stages.serving.values import Present, Showing, Terms
 from dispatcher.store import Clock, Store, Tx, hooks, lease, probes
 from dispatcher.store import money as purse
 from dispatcher.store import serving as rows
+from dispatcher.store import tasks as task_rows
 from dispatcher.store.repeating import committed
-from dispatcher.store.serving import TaskRow
+from dispatcher.store.tasks import TaskRow
 
 DECISIONS: Final = 48
 """Candidates that the gate is asked about for one Start, at most."""
@@ -130,14 +131,14 @@ class Desk:
         with self._store.read() as tx:
             made_up = probes.in_hand(tx, who.account_id, now)
             return made_up is not None or (
-                rows.leased_task(tx, who.account_id, now) is not None
+                task_rows.leased_task(tx, who.account_id, now) is not None
             )
 
     def in_hand(self, who: Present) -> Showing | None:
         """Return the task in the worker's hands; nothing is booked."""
         now = self._clock()
         with self._store.read() as tx:
-            task = rows.leased_task(tx, who.account_id, now)
+            task = task_rows.leased_task(tx, who.account_id, now)
             if task is None:
                 return self._made_up.in_hand(tx, who, now)
             return self.showing(tx, task, now)
@@ -245,8 +246,8 @@ class Desk:
             return None
         packed = rows.planned_entries(tx, plan.plan_id, account.id)
         planned = np.frombuffer(packed, "<i8").astype(np.int64)
-        given = np.array(rows.entries_given(tx, account.id), np.int64)
-        last = rows.last_task(tx, account.id)
+        given = np.array(task_rows.entries_given(tx, account.id), np.int64)
+        last = task_rows.last_task(tx, account.id)
         apart = round(self._terms.apart * SECOND)
         last_record = None
         if last is not None and last.created_at + apart > now:
@@ -294,7 +295,7 @@ class Desk:
             cause="served",
             epoch=self._fence(),
         )
-        task = rows.task_of(tx, booked.tasks[0])
+        task = task_rows.task_of(tx, booked.tasks[0])
         account, force = rows.account(tx, who.account_id), current_policy(tx)
         assert task is not None
         assert account is not None
@@ -303,7 +304,7 @@ class Desk:
         # read now stands: nobody was quicker, in another tab or at another desk.
         if (
             out(account, who.number)
-            or rows.has_other_task(tx, task, now)
+            or task_rows.has_other_task(tx, task, now)
             or probes.in_hand(tx, task.account_id, now) is not None
             or self._misses(tx, task) <= 0
             or full(tx, account, force, now, booked=1)
@@ -338,18 +339,18 @@ class Desk:
         """
         now = self._clock()
         with self._store.read() as tx:
-            if not lapsed(rows.last_task(tx, who.account_id), now):
+            if not lapsed(task_rows.last_task(tx, who.account_id), now):
                 return None
         epoch = self._fence()
         with self._store.write() as tx:
             if epoch is not None:
                 lease.check_epoch(tx, lease.SHARD, epoch)
             account = rows.account(tx, who.account_id)
-            last = rows.last_task(tx, who.account_id)
+            last = task_rows.last_task(tx, who.account_id)
             in_hand = probes.in_hand(tx, who.account_id, now)
             if out(account, who.number) or last is None or in_hand is not None:
                 return None
-            task = rows.lock_task(tx, last.id)
+            task = task_rows.lock_task(tx, last.id)
             if not lapsed(task, now) or self._misses(tx, last) <= 0:
                 return None
             force = current_policy(tx)
@@ -365,7 +366,7 @@ class Desk:
     def lease(self, tx: Tx, task: TaskRow, now: int) -> TaskRow:
         """Put a task into its worker's hands for a full lease."""
         until = now + self._terms.lease_micros
-        rows.lease(tx, task.id, until)
+        task_rows.lease(tx, task.id, until)
         return task._replace(state="shown", leased_until=until)
 
     def showing(self, tx: Tx, task: TaskRow, now: int) -> Showing | None:

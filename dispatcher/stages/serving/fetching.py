@@ -14,8 +14,9 @@ from typing import Final
 from connectors.base import Item
 from dispatcher.core import keys
 from dispatcher.ledger.active_policy import current_policy
-from dispatcher.store import Store, fetching
+from dispatcher.store import Store
 from dispatcher.store import ledger as gate_rows
+from dispatcher.store import tasks as task_rows
 
 MOST_BYTES: Final = 8 << 20
 """Content of one answer; one item is given in any case."""
@@ -63,7 +64,7 @@ def fetch(store: Store, connector: str, tokens: Sequence[str]) -> Fetched:
         force = current_policy(tx)
         size = 0
         wanted = [number for number in ids if number is not None]
-        for row in fetching.published(tx, connector, wanted):
+        for row in task_rows.published(tx, connector, wanted):
             standing = None if force is None else force.fields.get(row.field_id)
             if standing is None or not standing.sent:
                 continue

@@ -32,6 +32,7 @@ from dispatcher.stages.serving.values import (
 )
 from dispatcher.store import Clock, Store, Tx, events, lease, probes
 from dispatcher.store import serving as rows
+from dispatcher.store import tasks as task_rows
 from dispatcher.store.probes import HandedRow, StandingRow
 from dispatcher.store.repeating import committed
 from policies.answers.validation import Invalid, Valid, check
@@ -155,7 +156,7 @@ class MadeUp:
         scopes = {"all", f"connector:{account.connector}"}
         return (
             not scopes.isdisjoint(rows.paused(tx))
-            or rows.leased_task(tx, who.account_id, now) is not None
+            or task_rows.leased_task(tx, who.account_id, now) is not None
             or probes.in_hand(tx, who.account_id, now) is not None
         )
 

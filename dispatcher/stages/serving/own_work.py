@@ -16,9 +16,8 @@ from dispatcher.ledger.active_policy import ActivePolicy, current_policy
 from dispatcher.ledger.book import lock_adversaries
 from dispatcher.stages.serving.allowance import DAY, SECOND, out
 from dispatcher.stages.serving.values import Present
-from dispatcher.store import Clock, Store, Tx, accounts, events, probes
+from dispatcher.store import Clock, Store, Tx, accounts, events, probes, serving
 from dispatcher.store import own_work as rows
-from dispatcher.store import serving as tasks
 
 DAYS: Final = 30
 """Days of the history that are told."""
@@ -88,7 +87,7 @@ def own_work(store: Store, clock: Clock, who: Present) -> OwnWork:
     """Look up what a worker may know of their own work."""
     now = clock()
     with store.read() as tx:
-        account, force = tasks.account(tx, who.account_id), current_policy(tx)
+        account, force = serving.account(tx, who.account_id), current_policy(tx)
         if account is None or force is None:
             return OwnWork(ROUGHLY[0][1])
         waiting = rows.planned(tx, account.connector, force.version)
@@ -123,7 +122,7 @@ def leave(store: Store, clock: Clock, who: Present) -> bool:
     now = clock()
     with store.write() as tx:
         lock_adversaries(tx, [who.account_id])
-        account = tasks.account(tx, who.account_id)
+        account = serving.account(tx, who.account_id)
         if account is None or out(account, who.number):
             return False
         accounts.set_state(tx, account.id, account.state, "left")

@@ -21,6 +21,7 @@ from dispatcher.ledger.active_policy import ActivePolicy
 from dispatcher.model import LIVE_TASK_STATES
 from dispatcher.stages.serving.plans import Ids, PlanIndex
 from dispatcher.store import serving as rows
+from dispatcher.store import tasks as task_rows
 from dispatcher.store.serving import AccountRow, EntryRow, Standing
 from dispatcher.store.transaction import Tx
 
@@ -115,7 +116,7 @@ def candidates(tx: Tx, question: Question, rng: np.random.Generator) -> Iterator
 def _left_over(
     tx: Tx, question: Question, rng: np.random.Generator, known: set[int]
 ) -> Iterator[int]:
-    lately = rows.entries_touched_lately(tx, LATELY)
+    lately = task_rows.entries_touched_lately(tx, LATELY)
     pool = list(dict.fromkeys([*lately, *question.plan.sample(rng, SAMPLE)]))
     pool = [entry_id for entry_id in pool if entry_id not in known]
     pool = [pool[place] for place in rng.permutation(len(pool))]

@@ -8,16 +8,17 @@ from functools import partial
 from dispatcher.core import keys, meters
 from dispatcher.ledger.active_policy import current_policy
 from dispatcher.ledger.decision import decide
-from dispatcher.model import record_unit, subject_unit
+from dispatcher.model import Answer, record_unit, subject_unit
 from dispatcher.stages.serving import gold_pay
 from dispatcher.stages.serving.allowance import DAY
 from dispatcher.stages.serving.asking import compose, judged
 from dispatcher.stages.serving.desk import Desk
 from dispatcher.stages.serving.values import Given, Present, Saved, Showing, Wrong
-from dispatcher.store import Clock, Store, Tx, accounts, events, lease, probes
+from dispatcher.store import Clock, Store, Tx, accounts, answers, events, lease, probes
 from dispatcher.store import serving as rows
+from dispatcher.store import tasks as task_rows
 from dispatcher.store.repeating import committed
-from dispatcher.store.serving import AnswerRow, TaskRow
+from dispatcher.store.tasks import TaskRow
 from policies.answers.validation import Invalid
 from policies.policy import Field
 
@@ -34,7 +35,7 @@ class Serving(Desk):
             return True
         task_id = keys.task_id_of(self._task_key, token)
         with self._store.read() as tx:
-            task = None if task_id is None else rows.task_of(tx, task_id)
+            task = None if task_id is None else task_rows.task_of(tx, task_id)
         if task is not None and task.account_id == who.account_id:
             return True
         with self._store.write() as tx:
@@ -83,7 +84,7 @@ class Serving(Desk):
                 return None
             moved.append(task)
             return Wrong(verdict.reason, again)
-        row = AnswerRow(
+        row = Answer(
             task_id=task.id,
             entry_id=task.entry_id,
             account_id=task.account_id,
@@ -93,8 +94,8 @@ class Serving(Desk):
             reason=None,
             at=now,
         )
-        rows.add_answer(tx, row)
-        rows.end_task(tx, task.id, "answered")
+        answers.add_answer(tx, row)
+        task_rows.end(tx, [task.id], "answered")
         moved.append(task)
         return Saved()
 
@@ -108,7 +109,7 @@ class Serving(Desk):
             field = None if task is None else self._field(tx, task)
             if task is None or field is None or not self._leased(task):
                 return False
-            rows.save_draft(tx, task.id, compose(field, form).encode())
+            task_rows.save_draft(tx, task.id, compose(field, form).encode())
         return True
 
     def extend(self, who: Present, token: str) -> Showing | None:
@@ -123,7 +124,7 @@ class Serving(Desk):
                 return None
             until = self._terms.until(task.created_at, now)
             if until > (task.leased_until or 0):
-                rows.lease(tx, task.id, until)
+                task_rows.lease(tx, task.id, until)
                 task = task._replace(leased_until=until)
             return self.showing(tx, task, now)
 
@@ -170,7 +171,7 @@ class Serving(Desk):
     def _own(self, tx: Tx, who: Present, token: str) -> TaskRow | None:
         """Return the worker's own task, locked; else leave a line in the audit log."""
         task_id = keys.task_id_of(self._task_key, token)
-        task = None if task_id is None else rows.lock_task(tx, task_id)
+        task = None if task_id is None else task_rows.lock_task(tx, task_id)
         if task is not None and task.account_id == who.account_id:
             return task
         action = "task.unknown" if task is None else "task.foreign"
@@ -200,7 +201,7 @@ class Serving(Desk):
             if ask.refusal is not None:
                 return None
             task = self.lease(tx, task, now)
-        rows.save_draft(tx, task.id, draft)
+        task_rows.save_draft(tx, task.id, draft)
         return self.showing(tx, task._replace(draft=draft), now)
 
     def _field(self, tx: Tx, task: TaskRow) -> Field | None:
@@ -214,7 +215,7 @@ def _hand_back(tx: Tx, task: TaskRow) -> list[meters.Move]:
     """Take a task that is unanswered out of its worker's hands."""
     if task.state not in ("shown", "expired"):
         return []
-    rows.end_task(tx, task.id, "returned")
+    task_rows.end(tx, [task.id], "returned")
     return [(task.state, "returned", task.connector)]
 
 
@@ -235,7 +236,7 @@ def expire(store: Store, clock: Clock, epoch: int | None = None) -> int:
         if epoch is not None:
             lease.check_epoch(tx, lease.SHARD, epoch)
         now = clock()
-        expired = rows.expire_tasks(tx, now)
+        expired = task_rows.expire_tasks(tx, now)
         probes.expire(tx, now)
         gold_pay.give_back(tx, now - DAY, now)
     meters.count_moves(("shown", "expired", connector) for connector in expired)

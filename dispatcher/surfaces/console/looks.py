@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar, cast
 from dispatcher.ledger.active_policy import ActivePolicy, current_policy
 from dispatcher.ledger.limit_usage import LimitUsage, LimitUsages, UsageByRule
 from dispatcher.preflight import Preflight
-from dispatcher.store import Clock, Store, moments, queue, statistics
+from dispatcher.store import Clock, Store, moments, outbox, statistics
 from dispatcher.store.statistics import MemberRow, MessageRow, RecordRow, SealRow
 from dispatcher.surfaces.cli.status import collect
 from policies.rules.kinds import title
@@ -173,7 +173,7 @@ class Looks:
     def messages(self, state: str, limit: int) -> list[tuple[object, ...]]:
         """Messages in a state, as ``dispatcher queue list`` gives them."""
         with self._store.read() as tx:
-            return queue.messages(tx, state, limit)
+            return outbox.messages(tx, state, limit)
 
     def record_states(self) -> dict[str, int]:
         """How many records are in each state."""

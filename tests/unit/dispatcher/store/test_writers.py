@@ -30,29 +30,15 @@ ANY_TABLE = "<any>"
 """Stands for a table whose name is not in the statement."""
 
 SEVERAL: dict[str, set[str]] = {
-    "answer": {"store.assembly", "store.burning", "store.erasure", "store.values"},
     "entry": {"store.erasure", "store.intake", "store.reloads"},
-    "outbox": {"store.handing", "store.membership", "store.queue", "store.sending"},
     "record": {
         "store.erasure",
         "store.intake",
         "store.pilots",
         "store.reloads",
     },
-    "result": {"store.assembly", "store.burning", "store.erasure", "store.reloads"},
     "run": {"store.intake", "store.pilots"},
     "subject": {"store.erasure", "store.intake"},
-    "task": {
-        "store.accounts",
-        "store.collecting",
-        "store.erasure",
-        "store.handing",
-        "store.membership",
-        "store.own_work",
-        "store.queue",
-        "store.sending",
-        "store.serving",
-    },
 }
 """Tables that several modules write. To be emptied, never to be added to."""
 

@@ -1,18 +1,17 @@
-"""What the assembly stage reads and writes: answers to count, results, whole records."""
+"""Answers and what comes of them: results, and records that are whole again."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
-from sqlalchemy import bindparam, exists, func, literal_column, update
+from sqlalchemy import bindparam, delete, exists, func, literal_column, update
 from sqlmodel import col, select
 
 from dispatcher.model import Account, Answer, Entry, Load, Record, Result, Run, Task
 from dispatcher.store import accounts
 from dispatcher.store.statements import in_list, select_columns
 from dispatcher.store.transaction import Tx
-from dispatcher.store.values import sealed
 
 
 class AnswerRow(NamedTuple):
@@ -24,18 +23,6 @@ class AnswerRow(NamedTuple):
     raw: bytes
     valid: int
     quality: float
-
-
-class ResultRow(NamedTuple):
-    """The consensus of an entry; ``value`` is None where there is none yet."""
-
-    entry_id: int
-    value: bytes | None
-    confidence: float
-    answers: int
-    wanted: int
-    state: str
-    at: int
 
 
 class RecordRow(NamedTuple):
@@ -55,6 +42,98 @@ class FilledRow(NamedTuple):
     confidence: float | None
     state: str | None
 
+
+# -- answers that came in --------------------------------------------------------------
+
+_ANSWER: Final = (
+    "task_id",
+    "entry_id",
+    "account_id",
+    "raw",
+    "normal",
+    "valid",
+    "reason",
+    "at",
+    "counted",
+)
+_RESULT: Final = (
+    "entry_id",
+    "value",
+    "confidence",
+    "answers",
+    "wanted",
+    "state",
+    "at",
+)
+_KEYS: Final = select_columns(Entry.id, Entry.key_id).where(
+    in_list(Entry.id, "entries")
+)
+
+
+def _keys_of_entries(tx: Tx, entry_ids: Iterable[int]) -> dict[int, int | None]:
+    """Ids of the data keys of entries; None for what is stored in clear."""
+    wanted = sorted(set(entry_ids))
+    found: dict[int, int | None] = dict(tx.execute(_KEYS, {"entries": wanted}).all())
+    tx.vault.prepare(tx, found.values())
+    return found
+
+
+def _cells(
+    rows: Iterable[Answer | Result], columns: Sequence[str]
+) -> list[tuple[Any, ...]]:
+    return [tuple(getattr(row, name) for name in columns) for row in rows]
+
+
+def _sealed(
+    tx: Tx,
+    table: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    values: Sequence[str],
+) -> Iterator[tuple[Any, ...]]:
+    """Rows of a table about entries, their values sealed, with the key's id at the end.
+
+    Parameters
+    ----------
+    tx : Tx
+    table : str
+    columns : sequence of str
+        Columns of the rows: the row's id first, ``entry_id`` among them.
+    rows : sequence of tuples
+    values : sequence of str
+        The columns that hold values.
+    """
+    at = columns.index("entry_id")
+    keys = _keys_of_entries(tx, [row[at] for row in rows])
+    places = [(columns.index(name), f"{table}.{name}") for name in values]
+    for row in rows:
+        key_id = keys.get(row[at])
+        kept = list(row)
+        if key_id is not None:
+            for place, column in places:
+                if kept[place] is not None:
+                    kept[place] = tx.vault.seal(tx, column, row[0], key_id, kept[place])
+        yield (*kept, key_id)
+
+
+def add_answer(tx: Tx, row: Answer) -> None:
+    """Keep the answer of a task that has none yet."""
+    kept = _sealed_answers(tx, [row])
+    tx.insert_many("answer", (*_ANSWER, "key_id"), kept)
+
+
+def put_answers(tx: Tx, answers: Sequence[Answer]) -> None:
+    """Keep answers; one that corrects an invalid one takes its place."""
+    kept = _sealed_answers(tx, answers)
+    tx.upsert_many("answer", ["task_id"], (*_ANSWER, "key_id"), kept)
+
+
+def _sealed_answers(tx: Tx, answers: Sequence[Answer]) -> list[tuple[Any, ...]]:
+    rows = _cells(answers, _ANSWER)
+    return list(_sealed(tx, "answer", _ANSWER, rows, ("raw", "normal")))
+
+
+# -- what comes of them ----------------------------------------------------------------
 
 _UNCOUNTED: Final = (
     select(Answer.entry_id)
@@ -95,6 +174,18 @@ _LIVE: Final = (
     .where(in_list(Task.entry_id, "entries"), in_list(Task.state, "live"))
     .group_by(col(Task.entry_id))
 )
+_REOPEN: Final = (
+    update(Result)
+    .where(col(Result.entry_id) == bindparam("entry"), col(Result.state) == "conflict")
+    .values(state="open")
+)
+_UNCOUNT: Final = (
+    update(Answer).where(col(Answer.entry_id) == bindparam("entry")).values(counted=0)
+)
+_DELETE: Final = (
+    delete(Answer).where(in_list(Answer.entry_id, "entries")),
+    delete(Result).where(in_list(Result.entry_id, "entries")),
+)
 _COUNT: Final = update(Answer).where(in_list(Answer.task_id, "tasks")).values(counted=1)
 
 
@@ -131,16 +222,38 @@ def live_tasks(
 
 def save(
     tx: Tx,
-    results: Sequence[ResultRow],
+    results: Sequence[Result],
     counted: Sequence[int],
     qualities: Mapping[int, float],
 ) -> None:
     """Write results, note which answers are in them and how good their givers are."""
-    columns = ResultRow._fields
-    kept = list(sealed(tx, "result", columns, results, ("value",)))
-    tx.upsert_many("result", ["entry_id"], (*columns, "key_id"), kept)
+    rows = _cells(results, _RESULT)
+    kept = list(_sealed(tx, "result", _RESULT, rows, ("value",)))
+    tx.upsert_many("result", ["entry_id"], (*_RESULT, "key_id"), kept)
     tx.execute(_COUNT, {"tasks": counted})
     accounts.set_qualities(tx, sorted(qualities.items()))
+
+
+def reopen(tx: Tx, entry_id: int) -> None:
+    """Let an entry in conflict wait for answers again; its own are counted anew."""
+    if tx.execute(_REOPEN, {"entry": entry_id}).rowcount:
+        tx.execute(_UNCOUNT, {"entry": entry_id})
+
+
+def leave_empty(tx: Tx, entry_ids: Sequence[int], now: int) -> None:
+    """Let entries stay without a value: nothing is asked of them any more."""
+    tx.insert_many(
+        "result",
+        ["entry_id", "confidence", "answers", "wanted", "state", "at"],
+        [(number, 0.0, 0, 0, "erased", now) for number in entry_ids],
+    )
+
+
+def erase(tx: Tx, entry_ids: Sequence[int], now: int) -> None:
+    """Delete all that was answered on entries, and ask nothing of them any more."""
+    for statement in _DELETE:
+        tx.execute(statement, {"entries": entry_ids})
+    leave_empty(tx, entry_ids, now)
 
 
 # -- records, whole again ------------------------------------------------------------
@@ -172,13 +285,6 @@ _FILLED: Final = (
     .where(Record.run_id == bindparam("run"), col(Record.erased_at).is_(None))
     .order_by(col(Record.id))
 )
-_PROGRESS: Final = (
-    select(Result.state, func.count())
-    .join(Entry, col(Entry.id) == Result.entry_id)
-    .join(Record, col(Record.id) == Entry.record_id)
-    .where(Record.run_id == bindparam("run"))
-    .group_by(col(Result.state))
-)
 
 
 def run_named(tx: Tx, name: str) -> int | None:
@@ -206,8 +312,3 @@ def filled(tx: Tx, run_id: int) -> Iterator[FilledRow]:
     found = tx.stream(_FILLED, {"run": run_id})
     for row in tx.vault.opened(tx, found, [(3, "result.value")], 6):
         yield FilledRow(*row[1:6])
-
-
-def progress(tx: Tx, run_id: int) -> dict[str, int]:
-    """How many entries of a run are in each state of their result."""
-    return dict(tx.execute(_PROGRESS, {"run": run_id}).all())

@@ -1,20 +1,17 @@
-"""What the sending stage reads and writes: outbox messages and what they carry."""
+"""Messages for connectors: written with a booking, claimed, sent, given up, revived."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from sqlalchemy import BigInteger, Text, and_, bindparam, exists, func, or_, update
+from sqlalchemy.types import String
 from sqlmodel import col, select
 
-from dispatcher.model import Account, Entry, Outbox, Record, Recusal, Task
-from dispatcher.store.statements import (
-    in_list,
-    in_words,
-    not_in_list,
-    select_columns,
-)
+from dispatcher.model import LIVE_TASK_STATES, Account, Outbox, Task
+from dispatcher.store import tasks
+from dispatcher.store.statements import fixed, in_list, in_words, select_columns
 from dispatcher.store.transaction import Tx
 
 
@@ -30,17 +27,6 @@ class MessageRow(NamedTuple):
     account: str  # its name at the connector
 
 
-class CargoRow(NamedTuple):
-    """One task of a message with the form of its entry that may be shown."""
-
-    task_id: int
-    field_id: int
-    run_id: int
-    shown: bytes
-    media: str
-    recused: bool  # the worker asked for nothing of this person or record
-
-
 class Outcome(NamedTuple):
     """What became of a message: the new state and what goes with it."""
 
@@ -51,6 +37,63 @@ class Outcome(NamedTuple):
     handle: str | None
     error: str | None
 
+
+# -- written -----------------------------------------------------------------------------
+
+_COLUMNS: Final = (
+    "id",
+    "connector",
+    "account_id",
+    "kind",
+    "state",
+    "due",
+    "attempts",
+    "epoch",
+    "created_at",
+)
+_WITHDRAWN: Final = select_columns(Outbox.handle).where(Outbox.kind == "withdraw")
+_PUBLISHED: Final = (
+    select(Outbox.id, Outbox.connector, Outbox.account_id)
+    .where(in_list(Outbox.id, "messages"), Outbox.kind == "publish")
+    .order_by(col(Outbox.id))
+)
+
+
+def add(tx: Tx, messages: Iterable[Sequence[object]]) -> None:
+    """Write messages: (id, connector, account_id, kind, due, created_at)."""
+    tx.insert_many(
+        "outbox",
+        _COLUMNS,
+        (
+            (number, connector, account_id, kind, "ready", due, 0, 0, at)
+            for number, connector, account_id, kind, due, at in messages
+        ),
+    )
+
+
+def withdraw(tx: Tx, outbox_ids: Sequence[int], at: int) -> int:
+    """Write a message that withdraws each of these; once for each. Returns how many."""
+    known = set(tx.scalars(_WITHDRAWN))
+    found = [
+        row
+        for row in tx.execute(_PUBLISHED, {"messages": outbox_ids}).all()
+        if str(row[0]) not in known
+    ]
+    if not found:
+        return 0
+    first = tx.reserve("outbox", len(found))
+    tx.insert_many(
+        "outbox",
+        (*_COLUMNS, "handle"),
+        [
+            (first + i, name, account, "withdraw", "ready", at, 0, 0, at, str(number))
+            for i, (number, name, account) in enumerate(found)
+        ],
+    )
+    return len(found)
+
+
+# -- sent --------------------------------------------------------------------------------
 
 _CONNECTOR: Final = col(Outbox.connector) == bindparam("of_connector")
 _RELEASE: Final = (
@@ -97,42 +140,6 @@ _CLAIM: Final = (
     )
 )
 _NAMES: Final = select(Account.id, Account.name).where(in_list(Account.id, "accounts"))
-_STATE: Final = select(Account.state).where(Account.id == bindparam("account"))
-_IS_RECUSED: Final = (
-    exists()
-    .where(
-        col(Recusal.adversary_id) == Account.adversary_id,
-        col(Recusal.unit_id).in_(
-            [2 * col(Entry.record_id), 2 * col(Entry.subject_id) + 1]
-        ),
-    )
-    .correlate(Account, Entry)
-)
-_CARGO: Final = (
-    select_columns(
-        Entry.id,
-        Task.id,
-        Entry.field_id,
-        Record.run_id,
-        Entry.shown,
-        Entry.media,
-        Entry.key_id,
-        _IS_RECUSED,
-    )
-    .select_from(Task)
-    .join(Entry, col(Entry.id) == Task.entry_id)
-    .join(Record, col(Record.id) == Entry.record_id)
-    .join(Account, col(Account.id) == Task.account_id)
-    .where(
-        Task.outbox_id == bindparam("message"),
-        in_words(Task.state, "booked", "sent", "dead"),
-        col(Record.erased_at).is_(None),
-    )
-    .order_by(col(Task.id))
-)
-_ADVERSARIES: Final = select(func.count(col(Account.adversary_id).distinct())).where(
-    Account.connector == bindparam("connector")
-)
 _HANDLE: Final = select_columns(Outbox.handle).where(Outbox.id == bindparam("message"))
 _MAY_LEAVE: Final = select(Outbox.id).where(
     Outbox.id == bindparam("message"), in_words(Outbox.state, "ready", "leased")
@@ -158,19 +165,17 @@ _CANCEL: Final = (
     .where(in_list(Outbox.id, "messages"), col(Outbox.state) == "ready")
     .values(state="cancelled")
 )
-_MARK: Final = (
-    update(Task)
+_CANCEL_EMPTY: Final = (
+    update(Outbox)
     .where(
-        in_list(Task.outbox_id, "messages"),
-        col(Task.state) == bindparam("before"),
-        not_in_list(Task.id, "kept_back"),
+        in_list(Outbox.id, "messages"),
+        col(Outbox.state) == fixed("ready"),
+        col(Outbox.attempts) == 0,
+        ~exists().where(
+            col(Task.outbox_id) == Outbox.id, in_words(Task.state, *LIVE_TASK_STATES)
+        ),
     )
-    .values(state=bindparam("after"))
-)
-_END: Final = (
-    update(Task)
-    .where(in_list(Task.id, "tasks"), col(Task.state) == bindparam("before"))
-    .values(state="dead")
+    .values(state="cancelled")
 )
 
 
@@ -199,23 +204,6 @@ def claim(
     accounts = dict(tx.execute(_NAMES, {"accounts": wanted}).all())
     found = [MessageRow(*row, accounts[row.account_id]) for row in rows]
     return sorted(found, key=lambda message: message.id)
-
-
-def is_blocked(tx: Tx, account_id: int) -> bool:
-    """Whether nothing goes to an account any more."""
-    return tx.scalar(_STATE, {"account": account_id}) != "active"
-
-
-def cargo(tx: Tx, outbox_id: int) -> Iterator[CargoRow]:
-    """Tasks of a message that are not answered or ended yet, in order of id."""
-    found = tx.execute(_CARGO, {"message": outbox_id}).all()
-    for row in tx.vault.opened(tx, found, [(4, "entry.shown")], 6):
-        yield CargoRow._make((*row[1:6], bool(row[7])))
-
-
-def adversaries_at(tx: Tx, connector: str) -> int:
-    """How many adversaries the accounts of a connector are."""
-    return tx.scalar(_ADVERSARIES, {"connector": connector}) or 0
 
 
 def handle_of(tx: Tx, outbox_id: int) -> str | None:
@@ -256,26 +244,77 @@ def cancel(tx: Tx, outbox_ids: Sequence[int]) -> None:
     tx.execute(_CANCEL, {"messages": outbox_ids})
 
 
-def mark_tasks(
-    tx: Tx, outbox_ids: Sequence[int], state: str, kept_back: Sequence[int]
-) -> dict[str, int]:
-    """Let the tasks of messages follow them: sent, published, or dead: nothing went.
+def cancel_empty(tx: Tx, outbox_ids: Sequence[int]) -> int:
+    """Cancel messages that were never tried and carry no task any more."""
+    return tx.execute(_CANCEL_EMPTY, {"messages": outbox_ids}).rowcount
 
-    ``kept_back`` are tasks that were not part of what was sent. Returns how many
-    followed, by their state before.
+
+# -- as an operator sees them ----------------------------------------------------------
+
+_STATE: Final = bindparam("wanted", type_=String())
+_MESSAGES: Final = (
+    select_columns(
+        Outbox.id,
+        Outbox.connector,
+        col(Account.connector) + "/" + col(Account.name),
+        Outbox.kind,
+        Outbox.state,
+        Outbox.attempts,
+        func.coalesce(Outbox.error, ""),
+    )
+    .join(Account, col(Account.id) == Outbox.account_id)
+    .where(or_(_STATE.is_(None), col(Outbox.state) == _STATE))
+    .order_by(col(Outbox.id))
+    .limit(bindparam("most"))
+)
+_AT: Final = bindparam("wanted", type_=String())
+_DEAD: Final = (
+    select(Outbox.id)
+    .where(
+        Outbox.state == "dead",
+        or_(_AT.is_(None), col(Outbox.connector) == _AT),
+    )
+    .order_by(col(Outbox.id))
+)
+_CHOSEN: Final = (col(Outbox.state) == "dead", in_list(Outbox.id, "ids"))
+_REVIVE: Final = (
+    update(Outbox)
+    .where(*_CHOSEN)
+    .values(state="ready", due=bindparam("now"), attempts=0)
+)
+
+
+_RECEIVERS: Final = (
+    select(Account.adversary_id)
+    .distinct()
+    .join(Outbox, col(Outbox.account_id) == Account.id)
+    .where(in_list(Outbox.id, "messages"))
+    .order_by(col(Account.adversary_id))
+)
+
+
+def messages(tx: Tx, state: str | None, limit: int) -> list[tuple[object, ...]]:
+    """Messages, oldest first: id, connector, account, kind, state, tries, error."""
+    found = tx.execute(_MESSAGES, {"wanted": state, "most": limit})
+    return [tuple(row) for row in found]
+
+
+def dead(tx: Tx, ids: Sequence[int], connector: str | None) -> list[int]:
+    """Dead messages: those of the ids (none: all) and of the connector (None: any)."""
+    wanted = set(ids)
+    found = tx.scalars(_DEAD, {"wanted": connector})
+    return [number for number in found if not wanted or number in wanted]
+
+
+def revive(tx: Tx, ids: Sequence[int], now: int) -> int:
+    """Let dead messages wait again, with all their tries; return how many.
+
+    Their tasks are under way again, so that a change that makes one unsafe finds it.
     """
-    if not outbox_ids:
-        return {}
-    before = ("booked", "sent") if state == "dead" else ("booked", "dead")
-    given = {"messages": outbox_ids, "kept_back": kept_back, "after": state}
-    return {old: tx.execute(_MARK, {**given, "before": old}).rowcount for old in before}
+    tasks.revive(tx, ids)
+    return tx.execute(_REVIVE, {"ids": ids, "now": now}).rowcount
 
 
-def end_tasks(tx: Tx, task_ids: Sequence[int]) -> dict[str, int]:
-    """Give up tasks that must not be sent any more; how many, by state before."""
-    if not task_ids:
-        return {}
-    return {
-        old: tx.execute(_END, {"tasks": task_ids, "before": old}).rowcount
-        for old in ("booked", "sent")
-    }
+def adversaries_of_messages(tx: Tx, outbox_ids: Sequence[int]) -> list[int]:
+    """Whom some messages are for."""
+    return tx.scalars(_RECEIVERS, {"messages": outbox_ids})
