@@ -307,6 +307,8 @@ def _first_of(search: Search, rows: Sequence[Row], share: float = 1.0) -> Task:
         asked = limits.stopped
         if share < 1 and limits.seconds != inf:
             _wait(limits, done)
+            if done():
+                return _nothing(search)
         part = replace(
             limits.part(share),
             seconds=max(limits.seconds * share, _LEAST),
