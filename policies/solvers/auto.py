@@ -8,9 +8,9 @@ computed once) and a solver. The phases:
 2. ``alone``: a row that answers by itself, often after it divided the problem and
    searched its parts. Rows of both phases come in the table's order.
 3. ``exact`` and ``search``, at once: an exact engine that starts from the plan held has
-   all the time that is left; beside it one search improves that plan. The next exact row
-   follows where one ends without a proof. Where an engine proves nothing soon, the search
-   comes first, and the engine starts from what it found.
+   all the time that is left; beside it one search improves that plan, after rows in phase
+   ``bound``. The next exact row follows where one ends without a proof. Where an engine
+   proves nothing soon, the search comes first, and the engine starts from what it found.
 4. ``last``: what is left to try without a plan.
 
 One deadline reaches every step. Where there is no plan, a smallest core is found.
@@ -94,7 +94,7 @@ _BEFORE: Final = (
 _HEAD: Final = 0.1  # of the time, before that search begins
 _PROVEN: Final = 0.5  # seconds of it at least, but for a quarter of a short limit
 _LOOK: Final = 0.01  # seconds between two looks whether it may
-_PRICED: Final = 0.1  # of the time, for prices of what observers see
+_PRICED: Final = 0.4  # of the time of a search, for prices of what observers see
 _LEAST: Final = 0.02  # seconds that a step gets in any case
 _SPARE: Final = 0.03  # of the time (and at most so many seconds), for the answer
 _SPARED: Final = 0.15
@@ -113,7 +113,7 @@ class Row:
     name : str
         Unique; by it a row can be switched off.
     phase : str
-        ``alone``, ``first``, ``exact``, ``search`` or ``last``.
+        ``alone``, ``first``, ``exact``, ``bound``, ``search`` or ``last``.
     applies : callable
         Whether the row is for problems with these features.
     solver : callable
@@ -275,7 +275,7 @@ class Search:
         """Run the exact rows, and the search beside them."""
         if any(map(sure, self.found)):
             return
-        exact, search = list(self.rows("exact")), list(self.rows("search"))
+        exact, search = list(self.rows("exact")), list(self.rows("bound", "search"))
         timed = self.limits.seconds != inf
         if exact and search and (self.features.large or not timed):
             share = _BEFORE if timed else _BESIDE
@@ -301,7 +301,7 @@ class Search:
 
 
 def _first_of(search: Search, rows: Sequence[Row], share: float = 1.0) -> Task:
-    """The first row that takes the problem, in a share of the time."""
+    """Bounds, then the first search that takes the problem, in a share of the time."""
 
     def run(limits: Limits, done: Callable[[], bool]) -> Solution:
         asked = limits.stopped
@@ -314,11 +314,15 @@ def _first_of(search: Search, rows: Sequence[Row], share: float = 1.0) -> Task:
             seconds=max(limits.seconds * share, _LEAST),
             stopped=lambda: asked() or done(),
         )
+        found = list[Solution]()
         for row in rows:
             one = row.solver(search, part, done)
-            if one is not None:
-                return one
-        return _nothing(search)
+            if one is None:
+                continue
+            found.append(one)
+            if row.phase == "search":
+                break
+        return merged(found, search.why(found)) if found else _nothing(search)
 
     return run
 
@@ -777,7 +781,6 @@ TABLE: Final[tuple[Row, ...]] = (
         lambda f: f.annealable and not f.tight and _near(f),
         _annealed,
     ),
-    Row("prices", "first", _priceable, _prices),
     Row("hitting-set", "exact", lambda f: f.kind == "sealed", _hitting_set),
     Row("by-number", "exact", lambda f: f.stepped, _by_number),
     Row("leakless", "exact", lambda f: f.wholes, _leakless),
@@ -797,6 +800,7 @@ TABLE: Final[tuple[Row, ...]] = (
     Row("highs", "exact", lambda f: f.highs and not f.heavy, _highs),
     Row("cp-sat-after", "exact", lambda f: f.cpsat and not f.counted, _cpsat),
     Row("listing", "exact", lambda f: f.listable, _listing),
+    Row("prices", "bound", _priceable, _prices),
     Row("across", "search", lambda f: f.crossed and _near(f), _across),
     Row("exchange", "search", _mean, _heuristic(Exchange())),
     Row(
