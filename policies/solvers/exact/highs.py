@@ -247,9 +247,7 @@ def run(
     if not len(model.cost):
         return _without_columns(model)
     began = limits.clock()
-    import highspy
-
-    highs = highspy.Highs()  # type: ignore[no-untyped-call]
+    highs = _silent()
     rest = limits.left(began)  # the first import takes its time
     _configure(highs, rest, seed, gap)
     highs.passModel(_program(model, relax=relax))
@@ -274,6 +272,18 @@ def run(
     found = _outcome(highs, relax=linear)
     over = found.status == CUT and late() and not limits.stopped()
     return replace(found, status=LATE) if over else found
+
+
+def _silent() -> Any:  # noqa: ANN401
+    """Make the engine; as it is, it prints its name once its callbacks are enabled."""
+    import highspy
+
+    class Silent(highspy.Highs):
+        def enableCallbacks(self) -> Any:  # noqa: ANN401, N802
+            self.silent()
+            return super().enableCallbacks()  # type: ignore[no-untyped-call]
+
+    return Silent()  # type: ignore[no-untyped-call]
 
 
 def _configure(highs: Any, limits: Limits, seed: int, gap: float) -> None:  # noqa: ANN401
