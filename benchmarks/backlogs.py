@@ -26,7 +26,7 @@ from policies.rules.entry_table import EntryTable
 from policies.rules.expand import expand
 from policies.rules.shared_places import PeoplePairs
 from policies.solvers import Limits
-from policies.solvers.search.greedyl import Greedyl
+from policies.solvers.search.ejection_chains import constructed
 
 POLICIES = Path(__file__).parents[1] / "examples" / "policies"
 MICROSECONDS = 1_000_000
@@ -161,7 +161,7 @@ def later(problem: Problem, merged: int, seed: int) -> Problem:
         problem, lo=np.where(part, problem.lo, 0), hi=np.where(part, problem.hi, 0)
     )
     rest = replace(before, goal=Goal(), averages=())
-    plan = Greedyl()(rest, rng, Limits(work=1.0)).plan
+    plan = constructed(rest, rng, Limits(work=1.0)).plan
     one = np.unique(plan.entry, return_index=True)[1]
     left = problem.lo - np.bincount(plan.entry[one], minlength=n)
     who = np.concatenate([np.arange(k - merged), np.arange(merged)])

@@ -5,7 +5,7 @@
 2. The problem falls apart into components (:mod:`policies.solvers.components`).
 3. A shape that many components have is solved once and dealt out
    (:mod:`policies.solvers.template_assignment`).
-4. GREEDYL plans all other components on one shared table of capacities.
+4. Ejection chains plan all other components on one shared table of capacities.
 5. CP-SAT searches what greedy leaves short, component by component.
 6. The judge sees the whole plan before it counts.
 
@@ -34,7 +34,7 @@ from policies.solvers.component_answers import renumbered
 from policies.solvers.components import Components, shapes, split
 from policies.solvers.exact.cpsat import CpSat, search
 from policies.solvers.exact.level_sweep import sweep
-from policies.solvers.explain.minimum import explain, feasible
+from policies.solvers.explain.cores import feasible, proven_core
 from policies.solvers.interfaces import (
     Clash,
     Core,
@@ -43,7 +43,12 @@ from policies.solvers.interfaces import (
     Solution,
     Verdict,
 )
-from policies.solvers.search.greedyl import Ranking, build, improve, soft_ceiling
+from policies.solvers.search.ejection_chains import (
+    Ranking,
+    build,
+    improve,
+    soft_ceiling,
+)
 from policies.solvers.search.plan_state import PlanState
 from policies.solvers.template_assignment import Template, place, slot_worth
 
@@ -145,7 +150,7 @@ class _Run:
         if shape in self.cores or len(self.cores) > _EXPLAINED:
             return
         alone = self._alone(component)
-        core = explain(alone, self.rng, self.limits.part(0.2), proven=proven)
+        core = proven_core(alone, self.rng, self.limits.part(0.2), proven=proven)
         if core is not None:
             self.cores[shape] = self._lifted(core, component)
 
@@ -322,7 +327,7 @@ class _Run:
 
     def _coupled(self, answer: Solution, plan: Plan, away: Ints) -> Solution:
         """INFEASIBLE although each component has a plan: capacities do not suffice."""
-        core = explain(self.problem, self.rng, self.limits.part(0.2), proven=True)
+        core = proven_core(self.problem, self.rng, self.limits.part(0.2))
         told = self._answer(plan, away)
         cores = answer.cores if core is None else (core,)
         return replace(told, verdict=Verdict.INFEASIBLE, cores=cores)

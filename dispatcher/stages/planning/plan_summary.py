@@ -23,7 +23,7 @@ from policies.planning.cosines import worst_cosines
 from policies.planning.tabulated_disclosure import worst_disclosures
 from policies.policy import Scope
 from policies.solvers import Cause, Clash, Core, Limits, Solution, Verdict
-from policies.solvers.explain.minimum import Remedy, enough, remedies
+from policies.solvers.explain.remedies import Remedy, enough, remedies
 from policies.solvers.explain.withholding import cheapest
 from policies.solvers.interfaces import free_bound
 

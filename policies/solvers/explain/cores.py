@@ -1,7 +1,15 @@
-"""Why an instance has no plan: counting proofs first, then a smallest clash by search.
+"""Why there is no plan, and how many adversaries would do.
 
-A core is minimal: with any one of its properties left out there is a plan, and this was
-proven by a plan (deletion filter). Where time ends that, ``Solution.tried`` says so.
+Counting first (:mod:`policies.solvers.bounds.counting`): it proves most cases at once.
+Else a smallest clash, by deletion filter (Chinneck and Dravnieks, Locating minimal
+infeasible constraint sets in linear programs, 1991): a part is left out for good where
+there is still no plan without it. What stays is irreducible: with any one of its parts
+left out there is a plan, and this was proven by a plan. Where time ends that,
+``Solution.tried`` says so.
+
+Then the true minimum: the problem is solved with more and more fresh adversaries, from
+the counting bound up, until a plan exists. One fewer was refuted then, so the number is
+exact, unless a search on the way stayed open.
 """
 
 from __future__ import annotations
@@ -24,9 +32,7 @@ from policies.solvers.bounds.counting import capacity, clash, needs, singles
 from policies.solvers.bounds.link_limits import outgrown
 from policies.solvers.exact import enumeration
 from policies.solvers.exact.cpsat import CpSat, clashing, exactly, search
-from policies.solvers.exact.link_enumeration import listable, listed
 from policies.solvers.exact.milp import Milp, solve
-from policies.solvers.explain.minimum import widened
 from policies.solvers.interfaces import (
     Cause,
     Clash,
@@ -36,9 +42,13 @@ from policies.solvers.interfaces import (
     Verdict,
 )
 from policies.solvers.parallel_portfolio import sure
+from policies.solvers.search.ejection_chains import constructed
 
-MORE: Final = 24
-"""Further adversaries that are tried one by one."""
+MORE: Final = 64
+"""Numbers of adversaries that are tried one by one."""
+
+_WIDEST: Final = 10_000  # adversaries to imagine; beyond, the bounds must do
+_TOLD: Final = 6  # clashes that the core of a component tells
 
 _POOLS: Final = 2_000  # coalitions of any m up to which further adversaries are tried
 
@@ -66,24 +76,45 @@ def plain(problem: Problem) -> Problem:
     )
 
 
-def possible(problem: Problem, rng: np.random.Generator, limits: Limits) -> bool | None:
-    """Whether any plan exists; None where that stayed open."""
+def feasible(problem: Problem, rng: np.random.Generator, limits: Limits) -> Solution:
+    """Find any plan: by ejection chains, else by exact search.
+
+    Returns
+    -------
+    Solution
+        SOLVED, INFEASIBLE (proven), or UNKNOWN.
+    """
     if limits.stopped():
-        return None
-    known = {Verdict.SOLVED: True, Verdict.INFEASIBLE: False}
+        return Solution(Verdict.UNKNOWN)
     if problem.links is not None and problem.links.limited:
-        return known.get(listed(problem, limits).verdict) if listable(problem) else None
+        if enumeration.listable(problem):
+            return enumeration.listed(problem, limits)
+        return Solution(Verdict.UNKNOWN)
     bare = plain(problem)
     if bare.aggregate is not None and enumeration.listable(bare):
-        return known.get(enumeration.listed(bare, limits).verdict)
+        return enumeration.listed(bare, limits)
+    quick = Solution(Verdict.UNKNOWN)
+    if not (bare.averages or bare.coalitions):
+        quick = constructed(bare, rng, limits)
+        if quick.verdict is Verdict.SOLVED:
+            return quick
+    found = list[Solution]()
     steps = all(measure is Measure.STEP for measure in bare.sets.measures)
     if CpSat().supports(bare) and (steps or not bare.averages):
         found = [search(bare, rng, limits, utility=False, sums=True)]
     elif Milp().supports(bare):
         found = _exact(bare, rng, limits, 0)
-    else:
-        return None
-    return next((known[one.verdict] for one in found if one.verdict in known), None)
+    sure = (one for one in found if one.verdict in _KNOWN)
+    one = next(sure, found[-1] if found else quick)
+    return replace(one, tried=quick.tried + one.tried) if found else one
+
+
+_KNOWN: Final = {Verdict.SOLVED: True, Verdict.INFEASIBLE: False}
+
+
+def possible(problem: Problem, rng: np.random.Generator, limits: Limits) -> bool | None:
+    """Whether any plan exists; None where that stayed open."""
+    return _KNOWN.get(feasible(problem, rng, limits).verdict)
 
 
 def _exact(
@@ -109,14 +140,24 @@ def counted(problem: Problem) -> list[Clash]:
     """Clashes that are seen without any search, hopeless ones first."""
     found = [*_limits(problem), *_history(problem), *_pooled(problem)]
     found += list(singles(problem))
-    need = needs(problem)
-    over = np.flatnonzero(need > problem.n_adversaries)
-    for one in over[np.argsort(-need[over], kind="stable")][:1].tolist():
-        found.append(clash(problem, int(one), int(need[one])))
+    found += _sets(problem)
     short = capacity(problem)
     if short is not None:
         found.append(short)
     return found
+
+
+def _sets(problem: Problem) -> Iterator[Clash]:
+    """Sets that need more adversaries than there are, the most demanding first."""
+    need = needs(problem)
+    over = np.flatnonzero(need > problem.n_adversaries)
+    seen: set[tuple[object, ...]] = set()
+    for one in over[np.argsort(-need[over], kind="stable")].tolist():
+        told = clash(problem, one, int(need[one]))
+        key = (told.properties, told.cause, told.needed)
+        if key not in seen:  # one example of each is enough
+            seen.add(key)
+            yield told
 
 
 def _limits(problem: Problem) -> Iterator[Clash]:
@@ -195,8 +236,18 @@ class Explained:
     tried: tuple[str, ...] = ()
 
 
-def explain(problem: Problem, rng: np.random.Generator, limits: Limits) -> Explained:
-    """Find a smallest clash of a problem that is known to have no plan."""
+def explain(
+    problem: Problem, rng: np.random.Generator, limits: Limits, *, told: int = 1
+) -> Explained:
+    """Find a smallest clash of a problem that is known to have no plan.
+
+    Parameters
+    ----------
+    problem : Problem
+    rng, limits
+    told : int
+        Clashes that the core tells at most; each is a proof by itself.
+    """
     found = counted(problem)
     tried: tuple[str, ...] = ()
     if not found:
@@ -210,7 +261,7 @@ def explain(problem: Problem, rng: np.random.Generator, limits: Limits) -> Expla
         needed, exact = _needed(problem, low, rng, limits)
     core = Core(
         entries=tuple(np.flatnonzero(problem.lo).tolist()),
-        clashes=tuple(found[:1]),
+        clashes=tuple(found[:told]),
         needed=needed,
         exact=exact,
         available=problem.n_adversaries,
@@ -218,20 +269,66 @@ def explain(problem: Problem, rng: np.random.Generator, limits: Limits) -> Expla
     return Explained(core, tried)
 
 
+def proven_core(
+    problem: Problem, rng: np.random.Generator, limits: Limits, *, proven: bool = True
+) -> Core | None:
+    """Explain one component, without capacities; None if it was not proven infeasible.
+
+    Parameters
+    ----------
+    problem : Problem
+    rng, limits
+    proven : bool
+        Whether a search already proved that there is no plan.
+    """
+    if not proven and not counted(problem):
+        return None
+    return explain(problem, rng, limits, told=_TOLD).core
+
+
 def _needed(
     problem: Problem, low: int, rng: np.random.Generator, limits: Limits
 ) -> tuple[int | None, bool]:
     """Adversaries that would do (new ones free of history), and if one fewer would not."""
-    over, exact = limits.deadline(), True
-    m = problem.coalitions.any_m
-    for number in range(low, low + MORE):
+    over, exact, m = limits.deadline(), True, problem.coalitions.any_m
+    apart = not (problem.averages or problem.coalitions or problem.links)
+    high = problem.n_adversaries + int(problem.lo.sum()) if apart else None
+    # every copy to an adversary of its own crosses no limit of a set
+    last = low + MORE if high is None else min(high, low + MORE)
+    for number in range(low, last):
         if over() or (m > 1 and comb(number, min(m, number)) > _POOLS):
+            break
+        if number - problem.n_adversaries > _WIDEST:
             break
         told = possible(widened(problem, number), rng, _slice(limits, 0.25))
         if told:
             return number, exact
         exact = exact and told is False
-    return None, False
+    else:
+        return high, exact and high is not None and high <= last
+    return high, False
+
+
+def widened(problem: Problem, number: int) -> Problem:
+    """Return the problem with fresh adversaries added, so that there are ``number``.
+
+    Whether a plan exists does not depend on weights; fine ones, times more adversaries,
+    would leave the range of integers. So all weigh one.
+    """
+    more = number - problem.n_adversaries
+    trusted = problem.trusted
+    if trusted is not None:
+        fresh = np.zeros((trusted.shape[0], more), np.bool_)
+        trusted = np.hstack([trusted, fresh])
+    capacity: Ints | None = problem.capacity
+    if capacity is not None:
+        capacity = np.concatenate([capacity, np.full(more, NO_CAP)])
+    return replace(
+        problem,
+        weights=Weights.flat(problem.n_entries, number),
+        capacity=capacity,
+        trusted=trusted,
+    )
 
 
 def _slice(limits: Limits, share: float) -> Limits:

@@ -20,7 +20,7 @@ from policies.model.sets import Ints
 from policies.solvers.interfaces import Limits, Solution, Verdict, answer
 from policies.solvers.kernels.plan_state import DEGREE
 from policies.solvers.search.delta_evaluation import Gains
-from policies.solvers.search.greedyl import Ranking, eject, looked_at
+from policies.solvers.search.ejection_chains import Ranking, eject, looked_at
 from policies.solvers.search.plan_state import PlanState
 
 _LOOKS = 2_000_000  # member rows looked at for each unit of work

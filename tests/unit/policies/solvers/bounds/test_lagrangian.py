@@ -15,7 +15,7 @@ from policies.model.weights import Weights
 from policies.solvers import Limits, Verdict
 from policies.solvers.bounds.lagrangian import bounded, price_bound, priceable
 from policies.solvers.interfaces import answer, free_bound
-from policies.solvers.search.greedyl import Greedyl
+from policies.solvers.search.ejection_chains import constructed
 from tests.unit.policies.referee import best
 from tests.unit.policies.solvers.search.test_annealing import AROUND, ASKED, drawn
 
@@ -111,7 +111,7 @@ def test_more_work_proves_no_less():
 
 def test_a_plan_beside_it_is_kept_and_its_bound_lowered():
     problem = read_instance(pooled(problem="discbudget", tau=0.8)).problem
-    found = Greedyl()(problem, np.random.default_rng(0), Limits(work=1.0))
+    found = constructed(problem, np.random.default_rng(0), Limits(work=1.0))
     assert found.verdict is Verdict.SOLVED
     plan = answer(problem, found.plan)
     (told,) = bounded(problem, [plan], WORK)

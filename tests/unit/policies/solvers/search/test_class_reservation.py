@@ -8,7 +8,7 @@ import pytest
 from policies.model.problem import Pairs
 from policies.solvers import SOLVERS, Limits, Verdict
 from policies.solvers.search.class_reservation import ClassReservation
-from policies.solvers.search.greedyl import Greedyl
+from policies.solvers.search.ejection_chains import constructed
 from tests.unit.policies.tiny import Tiny, classes
 
 K = 12
@@ -28,7 +28,7 @@ def one_patient(**changes):
 
 def solved(problem, name="auto", seed=3):
     limits = Limits(spread=2.0, exact_size=1)
-    solver = Greedyl() if name == "planner" else SOLVERS[name]
+    solver = constructed if name == "planner" else SOLVERS[name]
     return solver(problem, np.random.default_rng(seed), limits)
 
 

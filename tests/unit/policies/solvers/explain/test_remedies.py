@@ -10,7 +10,8 @@ from policies.instances.instance_file import read_instance
 from policies.model.disclosure import cap_below
 from policies.model.sets import Measure
 from policies.solvers import SOLVERS, Cause, Limits, Verdict
-from policies.solvers.explain.minimum import explain, feasible, remedies, widened
+from policies.solvers.explain.cores import feasible, proven_core, widened
+from policies.solvers.explain.remedies import remedies
 from tests.unit.policies.tiny import Made, Tiny, classes, step
 
 FIELDS = ("name", "birth", "zip", "gender", "doctor", "disease", "drug")
@@ -175,7 +176,7 @@ def test_a_feasible_component_has_no_core():
     """Without a proof nothing is claimed."""
     problem = Tiny(2, 2, [step(0, 1)]).problem()
     rng, limits = np.random.default_rng(0), Limits()
-    assert explain(problem, rng, limits, proven=False) is None
+    assert proven_core(problem, rng, limits, proven=False) is None
     assert feasible(problem, rng, limits).verdict is Verdict.SOLVED
 
 

@@ -1,8 +1,12 @@
-"""GREEDYL: entries one by one, each to its best adversaries that may have it.
+"""Ejection chains: plans of large backlogs, entry by entry, limits never crossed.
 
-The paper's myopic greedy (algorithms 1 to 4, section 5, local form) with the limits as
-hard walls: high degree first, then ejection chains where an entry finds nobody, then
-local search for utility until nothing improves.
+Entries come one by one, high degree first, each to its best adversaries that may have it:
+weight, then its class's side, then the emptiest hands. Where an entry finds nobody, others
+are moved on to make room for it (Glover, Ejection chains, reference structures and
+alternating path methods, 1996); then copies move to better adversaries until nothing
+improves. It is the order of the paper's GREEDYL (algorithms 1 to 4, section 5); what is
+registered as ``greedyl`` is that algorithm itself
+(:mod:`policies.solvers.search.greedy`), without such repairs.
 """
 
 from __future__ import annotations
@@ -12,12 +16,16 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from policies.judging.judge import judge
-from policies.model.objective import Objective
 from policies.model.problem import Problem
 from policies.model.sets import NO_CAP, Bools, Ints
 from policies.solvers.components import split
-from policies.solvers.interfaces import Limits, Solution, Verdict
+from policies.solvers.interfaces import (
+    Limits,
+    Solution,
+    Verdict,
+    answer,
+    free_bound,
+)
 from policies.solvers.search.class_reservation import ClassReservation
 from policies.solvers.search.plan_state import PlanState
 
@@ -29,43 +37,18 @@ _STEP = 300  # what an ejection costs besides, in visits
 _PASSES = 8  # local search ends here even while it still improves
 
 
-class Greedyl:
-    """The heuristic; never proves anything but the bound by the best weights."""
-
-    def supports(self, problem: Problem) -> bool:
-        """All problems with the objective disc-budget and nobody who pools."""
-        budget = problem.goal.objective is Objective.DISC_BUDGET
-        return budget and not problem.coalitions and problem.utilities is None
-
-    def __call__(
-        self, problem: Problem, rng: np.random.Generator, limits: Limits
-    ) -> Solution:
-        """Build, repair, improve; SOLVED only if the judge agrees."""
-        state = PlanState(problem)
-        fair = soft_ceiling(problem, limits.spread)
-        rank = Ranking(state, rng, fair)
-        short = build(state, rank, rng, limits)
-        bound = problem.weights.best(problem.hi) * problem.weights.unit
-        if short:
-            return Solution(
-                Verdict.UNKNOWN,
-                held=np.array(sorted(short), dtype=np.int64),
-                bound=bound,
-                tried=(f"greedyl left {len(short)} entries short of copies",),
-            )
-        entries = np.flatnonzero(problem.hi > 0).tolist()
-        improve(state, rank, entries, limits.deadline())
-        plan = state.plan()
-        judged = judge(problem, plan)
-        if not judged.feasible:
-            return Solution(
-                Verdict.UNKNOWN,
-                bound=bound,
-                tried=(f"greedyl's plan was refused: {judged.violations[0]}",),
-            )
-        return Solution(
-            Verdict.SOLVED, plan, value=judged.objective, bound=bound, judged=judged
-        )
+def constructed(problem: Problem, rng: np.random.Generator, limits: Limits) -> Solution:
+    """Build, repair, improve: SOLVED only if the judge agrees; it proves nothing."""
+    state = PlanState(problem)
+    rank = Ranking(state, rng, soft_ceiling(problem, limits.spread))
+    short = build(state, rank, rng, limits)
+    if short:
+        told = f"ejection chains left {len(short)} entries short of copies"
+        held, bound = np.array(sorted(short), np.int64), free_bound(problem)
+        return Solution(Verdict.UNKNOWN, held=held, bound=bound, tried=(told,))
+    entries = np.flatnonzero(problem.hi > 0).tolist()
+    improve(state, rank, entries, limits.deadline())
+    return answer(problem, state.plan(), tried=("ejection chains",))
 
 
 def soft_ceiling(problem: Problem, spread: float) -> Ints | None:
