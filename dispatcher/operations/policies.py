@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 
 from dispatcher.core.errors import NotFound, Usage
@@ -24,6 +26,8 @@ from dispatcher.store import policies as versions
 from dispatcher.store.policies import VersionRow
 from policies.document.difference import Difference, differences
 from policies.policy import Policy
+
+_SAMPLES = files("policies.document") / "examples"
 
 
 @dataclass(frozen=True)
@@ -154,6 +158,7 @@ def apply(
     if_active: int | None = None,
     accept_past: int = 0,
     reason: str = "",
+    sample: bool = False,
 ) -> Applied:
     """Put a policy file in force.
 
@@ -170,15 +175,25 @@ def apply(
         How many sets past its limits are accepted: just as many as there are.
     reason : str
         For the audit log; needed where something is accepted.
+    sample : bool
+        Whether the file may be an example of the package as it is.
 
     Raises
     ------
     Usage
-        The reason is missing, or not one line.
+        The reason is missing, or not one line; the file is an untouched example.
     PastLimit
         Another number of sets is past its limits: nothing changes.
     """
     check_reason(accept_past, reason)
+    if not sample and is_sample(file.source):
+        raise Usage(
+            f"{file.path} is an example of the package, unchanged",
+            why="its rules are about other columns than yours: records would be loaded "
+            "and shown under rules that nobody wrote for them",
+            fix="write your own (dispatcher policy init --from FILE), or apply the "
+            "example as it is with --sample",
+        )
     terms = Terms(
         accept=accept_past,
         in_flight=in_flight,
@@ -191,6 +206,22 @@ def apply(
     with store.write() as tx:
         now = workspace.clock()
         return apply_policy(tx, file.source, at=now, terms=terms, links=beside)
+
+
+def sample_text(name: str) -> str:
+    """Text of an example policy, from the installed package."""
+    return (_SAMPLES / f"{name}.toml").read_text(encoding="utf-8")
+
+
+def is_sample(source: bytes) -> bool:
+    """Whether a policy file is an example of the package, comments left out."""
+    lines = _lines(source)
+    return any(_lines(path.read_bytes()) == lines for path in _SAMPLES.iterdir())
+
+
+def _lines(source: bytes) -> list[bytes]:
+    stripped = (line.strip() for line in source.removeprefix(BOM_UTF8).splitlines())
+    return [line for line in stripped if line and not line.startswith(b"#")]
 
 
 def check_reason(accept_past: int, reason: str) -> None:

@@ -13,9 +13,9 @@ from pathlib import Path
 import httpx2
 
 from dispatcher.ledger.versions import apply_policy
+from dispatcher.operations.policies import sample_text
 from dispatcher.store import open_store
 from dispatcher.surfaces.cli.context import wall_clock
-from dispatcher.surfaces.cli.init import template_text
 from dispatcher.surfaces.demo.ports import free_ports
 from tests.patience import PATIENCE, until
 
@@ -58,7 +58,7 @@ class Program:
         workers, admin, operators = self.ports
         text = SETTINGS.format(workers=workers, admin=admin, operators=operators)
         (self.directory / "dispatcher.toml").write_text(text)
-        policy = template_text("tickets").encode()
+        policy = sample_text("tickets").encode()
         path = self.directory / "dispatcher.db"
         with open_store(path) as opened, opened.write() as tx:
             apply_policy(tx, policy, at=wall_clock())

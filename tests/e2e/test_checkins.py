@@ -169,4 +169,7 @@ def test_a_link_table_that_is_missing_or_odd_is_told_with_its_place(world, tmp_p
 def test_the_example_of_check_ins_is_applied_as_it_is(world, tmp_path, request):
     folder = request.config.rootpath / "examples" / "policies"
     done = world("policy", "apply", folder / "checkins.toml")
+    assert done.code == 2
+    assert "--sample" in done.err
+    done = world("policy", "apply", folder / "checkins.toml", "--sample")
     assert done.code == 0, done.err

@@ -193,7 +193,7 @@ def run(
         stage.command("init", "--template", "checkins")
         write(directory, world, receivers)
         clock.lap("set up")
-        stage.command("policy", "apply")
+        stage.command("policy", "apply", "--sample")
         clock.lap("policy")
         stage.command("records", "load", str(directory / "checkins.csv"))
         clock.lap("load")

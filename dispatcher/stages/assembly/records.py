@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import csv
 import errno
-import io
 import json
 import os
 import tempfile
@@ -229,15 +228,27 @@ def _write_csv(
     guarded: bool,
 ) -> None:
     safe: Callable[[str], str] = guard if guarded else str
-    text = io.TextIOWrapper(stream, encoding="utf-8", newline="", write_through=False)
-    writer = csv.writer(text)
+    writer = csv.writer(_Encoded(stream))
     writer.writerow([safe(name) for name in names])
     for row in cells:
         writer.writerow(
             ["" if c is None else safe(c) if isinstance(c, str) else c for c in row]
         )
-    text.flush()
-    text.detach()
+
+
+class _Encoded:
+    """Text written to a stream as UTF-8.
+
+    A text wrapper would close the stream when an error ends the writing, and the stream
+    may be the program's own output.
+    """
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write the text at once."""
+        return self._stream.write(text.encode())
 
 
 def _write_jsonl(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from importlib.resources import files
 from typing import Annotated
 
 import typer
@@ -21,12 +20,6 @@ class Template(StrEnum):
     TICKETS = "tickets"
 
 
-def template_text(name: str) -> str:
-    """Text of an example policy, from the installed package."""
-    folder = files("policies.document") / "examples"
-    return (folder / f"{name}.toml").read_text(encoding="utf-8")
-
-
 def init(
     ctx: typer.Context,
     template: Annotated[
@@ -35,6 +28,7 @@ def init(
 ) -> None:
     """Write dispatcher.toml, policy.toml, an empty store, its key and .gitignore."""
     from dispatcher.core.config import CONFIG_NAME, STARTER
+    from dispatcher.operations.policies import sample_text
     from dispatcher.store import open_store
 
     context: CliContext = ctx.obj
@@ -57,7 +51,7 @@ def init(
         place = store.place
     written = [write_private(settings, STARTER, replace=False)]
     if not context.policy_path.exists():
-        example = template_text(template.value)
+        example = sample_text(template.value)
         written.append(write_private(context.policy_path, example, replace=False))
     ignore = directory / ".gitignore"
     if not ignore.exists():
@@ -76,6 +70,7 @@ def init(
         f"wrote {', '.join(str(path) for path in written)} and the store {place}\n"
         f"values are encrypted under {context.key_file.path}: keep a copy in another "
         "safe place, apart from backups; without it they cannot be read\n"
-        f"next: dispatcher records preview FILE, edit {context.policy_path}, then: "
-        "dispatcher policy apply"
+        "next: dispatcher records preview FILE, then write the policy: "
+        f"dispatcher policy init --from FILE, or edit {context.policy_path}, which is "
+        "an example until then"
     )

@@ -129,6 +129,9 @@ def apply(
     reason: Annotated[
         str, typer.Option(help="Why, for the audit log. No field value.")
     ] = "",
+    sample: Annotated[
+        bool, typer.Option("--sample", help="Apply an unchanged example as it is.")
+    ] = False,
 ) -> None:
     """Put a policy file in force, after its checks and its tests.
 
@@ -150,6 +153,7 @@ def apply(
             if_active=_version(if_active),
             accept_past=accept_past,
             reason=reason,
+            sample=sample,
         )
     context.show(_applied(applied), _applied_words(applied))
 

@@ -114,7 +114,7 @@ def _run(words: list[str]) -> int:
 
 
 def _left_by(error: SystemExit) -> int:
-    """Tell the end of a shell's completion, which is Typer's, from a package's.
+    """Tell an end that Typer or its printer makes from one that a package makes.
 
     Raises
     ------
@@ -123,6 +123,8 @@ def _left_by(error: SystemExit) -> int:
     """
     *_, (frame, _) = traceback.walk_tb(error.__traceback__)
     module = str(frame.f_globals.get("__name__", "unknown"))
+    if module == "rich.console":  # help into a pipe whose reader went
+        return _reader_went()
     if module.partition(".")[0] != "typer":
         raise Conflict(
             "a package ended the command before it was done",

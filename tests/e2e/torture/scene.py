@@ -125,7 +125,7 @@ class Scene:
         self._cut_waves()
         self.do("init", "--template", "prescriptions")
         self.write_settings("dispatcher.toml")
-        self.do("policy", "apply")
+        self.do("policy", "apply", "--sample")
         by_folder = max(1, self.sizes.workers // 5)
         folder = [f"folder/agency-{i + 1}" for i in range(by_folder)]
         page = [f"inhouse/w{i + 1:02d}" for i in range(self.sizes.workers - by_folder)]
