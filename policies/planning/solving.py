@@ -17,7 +17,7 @@ from policies.planning.caps_on_averages import AverageCaps
 from policies.planning.problem import PlanningProblem
 from policies.planning.relaxation import TOO_MUCH, Relaxed, relax
 from policies.solvers import Limits, Solution, Solver, Verdict
-from policies.solvers.component_answers import renumbered
+from policies.solvers.components import renumbered
 from policies.solvers.interfaces import free_bound
 
 Ints = npt.NDArray[np.int64]

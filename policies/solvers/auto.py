@@ -27,6 +27,9 @@ from typing import Final
 
 import numpy as np
 
+from policies.judging.certificates import certify
+from policies.judging.chances import derandomized_plan
+from policies.model.objective import Objective
 from policies.model.problem import Goal, Plan, Problem
 from policies.model.sets import Ints
 from policies.solvers.adversary_reduction import among, among_all, needed
@@ -35,8 +38,7 @@ from policies.solvers.bounds.lagrangian import bounded
 from policies.solvers.bounds.link_bounds import LinkBounds, sealed
 from policies.solvers.bounds.link_pairs import LinkPairs
 from policies.solvers.coloring import small_sets
-from policies.solvers.component_answers import joined, lifted
-from policies.solvers.components import split
+from policies.solvers.components import joined, lifted, split
 from policies.solvers.diminishing import diminishing
 from policies.solvers.exact.conflict_graph import covered, searched, small
 from policies.solvers.exact.cpsat import exactly
@@ -47,7 +49,7 @@ from policies.solvers.exact.milp import solve
 from policies.solvers.exact.step_averages import by_number
 from policies.solvers.exact.zero_disclosure import leakless
 from policies.solvers.explain.cores import counted, infeasible
-from policies.solvers.features import Features
+from policies.solvers.features import Features, free_plan
 from policies.solvers.interfaces import (
     Limits,
     Solution,
@@ -76,7 +78,6 @@ from policies.solvers.search.greedy import Grasp, Graspl, Greedy
 from policies.solvers.search.local_search import improved
 from policies.solvers.search.neighbourhood import improve
 from policies.solvers.search.submodular import Submodular
-from policies.solvers.trivial import best_copies, settled
 
 Applies = Callable[[Features], bool]
 Step = Callable[["Search", Limits, Callable[[], bool]], "Solution | None"]
@@ -369,6 +370,45 @@ def _nothing(search: Search) -> Solution:
         tried=("no solver takes a problem of this size",),
         stopped="work",
     )
+
+
+# -- what needs no search -----------------------------------------------------------
+
+
+def best_copies(problem: Problem) -> Solution:
+    """Judge the best copies of every entry: often they are the optimum.
+
+    Below limits alone they are it wherever they keep these: no plan has a higher u.
+    """
+    free = answer(problem, free_plan(problem), tried=("best copies",))
+    if free.verdict is not Verdict.SOLVED:
+        return free
+    limits = problem.goal.objective is Objective.DISC_BUDGET
+    if limits and problem.utilities is None:
+        return replace(free, bound=free.value, stopped="optimal")
+    return replace(free, stopped="optimal") if free.value == free.bound else free
+
+
+def settled(problem: Problem, found: Solution) -> Solution:
+    """Settle what a search left open: SOLVED or CERTIFIED in place of UNKNOWN.
+
+    Expected crossings below 1 give a plan without a search, and the local lemma proves
+    that there is one; neither is needed where a search found a plan. UNKNOWN says that
+    this was tried too, however early the search was ended.
+    """
+    if found.verdict is not Verdict.UNKNOWN:
+        return found
+    tried = (*found.tried, "expected crossings and the local lemma")
+    plan = derandomized_plan(problem)
+    if plan is not None:
+        made = answer(
+            problem, plan, bound=found.bound, tried=tried, stopped=found.stopped
+        )
+        if made.verdict is Verdict.SOLVED:
+            return made
+    proven = certify(problem) is not None
+    verdict = Verdict.CERTIFIED if proven else Verdict.UNKNOWN
+    return replace(found, verdict=verdict, tried=tried)
 
 
 # -- rows that answer alone ----------------------------------------------------------

@@ -30,8 +30,7 @@ from policies.solvers.bounds.certificates import (
     orderly,
 )
 from policies.solvers.bounds.counting import capacity, needs, singles
-from policies.solvers.component_answers import renumbered
-from policies.solvers.components import Components, shapes, split
+from policies.solvers.components import Components, renumbered, shapes, split
 from policies.solvers.exact.cpsat import CpSat, search
 from policies.solvers.exact.level_sweep import sweep
 from policies.solvers.explain.cores import feasible, proven_core

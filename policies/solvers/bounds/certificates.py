@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from fractions import Fraction
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -18,7 +18,6 @@ from policies.judging.certificates import always_servable, certify
 from policies.judging.chances import derandomized_plan
 from policies.model.problem import Plan, Problem
 from policies.model.sets import Bools, Ints
-from policies.solvers.components import Components
 from policies.solvers.interfaces import (
     Ground,
     Limits,
@@ -29,6 +28,9 @@ from policies.solvers.interfaces import (
     answer,
 )
 from policies.solvers.parallel_portfolio import few
+
+if TYPE_CHECKING:
+    from policies.solvers.components import Components
 
 STEPS: Final = 40_000
 """Sums of fractions that one call of AUTO spends on certificates at most."""

@@ -14,9 +14,9 @@ from policies.instances.instance_file import read_instance, rows_of
 from policies.model.problem import Plan
 from policies.model.sets import Measure
 from policies.solvers import SOLVERS, Cause, Limits, Verdict
-from policies.solvers.auto import Auto
+from policies.solvers.auto import Auto, settled
 from policies.solvers.explain.messages import sentences
-from policies.solvers.interfaces import answer
+from policies.solvers.interfaces import Solution, answer
 from policies.solvers.search.exchange import Exchange
 from tests.unit.policies.referee import best, evaluate
 from tests.unit.policies.tiny import Tiny, step
@@ -336,3 +336,31 @@ def test_a_greedy_plan_that_would_take_most_of_the_time_is_left_out():
     assert "greedy" not in Auto().rows(problem, Limits(seconds=1))
     assert "greedyl" in Auto().rows(problem, Limits(seconds=1))
     assert "greedy" in Auto().rows(problem, Limits(seconds=60))
+
+
+OPEN = Solution(Verdict.UNKNOWN, tried=("nothing",), stopped="time")
+
+
+def test_less_than_one_crossing_expected_gives_a_plan():
+    """A triple and three workers: 3 / 27, so it is SOLVED without any search."""
+    problem = Tiny(3, 3, [step(0, 1, 2)]).problem()
+    found = settled(problem, OPEN)
+    assert found.verdict is Verdict.SOLVED
+    assert found.judged.disclosed == 0
+    assert found.stopped == "time"
+
+
+def test_the_local_lemma_certifies_without_a_plan():
+    """1,000 triples in a row, four workers: 62 crossings expected, and yet a plan."""
+    chain = [step(2 * i, 2 * i + 1, 2 * i + 2) for i in range(1000)]
+    found = settled(Tiny(2001, 4, chain).problem(), OPEN)
+    assert found.verdict is Verdict.CERTIFIED
+    assert not len(found.plan)
+
+
+def test_what_counting_says_nothing_of_stays_open():
+    """A triangle and two workers: nothing is said that is not so."""
+    sets = [step(0, 1), step(1, 2), step(0, 2)]
+    found = settled(Tiny(3, 2, sets).problem(), OPEN)
+    assert found.verdict is Verdict.UNKNOWN
+    assert found.tried == ("nothing", "expected crossings and the local lemma")
