@@ -14,23 +14,18 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
-
-from benchmarks.baseline import problems
-from benchmarks.cells import Row, fill, rows_of
-from policies.model.problem import Problem
-from policies.solvers import Limits, Verdict
+from benchmarks.baseline import SHOWN, asked, problems
+from benchmarks.cells import SOLVED, Cell, Row, fill, rows_of
+from policies.solvers import Limits
 from policies.solvers.auto import TABLE, Auto
 
 PATH = Path(__file__).parent / "results" / "ablation.csv"
 PAGE = Path(__file__).parents[1] / "docs" / "ablation.md"
 KEY = ("problem", "seed", "off")
-FIELDS = (*KEY, "verdict", "value", "bound", "cpu")
+FIELDS = (*KEY, *SOLVED)
 WHOLE = "-"  # nothing is off
 LOSS = 0.0005
 SLOWER, SECONDS = 3.0, 0.3  # times the CPU seconds, and so many more at least
@@ -60,47 +55,20 @@ KEPT = {
 """What rows are for beyond these problems."""
 
 
-@dataclass(frozen=True)
-class Cell:
-    """One problem without one row."""
-
-    problem: str
-    seed: int
-    off: str
-    make: Callable[[], Problem]
-
-    @property
-    def name(self) -> tuple[str, ...]:
-        return self.problem, str(self.seed), self.off
-
-
 def cells(words: argparse.Namespace) -> Iterator[Cell]:
     """Each problem with all rows, and without each one that applies."""
-    for name, seed, make in problems(words):
-        if words.only and not any(part in name for part in words.only):
-            continue
-        problem = make()
-        applied = Auto().rows(problem, Limits(work=words.work))
-        for off in (WHOLE, *applied):
+    limits = Limits(work=words.work)
+    for name, seed, problem in problems(words):
+        for off in (WHOLE, *Auto().rows(problem, limits)):
             if not words.rows or off in (WHOLE, *words.rows):
-                yield Cell(name, seed, off, lambda problem=problem: problem)
+                solver = Auto(frozenset() if off == WHOLE else frozenset((off,)))
+                yield Cell((name, str(seed), off), problem, solver, seed, limits)
 
 
-def run(cell: Cell, work: float) -> dict[str, object]:
+def run(cell: Cell, rows: list[Row]) -> dict[str, object]:
     """Solve without the row."""
-    off = frozenset[str]() if cell.off == WHOLE else frozenset((cell.off,))
-    problem, began = cell.make(), time.process_time()
-    rng = np.random.default_rng(cell.seed)
-    found = Auto(off)(problem, rng, Limits(work=work))
-    took = time.process_time() - began
-    solved = found.verdict is Verdict.SOLVED
-    return {
-        **dict(zip(KEY, cell.name, strict=True)),
-        "verdict": str(found.verdict),
-        "value": f"{float(found.value):.12g}" if solved else "",
-        "bound": f"{float(found.bound):.12g}",
-        "cpu": f"{took:.3f}",
-    }
+    del rows
+    return dict(zip(KEY, cell.name, strict=True)) | cell.solve()
 
 
 def losses(whole: Row, without: Row) -> dict[str, float]:
@@ -147,18 +115,10 @@ def table(rows: list[Row]) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--instances", type=Path)
-    parser.add_argument("--data", type=Path)
-    parser.add_argument("--work", type=float, default=0.03)
-    parser.add_argument("--only", nargs="*", help="parts of the problems' names")
+    parser = asked(__doc__, PATH)
     parser.add_argument("--rows", nargs="*", choices=[row.name for row in TABLE])
-    parser.add_argument("--path", type=Path, default=PATH)
     words = parser.parse_args()
-    shown = ("verdict", "value", "bound", "cpu")
-    fill(words.path, FIELDS, cells(words), lambda c, _: run(c, words.work), shown)
+    fill(words.path, FIELDS, cells(words), run, SHOWN)
     told = HEAD + table(rows_of(words.path))
     if words.path == PATH:
         PAGE.write_text(told, encoding="utf-8")

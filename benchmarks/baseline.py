@@ -19,43 +19,26 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import numpy as np
-
 from benchmarks import backlogs, families, paper_data
-from benchmarks.cells import Row, fill, rows_of
+from benchmarks.cells import SOLVED, Cell, Row, arguments, fill, is_wanted, rows_of
 from policies.instances.instance_file import read_instance
 from policies.model.problem import Problem
 from policies.model.sets import Measure
-from policies.solvers import SOLVERS, Limits, Verdict
+from policies.solvers import SOLVERS, Limits
 
 PATH = Path(__file__).parent / "results" / "baseline.csv"
 KEY = ("problem", "seed", "solver")
-FIELDS = (*KEY, "verdict", "value", "bound", "stopped", "cpu")
+FIELDS = (*KEY, *SOLVED)
+SHOWN = ("verdict", "value", "bound", "cpu")
 SEEDS = range(5)
 SHAPES = ((60, 12, 2, 2), (60, 12, 5, 1))  # entries, sets, k, t
 SPARSE = ((60, 100, 2, 1, 3, 4), (60, 150, 3, 2, 2, 3))
 NEAR = 1e-9  # of values: floats in a CSV
 SLOWER, SECONDS = 1.5, 0.5
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One solver on one problem."""
-
-    problem: str
-    seed: int
-    solver: str
-    make: Callable[[], Problem]
-
-    @property
-    def name(self) -> tuple[str, ...]:
-        return self.problem, str(self.seed), self.solver
 
 
 def generated(
@@ -66,7 +49,16 @@ def generated(
     return paper_data.sealed(made) if measure is Measure.STEP else made
 
 
-def problems(words: argparse.Namespace) -> Iterator[tuple[str, int, Callable]]:
+def problems(words: argparse.Namespace) -> Iterator[tuple[str, int, Problem]]:
+    """Names, seeds and problems: those that are asked for."""
+    for name, seed, make in _every(words):
+        if is_wanted(words, name):
+            yield name, seed, make()
+
+
+def _every(
+    words: argparse.Namespace,
+) -> Iterator[tuple[str, int, Callable[[], Problem]]]:
     """Names, seeds, and how to make the problem."""
     kinds = {
         "step": (Measure.STEP, False),
@@ -100,30 +92,17 @@ def of_file(path: Path) -> Problem:
 
 def cells(words: argparse.Namespace) -> Iterator[Cell]:
     """All solvers that support a problem, ``auto`` first; nobody solves twice."""
-    for name, seed, make in problems(words):
-        if words.only and not any(part in name for part in words.only):
-            continue
-        problem = make()
+    for name, seed, problem in problems(words):
         for solver in words.solvers or SOLVERS:
             if SOLVERS[solver].supports(problem):
-                yield Cell(name, seed, solver, lambda problem=problem: problem)
+                key = (name, str(seed), solver)
+                yield Cell(key, problem, SOLVERS[solver], seed, Limits(work=words.work))
 
 
-def run(cell: Cell, work: float) -> dict[str, object]:
+def run(cell: Cell, rows: list[Row]) -> dict[str, object]:
     """Solve one cell."""
-    problem, limits = cell.make(), Limits(work=work)
-    began = time.process_time()
-    found = SOLVERS[cell.solver](problem, np.random.default_rng(cell.seed), limits)
-    took = time.process_time() - began
-    solved = found.verdict is Verdict.SOLVED
-    return {
-        **dict(zip(KEY, cell.name, strict=True)),
-        "verdict": str(found.verdict),
-        "value": f"{float(found.value):.12g}" if solved else "",
-        "bound": f"{float(found.bound):.12g}",
-        "stopped": found.stopped,
-        "cpu": f"{took:.3f}",
-    }
+    del rows
+    return dict(zip(KEY, cell.name, strict=True)) | cell.solve()
 
 
 def compare(before: list[Row], after: list[Row]) -> Iterator[tuple[bool, str]]:
@@ -156,23 +135,24 @@ def compare(before: list[Row], after: list[Row]) -> Iterator[tuple[bool, str]]:
         yield True, f"{' '.join(name)}: gone"
 
 
+def asked(told: str | None, path: Path) -> argparse.ArgumentParser:
+    """Return a parser of which problems are solved, and with how much work."""
+    parser = arguments(told, path)
+    parser.add_argument("--instances", type=Path)
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--work", type=float, default=0.03)
+    return parser
+
+
 def main() -> int:
     if sys.argv[1:2] == ["compare"]:
         found = list(compare(*(rows_of(Path(path)) for path in sys.argv[2:4])))
         print(*(line for _, line in found), sep="\n")
         return any(worse for worse, _ in found)
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--instances", type=Path)
-    parser.add_argument("--data", type=Path)
-    parser.add_argument("--work", type=float, default=0.03)
-    parser.add_argument("--only", nargs="*", help="parts of the problems' names")
+    parser = asked(__doc__, PATH)
     parser.add_argument("--solvers", nargs="*", choices=sorted(SOLVERS))
-    parser.add_argument("--path", type=Path, default=PATH)
     words = parser.parse_args()
-    shown = ("verdict", "value", "bound", "cpu")
-    fill(words.path, FIELDS, cells(words), lambda c, _: run(c, words.work), shown)
+    fill(words.path, FIELDS, cells(words), run, SHOWN)
     return 0
 
 

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import argparse
 import csv
+import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+import numpy as np
+
+from policies.model.problem import Problem
+from policies.solvers import Limits, Solver, Verdict
+
 Row = dict[str, str]
+SOLVED = ("verdict", "value", "bound", "stopped", "cpu")
+"""Columns that :meth:`Cell.solve` gives."""
 
 
 class Named(Protocol):
@@ -19,6 +29,53 @@ class Named(Protocol):
 
 
 One = TypeVar("One", bound=Named)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One solver on one problem, within limits.
+
+    Attributes
+    ----------
+    name : tuple of str
+    problem : Problem
+    solver : Solver
+    seed : int
+    limits : Limits
+    """
+
+    name: tuple[str, ...]
+    problem: Problem
+    solver: Solver
+    seed: int
+    limits: Limits
+
+    def solve(self) -> dict[str, object]:
+        """Solve the problem; what came out, and the CPU seconds that it took."""
+        began = time.process_time()
+        rng = np.random.default_rng(self.seed)
+        found = self.solver(self.problem, rng, self.limits)
+        took = time.process_time() - began
+        solved = found.verdict is Verdict.SOLVED
+        value = f"{float(found.value):.12g}" if solved else ""
+        bound = f"{float(found.bound):.12g}"
+        values = (str(found.verdict), value, bound, found.stopped, f"{took:.3f}")
+        return dict(zip(SOLVED, values, strict=True))
+
+
+def arguments(told: str | None, path: Path) -> argparse.ArgumentParser:
+    """Return a parser of what all such tables are asked: a part of it, and its file."""
+    parser = argparse.ArgumentParser(
+        description=told, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--only", nargs="*", help="parts of the problems' names")
+    parser.add_argument("--path", type=Path, default=path)
+    return parser
+
+
+def is_wanted(words: argparse.Namespace, name: str) -> bool:
+    """Whether a problem of this name is asked for."""
+    return not words.only or any(part in name for part in words.only)
 
 
 def rows_of(path: Path) -> list[Row]:

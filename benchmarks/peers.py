@@ -16,7 +16,6 @@ above all f, or above their mean. Squares are secants between whole loads.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import sys
@@ -31,7 +30,7 @@ import numpy as np
 from ortools.sat.python import cp_model
 from scipy.sparse import csr_matrix
 
-from benchmarks.cells import Row, fill, rows_of
+from benchmarks.cells import Row, arguments, fill, is_wanted, rows_of
 from policies.instances.instance_file import read_instance
 from policies.judging.judge import judge
 from policies.model.objective import Objective
@@ -359,21 +358,17 @@ def summary(rows: Sequence[Row]) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__, PATH)
     parser.add_argument("directory", type=Path)
     parser.add_argument("--seconds", type=float, nargs="*", default=[1, 2, 3, 10])
-    parser.add_argument("--only", nargs="*", help="parts of instances' names")
     parser.add_argument("--solvers", nargs="*", default=[OURS, *PEERS, *SIMPLE])
     parser.add_argument("--wall", action="store_true")
-    parser.add_argument("--path", type=Path, default=PATH)
     words = parser.parse_args()
     cells = (
         Cell(path, seconds, solver, words.wall)
         for seconds in words.seconds
         for path in sorted(words.directory.glob("*.json"))
-        if not words.only or any(part in path.stem for part in words.only)
+        if is_wanted(words, path.stem)
         for solver in words.solvers
     )
     shown = ("verdict", "value", "bound", "took")
