@@ -8,7 +8,7 @@ down_revision = None
 branch_labels = None
 depends_on = None
 
-APPEND_ONLY = ("ledger_line", "key_lines", "policy", "money_line")
+APPEND_ONLY = ("ledger_line", "key_lines", "policy", "payment_event")
 
 
 def upgrade() -> None:
@@ -124,7 +124,6 @@ def _records() -> None:
         _big("rejected"),
         _text("state", 12),
         _big("started_at"),
-        _big("finished_at", null=True),
         sa.PrimaryKeyConstraint("id", name="pk_load"),
         sa.CheckConstraint(
             "state = 'loading' OR state IN ('done')", name=op.f("ck_load_state")
@@ -221,7 +220,6 @@ def _who_may_see() -> None:
         _text("state", 12),
         _big("invite"),
         sa.Column("quality", sa.Float(), nullable=False),
-        _big("added_at"),
         _big("judged_from", null=True),
         sa.PrimaryKeyConstraint("id", name="pk_account"),
         sa.CheckConstraint(
@@ -521,7 +519,6 @@ def _made_up_questions() -> None:
         _bytes("shown"),
         _text("media", 40),
         _bytes("answer"),
-        _big("added_at"),
         _big("retired_at", null=True),
         sa.PrimaryKeyConstraint("id", name="pk_probe"),
         sa.CheckConstraint("purpose IN ('test','gold')", name=op.f("ck_probe_purpose")),
@@ -532,7 +529,6 @@ def _made_up_questions() -> None:
         "field_test",
         _id("field_id"),
         sa.Column("pass_share", sa.Float(), nullable=False),
-        _big("set_at"),
         sa.PrimaryKeyConstraint("field_id", name="pk_field_test"),
         sa.CheckConstraint(
             "pass_share > 0 AND pass_share <= 1",
@@ -599,7 +595,6 @@ def _money() -> None:
         _big("paid"),
         _big("day"),
         _big("day_taken"),
-        _big("set_at"),
         sa.PrimaryKeyConstraint("run_id", name="pk_budget"),
         sa.CheckConstraint(
             "cap >= 0 AND reward >= 0 AND bonus >= 0", name=op.f("ck_budget_amounts")
@@ -652,7 +647,7 @@ def _money() -> None:
     op.create_index("ix_payment_reference", "payment", ["reference"])
 
     op.create_table(
-        "money_line",
+        "payment_event",
         _id("id"),
         _text("kind", 8),
         _big("about"),
@@ -663,7 +658,7 @@ def _money() -> None:
         _big("at"),
         _text("actor"),
         _text("why", null=True),
-        sa.PrimaryKeyConstraint("id", name="pk_money_line"),
+        sa.PrimaryKeyConstraint("id", name="pk_payment_event"),
     )
 
 

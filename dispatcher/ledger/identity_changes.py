@@ -367,7 +367,7 @@ class Change:
                 adversary = head.id
             placed = account._replace(adversary_id=adversary)
             before = trusted_rules_of(self.tx, self.force, adversary)
-            rows.add_account(self.tx, placed, self.at)
+            rows.add_account(self.tx, placed)
             self._write_member(placed, before)
 
     def rename_groups(self) -> None:

@@ -204,7 +204,7 @@ class _Replay:
             account = accounts.Account(
                 found, connector, name, head.id, groups, "active"
             )
-            accounts.add_account(self.tx, account, line["at"])
+            accounts.add_account(self.tx, account)
         else:
             accounts.set_groups(self.tx, found, groups)
         self.accounts[line["account"]] = found

@@ -29,7 +29,7 @@ from dispatcher.model.ledger import (
     SetCount,
     Visit,
 )
-from dispatcher.model.money import Budget, MoneyLine, Payment
+from dispatcher.model.money import Budget, Payment, PaymentEvent
 from dispatcher.model.plans import Account, Assignment, Chain, Held, Plan, Recusal
 from dispatcher.model.questions import FieldTest, Probe, ProbeTask, Qualification
 from dispatcher.model.records import (
@@ -91,11 +91,11 @@ __all__ = [
     "LedgerLine",
     "Link",
     "Load",
-    "MoneyLine",
     "OperatorSession",
     "Outbox",
     "Pause",
     "Payment",
+    "PaymentEvent",
     "Plan",
     "PolicyVersion",
     "Probe",

@@ -31,7 +31,6 @@ class Budget(SQLModel, table=True):
     paid: int = Field(default=0, sa_column=big())
     day: int = Field(default=0, sa_column=big())
     day_taken: int = Field(default=0, sa_column=big())
-    set_at: int = Field(sa_column=big())
 
 
 class Payment(SQLModel, table=True):
@@ -81,10 +80,10 @@ class Payment(SQLModel, table=True):
     at: int = Field(sa_column=big())
 
 
-class MoneyLine(SQLModel, table=True):
+class PaymentEvent(SQLModel, table=True):
     """Every change of every payment, append-only (triggers refuse update and delete)."""
 
-    __tablename__ = "money_line"
+    __tablename__ = "payment_event"
     id: int = Field(sa_column=number())
     kind: str = Field(sa_column=word(8))
     about: int = Field(sa_column=big())

@@ -46,7 +46,6 @@ class Account(SQLModel, table=True):
     state: str = Field(default="active", sa_column=word(12))
     invite: int = Field(default=1, sa_column=big())  # number of the valid invite
     quality: float = Field(default=0.8)  # estimated accuracy, 0..1
-    added_at: int = Field(sa_column=big())
     judged_from: int | None = Field(default=None, sa_column=big(null=True))
 
 

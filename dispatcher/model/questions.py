@@ -24,7 +24,6 @@ class Probe(SQLModel, table=True):
     shown: bytes = Field(sa_column=content())
     media: str = Field(sa_column=word(40))
     answer: bytes = Field(sa_column=content())
-    added_at: int = Field(sa_column=big())
     retired_at: int | None = Field(default=None, sa_column=big(null=True))
 
 
@@ -37,7 +36,6 @@ class FieldTest(SQLModel, table=True):
     )
     field_id: int = Field(sa_column=number())
     pass_share: float = Field()
-    set_at: int = Field(sa_column=big())
 
 
 class Qualification(SQLModel, table=True):

@@ -92,7 +92,6 @@ class Load(SQLModel, table=True):
     rejected: int = Field(default=0, sa_column=big())
     state: str = Field(default="loading", sa_column=word(12))
     started_at: int = Field(sa_column=big())
-    finished_at: int | None = Field(default=None, sa_column=big(null=True))
 
 
 class Subject(SQLModel, table=True):

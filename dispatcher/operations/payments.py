@@ -1,4 +1,4 @@
-"""Payments: listed, owed, and decided where no rule settles them or no market pays."""
+"""Payments: listed, their history, owed, and decided where no rule settles them or no market pays."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Final
 
 from dispatcher.core.errors import Conflict, NotFound, Usage
 from dispatcher.operations.workspace import Workspace
-from dispatcher.store import Store, events, owing, payments
+from dispatcher.store import Store, events, payables, payments
 from dispatcher.store import money as rows
 from dispatcher.store.money import PaymentRow
-from dispatcher.store.owing import ListedRow, OwedRow
+from dispatcher.store.payables import EventRow, ListedRow, OwedRow
 from dispatcher.store.repeating import committed
 from dispatcher.store.transaction import Tx
 
@@ -34,13 +34,29 @@ def list_payments(
 ) -> list[ListedRow]:
     """Payments in some states, the latest change first."""
     with store.read() as tx:
-        return owing.listed(tx, states, run, connector, limit)
+        return payables.listed(tx, states, run, connector, limit)
+
+
+def history(store: Store, name: str) -> Sequence[EventRow]:
+    """Every change of one payment, with who made it, the first one first.
+
+    Raises
+    ------
+    Usage, NotFound
+        The name is none, or there is no such payment.
+    """
+    kind, about = _parsed(name)
+    with store.read() as tx:
+        found = payables.events(tx, kind, about)
+    if not found:
+        raise _no_payment(name)
+    return found
 
 
 def list_owed(store: Store) -> list[OwedRow]:
     """What is owed to workers whom no market pays, by run and account."""
     with store.read() as tx:
-        return owing.owed(tx)
+        return payables.owed(tx)
 
 
 def decide(
@@ -87,7 +103,7 @@ def owed_to(tx: Tx, account: str) -> list[PaymentRow]:
         Nothing.
     """
     connector, _, name = account.partition("/")
-    found = owing.owed_to(tx, connector, name)
+    found = payables.owed_to(tx, connector, name)
     if not found:
         raise NotFound(
             f"{account} is owed nothing",
@@ -112,14 +128,8 @@ def named(
     """
     wanted: dict[str, list[int]] = {"reward": [], "field": []}
     for name in names:
-        match = NAME.fullmatch(name)
-        if match is None:
-            raise Usage(
-                f"{name[:40]!r} is no payment",
-                why="a payment is called reward-N or field-N",
-                fix="dispatcher payments list",
-            )
-        wanted[match[1]].append(int(match[2]))
+        kind, about = _parsed(name)
+        wanted[kind].append(about)
     found = [
         row
         for kind, abouts in wanted.items()
@@ -127,11 +137,7 @@ def named(
     ]
     missing = {*names} - {row.name for row in found}
     if missing:
-        raise NotFound(
-            f"there is no payment {sorted(missing)[0]}",
-            why="nothing of this name was ever promised in this store",
-            fix="dispatcher payments list",
-        )
+        raise _no_payment(sorted(missing)[0])
     beside = [
         one
         for state in together
@@ -143,6 +149,26 @@ def named(
         if any(r.kind == "field" and r.piece == one.piece for r in found)
     ]
     return list({row.name: row for row in [*found, *beside]}.values())
+
+
+def _parsed(name: str) -> tuple[str, int]:
+    """Kind and number of a payment's name."""
+    match = NAME.fullmatch(name)
+    if match is None:
+        raise Usage(
+            f"{name[:40]!r} is no payment",
+            why="a payment is called reward-N or field-N",
+            fix="dispatcher payments list",
+        )
+    return match[1], int(match[2])
+
+
+def _no_payment(name: str) -> NotFound:
+    return NotFound(
+        f"there is no payment {name}",
+        why="nothing of this name was ever promised in this store",
+        fix="dispatcher payments list",
+    )
 
 
 def approve(tx: Tx, found: Sequence[PaymentRow], *, at: int, because: str) -> None:

@@ -123,7 +123,7 @@ def set_budget(
             row = row._replace(per_day=None)
         if change.fee is not None:
             row = row._replace(fee=change.fee)
-        rows.put_budget(tx, row, now)
+        rows.put_budget(tx, row)
         detail: dict[str, object] = {
             name: getattr(row, name)
             for name in ("currency", "cap", "per_day", "reward", "bonus", "fee")

@@ -124,9 +124,9 @@ def adversaries_at(tx: Tx, connector: str) -> int:
     return tx.scalar(_ADVERSARIES, {"of_connector": connector}) or 0
 
 
-def add_account(tx: Tx, account: Account, at: int) -> None:
+def add_account(tx: Tx, account: Account) -> None:
     """Write a new account."""
-    tx.insert_many("account", (*Account._fields, "added_at"), [(*account, at)])
+    tx.insert_many("account", Account._fields, [account])
 
 
 def set_groups(tx: Tx, account_id: int, groups: str) -> None:

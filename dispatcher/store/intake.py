@@ -63,14 +63,12 @@ _LOADS: Final = (
 )
 _of_load: Final = update(Load).where(col(Load.id) == bindparam("of_id"))
 _BEGIN_AGAIN: Final = _of_load.values(
-    state="loading", rejected=0, started_at=bindparam("now"), finished_at=None
+    state="loading", rejected=0, started_at=bindparam("now")
 )
 _CHUNK: Final = _of_load.values(
     columns=bindparam("names"), records=Load.records + bindparam("more")
 )
-_END: Final = _of_load.values(
-    state="done", rejected=bindparam("refused"), finished_at=bindparam("now")
-)
+_END: Final = _of_load.values(state="done", rejected=bindparam("refused"))
 _COLUMNS: Final = select(Load.id, Load.columns).where(in_list(Load.id, "ids"))
 
 
@@ -101,8 +99,8 @@ def begin_load(tx: Tx, run_id: int, source: str, columns: str, now: int) -> int:
     tx.insert_many(
         "load",
         ["id", "run_id", "source", "columns", "records", "rejected", "state",
-         "started_at", "finished_at"],
-        [(number, run_id, source, columns, 0, 0, "loading", now, None)],
+         "started_at"],
+        [(number, run_id, source, columns, 0, 0, "loading", now)],
     )  # fmt: skip
     return number
 
@@ -117,9 +115,9 @@ def note_chunk(tx: Tx, load_id: int, columns: str, records: int) -> None:
     tx.execute(_CHUNK, {"of_id": load_id, "names": columns, "more": records})
 
 
-def end_load(tx: Tx, load_id: int, rejected: int, now: int) -> None:
+def end_load(tx: Tx, load_id: int, rejected: int) -> None:
     """Note that a file was read to its end."""
-    tx.execute(_END, {"of_id": load_id, "refused": rejected, "now": now})
+    tx.execute(_END, {"of_id": load_id, "refused": rejected})
 
 
 def columns_of_loads(tx: Tx, load_ids: Iterable[int]) -> dict[int, str]:

@@ -235,16 +235,14 @@ def lock_budgets(tx: Tx, run_ids: Iterable[int]) -> dict[int, BudgetRow]:
     return {row[0]: BudgetRow(*row) for row in found}
 
 
-def put_budget(tx: Tx, row: BudgetRow, now: int) -> None:
+def put_budget(tx: Tx, row: BudgetRow) -> None:
     """Set what a budget allows; what was taken of it stays."""
     allows = ("currency", "cap", "per_day", "reward", "bonus", "fee")
     if budget(tx, row.run_id) is None:
-        tx.insert_many("budget", (*BudgetRow._fields, "set_at"), [(*row, now)])
+        tx.insert_many("budget", BudgetRow._fields, [row])
         return
     values = [getattr(row, name) for name in allows]
-    tx.update_many(
-        "budget", ["run_id"], [*allows, "set_at"], [(row.run_id, *values, now)]
-    )
+    tx.update_many("budget", ["run_id"], allows, [(row.run_id, *values)])
 
 
 def has_payments(tx: Tx, run_id: int) -> bool:
@@ -393,9 +391,9 @@ def _keep(
     """Append a line for each change."""
     if not found:
         return
-    first = tx.reserve("money_line", len(found))
+    first = tx.reserve("payment_event", len(found))
     tx.insert_many(
-        "money_line",
+        "payment_event",
         ("id", "kind", "about", "run_id", "state", "amount", "fee", "at", "actor",
          "why"),
         [

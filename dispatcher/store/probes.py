@@ -86,7 +86,6 @@ _EXCUSE: Final = delete(FieldTest).where(col(FieldTest.field_id) == bindparam("f
 _REQUIRE: Final = insert(FieldTest).values(
     field_id=bindparam("field"),
     pass_share=bindparam("share"),
-    set_at=bindparam("moment"),
 )
 _BEGIN_ANEW: Final = delete(Qualification).where(
     col(Qualification.field_id) == bindparam("field"),
@@ -249,11 +248,9 @@ _FAILED: Final = (
 # -- the questions -----------------------------------------------------------------
 
 
-def add(tx: Tx, probes: Sequence[ProbeRow], at: int) -> None:
+def add(tx: Tx, probes: Sequence[ProbeRow]) -> None:
     """Write new questions; their ids are of block ``probe``."""
-    tx.insert_many(
-        "probe", (*ProbeRow._fields, "added_at"), [(*probe, at) for probe in probes]
-    )
+    tx.insert_many("probe", ProbeRow._fields, probes)
 
 
 def retire(tx: Tx, field_id: int, purpose: str, at: int) -> int:
@@ -262,10 +259,10 @@ def retire(tx: Tx, field_id: int, purpose: str, at: int) -> int:
     return tx.execute(_RETIRE, given).rowcount
 
 
-def require(tx: Tx, field_id: int, pass_share: float, at: int) -> None:
+def require(tx: Tx, field_id: int, pass_share: float) -> None:
     """Let a field ask for a passed test; who has not passed one begins anew."""
     excuse(tx, field_id)
-    tx.execute(_REQUIRE, {"field": field_id, "share": pass_share, "moment": at})
+    tx.execute(_REQUIRE, {"field": field_id, "share": pass_share})
     tx.execute(_BEGIN_ANEW, {"field": field_id})
 
 

@@ -73,7 +73,7 @@ class PayingHouse(House):
             day_taken=0,
         )
         with self.store.write() as tx:
-            rows.put_budget(tx, row, self.clock())
+            rows.put_budget(tx, row)
         return self.purse(run_id)
 
     def purse(self, run_id: int = 1) -> BudgetRow:
@@ -150,8 +150,8 @@ class PayingHouse(House):
                 assert purse.paid == sum(n for state, n in own if state == "paid")
             last = dict(
                 tx.rows(
-                    "SELECT kind || '-' || about, state FROM money_line l"
-                    " WHERE id = (SELECT max(id) FROM money_line m"
+                    "SELECT kind || '-' || about, state FROM payment_event l"
+                    " WHERE id = (SELECT max(id) FROM payment_event m"
                     " WHERE m.kind = l.kind AND m.about = l.about)"
                 )
             )

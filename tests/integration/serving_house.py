@@ -116,8 +116,8 @@ class House:
             tx.insert_many(
                 "account",
                 ("id", "connector", "name", "adversary_id", "groups", "state", "invite",
-                 "quality", "added_at"),
-                [(account_id, connector, name, chain.id, "[]", "active", 1, 0.8, 1)],
+                 "quality"),
+                [(account_id, connector, name, chain.id, "[]", "active", 1, 0.8)],
             )  # fmt: skip
         return Present(account_id, 1)
 
@@ -135,14 +135,14 @@ class House:
                 )
                 for number, (shown, right) in zip(ids, pairs, strict=True)
             ]  # fmt: skip
-            probes.add(tx, rows, 1)
+            probes.add(tx, rows)
         return list(ids)
 
     def test_of(self, share: float, *pairs: tuple[str, str], field: str = "name"):
         """Let a field ask for a test of these questions."""
         self.made_up(probes.TEST, *pairs, field=field)
         with self.store.write() as tx:
-            probes.require(tx, self.fields[field], share, 1)
+            probes.require(tx, self.fields[field], share)
 
     def plan(self, *pairs: tuple[Present, list[int]], applied_at: int | None = None):
         """Apply a plan."""

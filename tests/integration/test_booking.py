@@ -357,7 +357,7 @@ def test_nobody_is_called_to_work_that_is_paused(house, clock, scope):
 def purse(house, **set_: int) -> None:
     told = {"cap": 100, "bonus": 1} | set_
     with house.case.store.write() as tx:
-        money.put_budget(tx, money.no_budget(1, "GBP")._replace(**told), 1)
+        money.put_budget(tx, money.no_budget(1, "GBP")._replace(**told))
 
 
 def test_no_more_is_booked_than_there_is_money_for_and_the_rest_stays_planned(house):

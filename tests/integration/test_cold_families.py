@@ -45,7 +45,7 @@ def add_people(tx: Tx) -> None:
         [("inhouse", "ann", 1), ("folder", "bob", 2), ("folder", "eve", 2)], start=1
     ):
         row = accounts.Account(number, connector, name, adversary, '["g"]', "active")
-        accounts.add_account(tx, row, 9)
+        accounts.add_account(tx, row)
 
 
 def add_records(tx: Tx) -> None:

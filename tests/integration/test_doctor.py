@@ -68,9 +68,9 @@ def test_a_summary_that_was_written_past_the_gate_fails(place, doctor):
 
 def test_a_ledger_that_nothing_guards_from_changes_fails(place, doctor):
     change(place, "DROP TRIGGER ledger_line_no_update")
-    change(place, "DROP TRIGGER money_line_no_delete")
+    change(place, "DROP TRIGGER payment_event_no_delete")
     seen = doctor(code=1)
-    assert "no ledger_line_no_update, money_line_no_delete" in seen.out
+    assert "no ledger_line_no_update, payment_event_no_delete" in seen.out
 
 
 def test_a_list_of_erasures_with_a_broken_line_fails(place, doctor):

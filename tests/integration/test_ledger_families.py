@@ -126,11 +126,11 @@ def fill(tx: Tx) -> None:
     tx.insert_many(
         "account",
         ["id", "connector", "name", "adversary_id", "groups", "state", "invite",
-         "quality", "added_at"],
+         "quality"],
         [
-            (1, "inhouse", "ann", 1, '["g"]', "active", 1, 0.5, 1),
-            (2, "folder", "bob", 2, "[]", "active", 1, 0.5, 1),
-            (3, "folder", "eve", 2, '["g"]', "blocked", 1, 0.5, 1),
+            (1, "inhouse", "ann", 1, '["g"]', "active", 1, 0.5),
+            (2, "folder", "bob", 2, "[]", "active", 1, 0.5),
+            (3, "folder", "eve", 2, '["g"]', "blocked", 1, 0.5),
         ],
     )  # fmt: skip
     tx.insert_many(

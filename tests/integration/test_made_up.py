@@ -561,7 +561,7 @@ def test_when_room_is_again_tells_nothing_of_gold(store, clock, limit, wait):
 def budget(house: House, cap: int = 10**9) -> None:
     house.do(
         "INSERT INTO budget (run_id, currency, cap, reward, bonus, fee, taken, paid, day,"
-        " day_taken, set_at) VALUES (1, 'GBP', ?, 0, 100, 0, 0, 0, 0, 0, 1)",
+        " day_taken) VALUES (1, 'GBP', ?, 0, 100, 0, 0, 0, 0, 0)",
         cap,
     )
 

@@ -195,8 +195,8 @@ def busy(case, seen):
             [task, entry, account, b"canary"],
         )
         tx.execute(
-            "INSERT INTO probe (id, field_id, purpose, shown, media, answer, added_at)"
-            " SELECT 1, id, 'gold', ?, 'text/plain', ?, 1 FROM field WHERE name = 'c'",
+            "INSERT INTO probe (id, field_id, purpose, shown, media, answer)"
+            " SELECT 1, id, 'gold', ?, 'text/plain', ? FROM field WHERE name = 'c'",
             [b"canary", b"canary"],
         )
         for number, correct in enumerate((1, 0, 1, 1)):
@@ -216,7 +216,7 @@ def busy(case, seen):
             [json.dumps({"utility": "3/2", "best": "2"})],
         )
         purse = money.no_budget(1, "GBP")._replace(cap=5 * UNIT)
-        money.put_budget(tx, purse, 1)
+        money.put_budget(tx, purse)
         owed = money.PaymentRow("field", task, 1, account, "x", None, UNIT // 4, 0)
         assert money.reserve(tx, purse, [owed], now=1, actor="test")
     meters.GATE_DECISIONS.labels("deny", "history").inc()

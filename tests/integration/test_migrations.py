@@ -125,8 +125,8 @@ def test_a_table_changed_by_hand_is_found(
         ),
         (
             "postgres_own_url",
-            "DROP TRIGGER money_line_no_truncate ON money_line",
-            "money_line_no_truncate",
+            "DROP TRIGGER payment_event_no_truncate ON payment_event",
+            "payment_event_no_truncate",
         ),
     ],
 )

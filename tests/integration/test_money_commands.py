@@ -23,7 +23,7 @@ def place(run, sqlite_path, monkeypatch):
         for number, where, who in ((1, "inhouse", "ann"), (2, "folder", "cat")):
             chain = chains.begin(tx)
             account = accounts.Account(number, where, who, chain.id, "[]", "active")
-            accounts.add_account(tx, account, 1)
+            accounts.add_account(tx, account)
     return sqlite_path
 
 
@@ -136,6 +136,24 @@ def test_what_is_owed_is_summed_and_settled_by_worker(run, place):
     assert "paid      GBP:0.25" in run("runs", "budget", "show").out
     listed = run("payments", "list", "--state", "paid", "--json")
     assert {p["why"] for p in json.loads(listed.out)["payments"]} == {"May"}
+
+
+def test_the_history_of_a_payment_says_who_changed_it_and_why(run, place):
+    budget(run, "--cap", "GBP:100")
+    promise(place, field(1), field(2), move="held")
+    run("payments", "refuse", "field-1", "--because", "no work")
+    told = json.loads(run("payments", "history", "field-1", "--json").out)
+    assert told["payment"] == "field-1"
+    changes = [(one["state"], one["by"], one["why"]) for one in told["changes"]]
+    assert changes[0] == ("reserved", "test", "")
+    assert [state for state, *_ in changes] == ["reserved", "held", "refused"]
+    assert changes[-1] == ("refused", "cli", "no work")
+    assert {one["amount"] for one in told["changes"]} == {"GBP:0.12"}
+    assert (
+        "no work" not in run("payments", "history", "field-2").out
+    )  # of this one only
+    assert run("payments", "history", "field-9").code == 1
+    assert run("payments", "history", "field").code == 2
 
 
 def test_a_person_decides_what_is_held(run, place):

@@ -140,8 +140,8 @@ def test_a_picture_of_a_made_up_question_is_served_as_a_page_is(app, house):
     house.plan((who, [house.record(1, scan=png(1))["scan"]]))
     with house.store.write() as tx:
         row = ProbeRow(1, house.fields["scan"], "test", png(2), "image/png", b"Jo")
-        probes.add(tx, [row], 1)
-        probes.require(tx, house.fields["scan"], 1.0, 1)
+        probes.add(tx, [row])
+        probes.require(tx, house.fields["scan"], 1.0)
     client = arrived(app, house, "ann")
     crops = []
     for _ in range(2):
@@ -159,8 +159,8 @@ def test_pay_is_told_where_fields_earn_some(app, house):
     planned(house, name="Ada", age="36")
     house.do(
         "INSERT INTO budget (run_id, currency, cap, reward, bonus, fee, taken, paid, day,"
-        " day_taken, set_at) VALUES"
-        " (1, 'GBP', 1000000000, 0, 120000, 0, 0, 0, 0, 0, 1)"
+        " day_taken) VALUES"
+        " (1, 'GBP', 1000000000, 0, 120000, 0, 0, 0, 0, 0)"
     )
     client = arrived(app, house, "ann")
     assert "Pay" not in words(client.get("/me"))

@@ -237,7 +237,10 @@ def test_a_dead_market_holds_up_no_other_money(house):
 
 def test_lines_of_money_are_never_changed(house):
     submitted(house)
-    for statement in ("UPDATE money_line SET amount = 0", "DELETE FROM money_line"):
+    for statement in (
+        "UPDATE payment_event SET amount = 0",
+        "DELETE FROM payment_event",
+    ):
         with pytest.raises(Exception, match="once written"):
             house.do(statement)
 

@@ -107,7 +107,7 @@ def test_who_failed_a_fields_test_for_good_is_not_planned_for_it(case):
     case.load(*((f"r{i}", "p", None, "ac") for i in range(4)))
     with case.store.write() as tx:
         field = tx.value("SELECT id FROM field WHERE name = 'a'")
-        probes.require(tx, field, 0.8, 1)
+        probes.require(tx, field, 0.8)
         for name, attempt in (("x/ann", 2), ("x/bob", 1)):
             number = case.accounts[name]
             probes.stand(tx, number, field, state="failed", attempt=attempt)
@@ -122,7 +122,7 @@ def test_where_all_failed_for_good_a_field_is_held_back(case):
     case.load(("r1", "p", None, "ac"))
     with case.store.write() as tx:
         field = tx.value("SELECT id FROM field WHERE name = 'a'")
-        probes.require(tx, field, 0.8, 1)
+        probes.require(tx, field, 0.8)
         probes.stand(tx, case.accounts["x/ann"], field, state="failed", attempt=2)
     planning.apply(planning.draft(partial=True, seed=1).plan_id)
     assert pairs(case) == {("x/ann", "r1.c")}
@@ -743,7 +743,7 @@ def budget(case, run_id: int = 1, **more: int) -> None:
         **{name: parts * UNIT for name, parts in told.items()}
     )
     with case.store.write() as tx:
-        money.put_budget(tx, row, 1)
+        money.put_budget(tx, row)
 
 
 def test_a_plan_says_what_it_costs_and_whether_there_is_room(case):

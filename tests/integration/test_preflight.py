@@ -230,7 +230,7 @@ def budget(case, reward, currency):
         cap=100 * UNIT, reward=round(reward * UNIT)
     )
     with case.store.write() as tx:
-        money.put_budget(tx, row, 1)
+        money.put_budget(tx, row)
 
 
 TWO = ("c/one", "c/two")
@@ -327,7 +327,7 @@ def test_one_run_whose_reward_fits_is_enough(house, tmp_path, kind):
     budget(house.case, 0.125, "GBP")
     row = money.no_budget(2, "USD")._replace(cap=100 * UNIT, reward=2 * UNIT)
     with house.case.store.write() as tx:
-        money.put_budget(tx, row, 1)
+        money.put_budget(tx, row)
     house.case.add("c/one")
     preflight, _, _ = stages(house, {"c": opened(kind, tmp_path)})
     assert obstacles(house, preflight) == ()

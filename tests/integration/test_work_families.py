@@ -144,8 +144,8 @@ def world(store: Store) -> Store:
         put(
             tx,
             "account",
-            "id connector name adversary_id state invite groups quality added_at",
-            [(*row, "[]", 0.8, 1) for row in ACCOUNTS],
+            "id connector name adversary_id state invite groups quality",
+            [(*row, "[]", 0.8) for row in ACCOUNTS],
         )
         put(
             tx,

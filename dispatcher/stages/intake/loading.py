@@ -211,7 +211,7 @@ class _Loading:
         """
         counts = self.counts
         with self._store.write() as tx:
-            rows.end_load(tx, self.load_id, counts.rejected, self._clock())
+            rows.end_load(tx, self.load_id, counts.rejected)
             runs.fill(tx, self._run)
         if not counts.records + counts.skipped + counts.rejected:
             raise Invalid(

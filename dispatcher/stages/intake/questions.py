@@ -108,8 +108,8 @@ def set_test(store: Store, questions: Questions, pass_share: float, at: int) -> 
     """
     with store.write() as tx:
         probes.retire(tx, questions.field_id, probes.TEST, at)
-        _add(tx, questions.found, questions.field_id, probes.TEST, at)
-        probes.require(tx, questions.field_id, pass_share, at)
+        _add(tx, questions.found, questions.field_id, probes.TEST)
+        probes.require(tx, questions.field_id, pass_share)
         _note(tx, at, "test.set", questions.field_id, len(questions.found))
 
 
@@ -118,7 +118,7 @@ def add_gold(store: Store, questions: Questions, at: int) -> int:
     with store.write() as tx:
         known = probes.active_values(tx, questions.field_id, probes.GOLD)
         new = [one for one in questions.found if one.shown not in known]
-        _add(tx, new, questions.field_id, probes.GOLD, at)
+        _add(tx, new, questions.field_id, probes.GOLD)
         _note(tx, at, "gold.added", questions.field_id, len(new))
     return len(new)
 
@@ -230,9 +230,7 @@ def _bad(line: int, reason: str) -> Invalid:
     )
 
 
-def _add(
-    tx: Tx, questions: Sequence[Question], field_id: int, purpose: str, at: int
-) -> None:
+def _add(tx: Tx, questions: Sequence[Question], field_id: int, purpose: str) -> None:
     first = tx.reserve("probe", len(questions)) if questions else 0
     rows = [
         ProbeRow(
@@ -240,7 +238,7 @@ def _add(
         )
         for i, one in enumerate(questions)
     ]
-    probes.add(tx, rows, at)
+    probes.add(tx, rows)
 
 
 def _note(tx: Tx, at: int, action: str, field_id: int, count: int) -> None:

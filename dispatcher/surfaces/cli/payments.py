@@ -1,4 +1,4 @@
-"""``dispatcher payments``: what is owed, what waits for a person, and deciding it."""
+"""``dispatcher payments``: what is owed, what waits for a person, what was done."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dispatcher.core.errors import Usage
-from dispatcher.surfaces.cli.context import CliContext, table
+from dispatcher.surfaces.cli.context import CliContext, table, told_moment
 from dispatcher.surfaces.cli.rehearsal import count
 
 if TYPE_CHECKING:
@@ -80,6 +80,39 @@ def list_payments(
         {
             "schema": "dispatcher.payments/1",
             "payments": [dict(zip(header, line, strict=True)) for line in lines],
+        },
+        table(lines, header),
+    )
+
+
+@app.command("history")
+def history(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="PAYMENT", help="Such as reward-12.")],
+) -> None:
+    """Show every change of a payment: when, to what, by whom and why."""
+    from dispatcher import money
+    from dispatcher.operations import payments
+
+    context: CliContext = ctx.obj
+    with context.open_store() as store:
+        found = payments.history(store, name)
+    header = ("at", "state", "amount", "by", "why")
+    lines = [
+        (
+            told_moment(row.at),
+            row.state,
+            str(money.money_of(row.amount, row.currency)),
+            row.actor,
+            row.why or "",
+        )
+        for row in found
+    ]
+    context.show(
+        {
+            "schema": "dispatcher.payments.history/1",
+            "payment": name,
+            "changes": [dict(zip(header, line, strict=True)) for line in lines],
         },
         table(lines, header),
     )

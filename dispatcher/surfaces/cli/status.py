@@ -120,13 +120,13 @@ def _pilots(tx: Tx) -> list[dict[str, Any]]:
 
 def _money(tx: Tx, now: int) -> dict[str, Any]:
     """Return budgets in words, payments by state, and offers that wait for money."""
-    from dispatcher.store import owing
+    from dispatcher.store import payables
     from dispatcher.surfaces.cli import runs
 
     return {
         "budgets": runs.documents(tx, now),
-        "payments": owing.counts(tx),
-        "waiting_for_money": owing.waiting_messages(tx, now),
+        "payments": payables.counts(tx),
+        "waiting_for_money": payables.waiting_messages(tx, now),
     }
 
 

@@ -1,14 +1,14 @@
-"""Payments as people look at them: what is open, and what they owe themselves."""
+"""Payments as people look at them: what is open, what was done, what they owe."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from sqlalchemy import Text, bindparam, func, or_
+from sqlalchemy import Row, Text, bindparam, func, or_
 from sqlmodel import col, select
 
-from dispatcher.model import Account, Budget, Outbox, Payment, Run
+from dispatcher.model import Account, Budget, Outbox, Payment, PaymentEvent, Run
 from dispatcher.store.money import COLUMNS, PaymentRow
 from dispatcher.store.statements import in_list, in_words, select_columns
 from dispatcher.store.transaction import Tx
@@ -75,6 +75,24 @@ _COUNTS: Final = (
     .group_by(col(Payment.state))
     .order_by(col(Payment.state))
 )
+_EVENTS: Final = (
+    select_columns(
+        PaymentEvent.kind,
+        PaymentEvent.about,
+        PaymentEvent.at,
+        PaymentEvent.state,
+        Budget.currency,
+        PaymentEvent.amount,
+        PaymentEvent.fee,
+        PaymentEvent.actor,
+        PaymentEvent.why,
+    )
+    .join(Budget, col(Budget.run_id) == PaymentEvent.run_id)
+    .where(
+        PaymentEvent.kind == bindparam("kind"), PaymentEvent.about == bindparam("about")
+    )
+    .order_by(col(PaymentEvent.id))
+)
 _WAITING: Final = (
     select(func.count())
     .select_from(Outbox)
@@ -86,6 +104,10 @@ _WAITING: Final = (
         Outbox.due > bindparam("now"),
     )
 )
+
+
+EventRow: TypeAlias = "Row[*tuple[Any, ...]]"
+"""A change of a payment: kind, about, at, state, currency, amount, fee, actor, why."""
 
 
 class ListedRow(NamedTuple):
@@ -120,6 +142,11 @@ def listed(
     wanted = {"states": list(states), "run": run, "connector": connector}
     found = tx.execute(_LISTED, {**wanted, "most": limit})
     return [ListedRow(*row) for row in found]
+
+
+def events(tx: Tx, kind: str, about: int) -> Sequence[EventRow]:
+    """Every change of a payment, the first one first (grows with all payments)."""
+    return tx.execute(_EVENTS, {"kind": kind, "about": about}).all()
 
 
 def owed(tx: Tx) -> list[OwedRow]:
