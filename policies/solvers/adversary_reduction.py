@@ -48,7 +48,7 @@ def _alike(problem: Problem) -> bool:
     """Whether adversaries differ in weights, capacities and history alone."""
     special = problem.coalitions or problem.links or problem.utilities
     how = problem.aggregate
-    summed = how is not None and how.summed  # one hand more may add to what all see
+    summed = how is not None and how.summed  # one observer more may add to what all see
     return not special and problem.trusted is None and not summed
 
 

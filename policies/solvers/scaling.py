@@ -46,8 +46,8 @@ def reach(problem: Problem) -> Fraction:
     weights = [how.weight(owner) for owner in owners]
     whole = max if how.shape is Shape.WORST else sum
     most = Fraction(whole(weights)) / how.divisor if weights else Fraction(0)
-    hands = problem.n_adversaries + len(problem.groups)
-    return most * hands if how.summed else most
+    observers = problem.n_adversaries + len(problem.groups)
+    return most * observers if how.summed else most
 
 
 def _most(problem: Problem, price: Fraction) -> Fraction:

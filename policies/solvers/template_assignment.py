@@ -3,8 +3,13 @@
 A template plan of a shape is a list of slots: what one (abstract) adversary is handed.
 In every component, each slot goes to another adversary. How often an adversary takes
 which slot is a small flow problem (quotas); the quotas are then cut into assignments by
-peeling matchings off (Birkhoff and von Neumann; Koenig: it always works out). Cost is
-linear in the components.
+peeling matchings off. Cost is linear in the components.
+
+Why that ends with all of them dealt (Birkhoff 1946, Koenig 1916): with n components left,
+every slot has n in the table, and no adversary more than n. So some matching covers every
+slot and every adversary that has n ("full": it has to take part from now on), and it can
+be taken as often as its smallest number, and until another adversary becomes full. Each
+round empties a place of the table or fills an adversary: at most slots x k + k rounds.
 """
 
 from __future__ import annotations
@@ -17,7 +22,12 @@ import numpy.typing as npt
 from policies.model.problem import Problem
 from policies.model.sets import Ints
 
-_STEPS = 1_000_000  # weights are brought to integers of about this size for the flow
+_STEPS = 1_000_000
+"""Weights are rounded to this part of the largest for the flow, which takes integers: a slot
+is worth less than the best by a millionth of it at most. Rounding changes no limit."""
+
+_PREFERRED = 1_000
+"""Numbers of the table up to which larger ones are matched first: fewer, longer rounds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,12 +84,12 @@ def quotas(
     cost = (-np.rint(worth / top * _STEPS)).astype(np.int64) * 2
     source, sink = q + k, q + k + 1
     slot = np.repeat(np.arange(q), k)
-    hand = q + np.tile(np.arange(k), q)
+    adversary = q + np.tile(np.arange(k), q)
     low = np.minimum(even, ceiling)
     tails = np.concatenate(
         [np.full(q, source), slot, q + np.arange(k), q + np.arange(k)]
     )
-    heads = np.concatenate([np.arange(q), hand, np.full(2 * k, sink)])
+    heads = np.concatenate([np.arange(q), adversary, np.full(2 * k, sink)])
     room = np.concatenate(
         [np.full(q, count), np.full(q * k, count), low, ceiling - low]
     )
@@ -122,19 +132,22 @@ def deal(table: Ints, count: int) -> Ints:
     times: list[int] = []
     while remaining:
         column = left.sum(axis=0)
-        tight = column == remaining
-        gain = np.where(left > 0, np.minimum(left, 1_000), -(10**9))
-        gain = gain + np.where(tight, 10**6, 0)
-        slot, hand = linear_sum_assignment(gain, maximize=True)
+        full = column == remaining
+        # a full adversary more than all preferences, an empty place less than all
+        full_worth = _PREFERRED * (len(left) + 1)
+        empty = -full_worth * (len(left) + 1)
+        gain = np.where(left > 0, np.minimum(left, _PREFERRED), empty)
+        gain = gain + np.where(full, full_worth, 0)
+        slot, adversary = linear_sum_assignment(gain, maximize=True)
         chosen = np.zeros(left.shape[1], np.bool_)
-        chosen[hand] = True
-        often = int(left[slot, hand].min())
+        chosen[adversary] = True
+        often = int(left[slot, adversary].min())
         if not chosen.all():
             often = min(often, remaining - int(column[~chosen].max()))
-        assert often > 0, "a matching covers every slot and every full column"
-        left[slot, hand] -= often
+        assert often > 0, "a matching covers every slot and every full adversary"
+        left[slot, adversary] -= often
         remaining -= often
-        rows.append(hand[np.argsort(slot)].astype(np.int64))
+        rows.append(adversary[np.argsort(slot)].astype(np.int64))
         times.append(often)
     return np.repeat(np.stack(rows), times, axis=0)
 
@@ -205,10 +218,10 @@ def place(
     table = quotas(worth[:, order], count, ceiling[order], even[order])
     if table is None:
         return None
-    hands = order[deal(table, count)][rng.permutation(count)]
+    dealt = order[deal(table, count)][rng.permutation(count)]
     entry = [template.entries[:, slot].ravel() for slot in template.slots]
     adversary = [
-        np.repeat(hands[:, i], len(slot)) for i, slot in enumerate(template.slots)
+        np.repeat(dealt[:, i], len(slot)) for i, slot in enumerate(template.slots)
     ]
     return np.concatenate(entry), np.concatenate(adversary)
 

@@ -140,9 +140,9 @@ def steps(problem: Problem) -> int:
     size = np.diff(sets.start).astype(np.float64)
     loads = np.minimum(sets.cap + 1.0, 2.0 ** np.minimum(size, 30))
     apart = len(problem.history) + len(problem.forbidden)
-    hands = 1 + min(apart, problem.n_adversaries + len(problem.groups))
+    observers = 1 + min(apart, problem.n_adversaries + len(problem.groups))
     looked = sets.n_sets * (problem.n_adversaries + len(problem.groups)) / 10
-    return int((size * loads).sum() * hands + looked)
+    return int((size * loads).sum() * observers + looked)
 
 
 def orderly(problem: Problem, parts: Components) -> Bools:

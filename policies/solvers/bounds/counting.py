@@ -1,7 +1,9 @@
 """Counting bounds: how many adversaries are needed at least, before any search.
 
 Each is a proof by pigeonhole: answers of one entry go to different adversaries, and an
-adversary may hold so much of a set at most. Trusted adversaries are counted apart:
+adversary may hold so much of a set at most. With c_s the cap of set s, w_d what entry d
+adds and n_d its answers, s needs at least max(n_d, ceil(sum of n_d / m_s),
+ceil(sum of n_d w_d / c_s)) adversaries, m_s being how many of its lightest members fit. Trusted adversaries are counted apart:
 each may hold a whole set, so they are taken off the answers first.
 """
 

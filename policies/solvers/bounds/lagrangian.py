@@ -1,12 +1,27 @@
-"""A bound that needs no solver, for what hands see: every load has a price.
+"""The Lagrangian bound: every load has a price, and no solver is needed.
 
-What a hand sees of a set is a load, and once loads have prices each entry takes its best
-copies by itself: any prices >= 0 prove a bound (Lagrange). Subgradient steps look for
-good ones. Loads are whole numbers of steps, and that is used three times. A worst f is one
-of finitely many levels, so each level has a bound of its own, with caps rounded down. What
-f is at a load is looked at in those numbers, not between them. And where any m
-adversaries pool and may hold c of a set, all but m - 1 of them hold c/m at most, rounded
-down: so any s of them together hold at most c + (s - m) floor(c / m).
+A plan gives entry d to a set S of adversaries. Observer o (an adversary, or a coalition)
+then holds the part c_dq of set q, once, however many of its members are in S. With the
+loads l_qo = base_qo + sum of c_dq over the entries that o sees, and prices y_qo >= 0 of
+loads, w_o >= 0 of means (the sum over q of f_q(l_qo), divided by N) and r_a >= 0 of places,
+no plan whose f is at most the level v has more utility than
+
+    D(y, w, r) = sum over d of max over S of
+                     [u_d(S) - sum of c_dq y_qo over o that see S - sum of r_a over S]
+               + sum of max over possible l of [y_qo l - w_o f_q(l) / N] - sum of y_qo base_qo
+               + sum of r_a room_a  + what the limit on means, or the tradeoff, pays for w
+
+as all terms that D adds to u are >= 0 at such a plan (weak duality; Everett 1963,
+Geoffrion 1974). So any prices prove a bound: subgradient steps (Polyak's length, aimed at
+the best plan) only look for good ones, and sums of floats are covered by
+:data:`policies.solvers.load_tables.ERROR`.
+
+Loads are whole numbers of steps, and that is used three times, each exact. A worst f is one
+of finitely many levels v: each has its own bound, with ``l <= cap(v)`` rounded down to a
+step, and the bound of the tradeoff is the highest D - lambda v. The maximum over l is taken
+over those numbers, not between them. And where any m adversaries pool and may hold c of a
+set: all but m - 1 of them hold floor(c / m) at most (else m of them exceed c), so any s of
+them together hold at most c + (s - m) floor(c / m); such sums are added as observers.
 """
 
 from __future__ import annotations
@@ -14,16 +29,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import combinations
 from math import comb, inf
 from typing import Any, Final
 
 import numpy as np
 
+from policies.model.coalitions import membership
 from policies.model.objective import Objective
 from policies.model.problem import Problem
-from policies.model.problem_arrays import Floats, tables
-from policies.model.sets import Ints
-from policies.solvers.bounds.coalition_loads import SUBSETS, PoolLoads, pools
+from policies.model.problem_arrays import Floats, Tables, tables
+from policies.model.sets import Bools, Ints
 from policies.solvers.exact.level_sweep import levels, thinned
 from policies.solvers.features import by_hands
 from policies.solvers.interfaces import Limits, Solution, Verdict, best_of, free_bound
@@ -31,12 +47,16 @@ from policies.solvers.load_tables import ERROR
 from policies.solvers.parallel_portfolio import sure
 from policies.solvers.scaling import reached
 from policies.solvers.search.annealing import annealable
+from policies.solvers.search.annealing_state import widest
+
+SUBSETS: Final = 256
+"""Observers that are added, at most, to those there are."""
 
 _STEPS: Final = 2_000  # for each unit of work
 _MOST: Final = 20_000
 _CHOICES: Final = 2**20  # entries x sets of adversaries, above which nothing is proven
-_HIT: Final = 2**22  # hands x sets of adversaries, the same: laid out in 40 MB
-_ROWS: Final = 2**21  # members of sets x hands, the same: a step takes milliseconds
+_HIT: Final = 2**22  # observers x sets of adversaries, the same: laid out in 40 MB
+_ROWS: Final = 2**21  # members of sets x observers, the same: a step takes milliseconds
 _LEVELS: Final = 400
 _FINEST: Final = 1_000  # numbers of a load up to which levels() has all levels
 _IDLE: Final = 25  # steps without a better bound before they become shorter
@@ -55,9 +75,9 @@ def priceable(problem: Problem) -> bool:
         return False
     k, copies = problem.n_adversaries, int(problem.hi.max(initial=0))
     choices = sum(comb(k, size) for size in range(copies + 1))
-    hands = k + len(problem.groups) + SUBSETS
-    rows = max(problem.sets.n_sets, len(problem.sets.entry)) * hands
-    hit = (hands if problem.coalitions.any_m > 1 else hands - SUBSETS) * choices
+    observers = k + len(problem.groups) + SUBSETS
+    rows = max(problem.sets.n_sets, len(problem.sets.entry)) * observers
+    hit = (observers if problem.coalitions.any_m > 1 else observers - SUBSETS) * choices
     few = problem.n_entries * choices <= _CHOICES and hit <= _HIT
     return few and rows <= _ROWS
 
@@ -93,7 +113,7 @@ def bounded(
         return []
     best = best_of(found)
     bound = price_bound(problem, limits, None if best is None else float(best.value))
-    told = "prices of what hands see"
+    told = "prices of what observers see"
     if best is None:
         return [Solution(Verdict.UNKNOWN, bound=bound, tried=(told,))]
     bound = max(bound, best.value)
@@ -153,8 +173,8 @@ class _Search:
         self.price = float(goal.lambda_) if tradeoff else 0.0
         self.shift = float(goal.lambda_ * goal.tau) if tradeoff else 0.0
         self.means = bool(problem.averages) or (tradeoff and goal.average)
-        self.hands = pools(problem, summed=not self.means)
-        self.loads = PoolLoads(self.t, problem, self.hands)
+        self.observers = observers_of(problem, summed=not self.means)
+        self.loads = CoalitionLoads(self.t, problem, self.observers)
         self.limit, self.number = inf, float(self.t.over)
         if problem.averages:
             cap = problem.averages[0]
@@ -168,7 +188,7 @@ class _Search:
 
     def _worths(self, problem: Problem) -> None:
         """What every entry has from every set of adversaries, shape (n, s)."""
-        choice, t = self.hands.choice, self.t
+        choice, t = self.observers.choice, self.t
         each = choice.T.astype(float)
         self.worth = t.worth @ each
         size = choice.sum(axis=1)
@@ -178,8 +198,8 @@ class _Search:
         self.scarce = problem.capacity is not None
 
     def _levels(self, problem: Problem, *, worst: bool) -> None:
-        """Levels of f, ascending, and caps on loads at each, for hands with equal ones."""
-        beyond, self.like = np.unique(self.hands.beyond, return_inverse=True)
+        """Levels of f, ascending, and caps on loads at each, for observers with equal ones."""
+        beyond, self.like = np.unique(self.observers.beyond, return_inverse=True)
         self.alike = np.eye(len(beyond))[self.like]
         loads = self.loads
         self.level: Floats = np.zeros(1)
@@ -204,7 +224,7 @@ class _Search:
     def _impossible(self, problem: Problem) -> None:
         """Strike out levels below what history, or all adversaries together, hold."""
         wanted = self.loads.parts[self.t.lo > 0].sum(axis=0)
-        all_of = self.hands.members.all(axis=1)
+        all_of = self.observers.members.all(axis=1)
         least = self.loads.base.copy()
         if not problem.sets.classes.any():
             least[:, all_of] = np.maximum(least[:, all_of], wanted[:, None])
@@ -249,7 +269,7 @@ class _Search:
         if self.means:
             total = self.price or 1.0
             mean += total / h
-            even = self.hands.members.sum(axis=1) / k
+            even = self.observers.members.sum(axis=1) / k
             rise = np.where(self.t.measure[:, None] > 1, 2 * even, 1.0)
             rise = rise * (self.t.measure > 0)[:, None]
             load = rise * mean / self.number
@@ -257,15 +277,15 @@ class _Search:
 
     def _dual(self, prices: _Prices, at: int) -> tuple[float, _Prices]:
         """Bound at a level, kept for all of them; and how it changes with the prices."""
-        hands, loads = self.hands, self.loads
-        cost = np.asarray(loads.parts @ (prices.load @ hands.hit))
+        observers, loads = self.observers, self.loads
+        cost = np.asarray(loads.parts @ (prices.load @ observers.hit))
         if len(loads.past):
             spared = np.asarray(loads.own @ prices.load) * loads.seen
-            cost[loads.past] -= spared @ hands.hit
-        score = self.worth - cost - hands.choice @ prices.room
+            cost[loads.past] -= spared @ observers.hit
+        score = self.worth - cost - observers.choice @ prices.room
         pick = np.argmax(score, axis=1)
         best = score[np.arange(len(pick)), pick]
-        held = hands.hit.T[pick]
+        held = observers.hit.T[pick]
         held[loads.past] *= 1 - loads.seen
         load = loads.base + np.asarray(loads.back @ held)
         rent = float(prices.room @ self.t.room) if self.scarce else 0.0
@@ -277,7 +297,7 @@ class _Search:
         size = float(np.abs(best).sum()) + rent + np.abs(terms) + abs(paid)
         found = found + ERROR * (1.0 + size)
         self.proven = np.minimum(self.proven, found)
-        taken = hands.choice[pick].sum(axis=0)
+        taken = observers.choice[pick].sum(axis=0)
         room = self.t.room - taken if self.scarce else np.zeros(len(taken))
         return float(found[at]), _Prices(high - load, slope, room.astype(float))
 
@@ -298,7 +318,7 @@ class _Search:
         return max(over, 0.0), -f + float(over > 0)
 
     def _highest(self, prices: _Prices, at: int) -> tuple[Floats, Floats]:
-        """Loads that pay most, shape (m, h), and the mean f of each hand then."""
+        """Loads that pay most, shape (m, h), and the mean f of each observer then."""
         if not self.means:
             return self.caps[at][:, self.like], np.zeros(len(prices.mean))
         top, best, found = self.caps[0][:, self.like], None, None
@@ -332,3 +352,106 @@ class _Search:
             inner = np.where(kind > 1, np.where(even, whole, turn), inner)
         below = np.maximum(self.loads.below, base)
         yield np.where(kind == 0, np.minimum(below, top), inner)
+
+
+@dataclass(frozen=True, eq=False)
+class Observers:
+    """Who sees together; h observers, and s sets of adversaries that an entry may go to.
+
+    Attributes
+    ----------
+    members : bool array, shape (h, k)
+    beyond : int64 array, shape (h,)
+        Members beyond m of a observer that only adds up what any m see; else 0.
+    hit : float64 array, shape (h, s)
+        1 where a observer sees what such a set gets.
+    choice : bool array, shape (s, k)
+    """
+
+    members: Bools
+    beyond: Ints
+    hit: Floats
+    choice: Bools
+
+
+def observers_of(problem: Problem, *, summed: bool) -> Observers:
+    """Lay out the observers that count; and with ``summed`` those of more than any m."""
+    k, m = problem.n_adversaries, problem.coalitions.any_m
+    every = membership(problem.groups, k)
+    rows = [every[widest(every)]]
+    beyond = [np.zeros(len(rows[0]), np.int64)]
+    for size in range(k, m, -1) if summed and m > 1 else ():
+        if comb(k, size) > SUBSETS - sum(map(len, rows[1:])):
+            break
+        rows.append(_subsets(k, size))
+        beyond.append(np.full(len(rows[-1]), size - m))
+    copies = range(min(int(problem.hi.max(initial=0)), k) + 1)
+    choice = np.concatenate([_subsets(k, size) for size in copies])
+    members = np.concatenate(rows)
+    hit = members.astype(float) @ choice.T.astype(float)  # integers are slower by far
+    np.minimum(hit, 1.0, out=hit)
+    return Observers(members, np.concatenate(beyond), hit, choice)
+
+
+def _subsets(k: int, size: int) -> Bools:
+    """All sets of so many of k adversaries, shape (sets, k)."""
+    table = np.zeros((comb(k, size), k), np.bool_)
+    if size:
+        chosen = np.array(list(combinations(range(k), size)))
+        table[np.arange(len(chosen))[:, None], chosen] = True
+    return table
+
+
+class CoalitionLoads:
+    """Loads of observers as parts of f = 1; n entries, m sets, h observers.
+
+    Attributes
+    ----------
+    parts : sparse matrix, shape (n, m)
+        What an entry adds to a load. A class is touched once: its entries share that.
+    base : float64 array, shape (m, h)
+        Loads that are there in any case.
+    gcd, most, full : int64 array, shape (m,)
+        What loads are multiples of before they are parts, the highest, and that of f = 1.
+    below : float64 array, shape (m, 1)
+        The highest load below f = 1, without what history holds.
+    pool : int
+        Any so many adversaries see together.
+    """
+
+    def __init__(self, t: Tables, problem: Problem, observers: Observers) -> None:
+        from scipy.sparse import csr_array
+
+        n, m = problem.n_entries, len(t.full)
+        amount, inside = t.amount.astype(float), t.classes[t.set_of]
+        pairs = np.stack([t.set_of, t.amount])[:, inside]
+        _, where, size = np.unique(
+            pairs, axis=1, return_inverse=True, return_counts=True
+        )
+        amount[inside] = 1 / size[where.reshape(-1)]
+        full = t.full.astype(float)
+        part = amount / full[t.set_of]
+        self.parts = csr_array((part, (t.entry, t.set_of)), shape=(n, m))
+        self.back = csr_array(self.parts.T)
+        seen = t.held.astype(np.int64) @ observers.members.T.astype(np.int64) > 0
+        self.past = np.flatnonzero(seen.any(axis=1))
+        self.seen = seen[self.past].astype(float)
+        self.own = self.parts[self.past]
+        self.base = np.asarray(self.own.T @ self.seen)
+        self.full, self.pool = t.full, max(1, problem.coalitions.any_m)
+        whole = np.bincount(t.set_of, t.amount, m).astype(np.int64)
+        self.gcd = np.ones(m, np.int64)
+        filled = np.flatnonzero(np.diff(t.start) > 0)
+        if len(filled):
+            self.gcd[filled] = np.gcd.reduceat(t.amount, t.start[filled])
+        self.gcd = np.where(t.classes, 1, np.maximum(self.gcd, 1))
+        self.most = np.where(t.classes, t.full, whole)
+        self.below = ((t.full - 1) // self.gcd * self.gcd / t.full)[:, None]
+
+    def caps(self, cap: Ints, beyond: Ints) -> Floats:
+        """Highest loads where each observer of any m may see ``cap`` (m,), shape (m, h)."""
+        each, m = self.gcd, self.pool
+        cap = np.minimum(cap, self.most) // each * each
+        share = cap // (m * each) * each
+        high = np.minimum(cap[:, None] + share[:, None] * beyond, self.most[:, None])
+        return np.asarray(high / self.full[:, None])

@@ -1,7 +1,19 @@
 """A bound on worst-set tradeoffs that knows the steps in which loads grow.
 
-f of a plan is one of finitely many levels. At a level v a load is at most v, rounded down
-to a multiple of its set's step. Prices of these rows prove a bound for every level.
+The worst linear or quadratic set (paper, section 4.2 and 4.3): f of a plan is one of
+finitely many levels v, as loads are whole numbers of steps. A plan of level v keeps every
+load below ``cap(v)``: v (its root, for squares), rounded down to a multiple of its set's
+step. So for any prices y >= 0 of these rows, whoever suggested them,
+
+    u - lambda v <= ceiling(worth - parts' y) + sum of y (cap(v) - base) - lambda v
+
+bounds all plans of that level (Lagrange), and the highest of these bounds all plans. The
+prices that one relaxation finds bound all levels at once, so a dozen relaxations do
+(Kelley's cutting planes, 1960).
+
+Where the relaxation at a level v has no solution, neither have plans of that level, nor of
+any lower one: caps only fall with the level. These levels are struck out. Caps are a
+little too high (:data:`_LOOSE`), never too low, so that no plan is struck out by rounding.
 """
 
 from __future__ import annotations
@@ -106,7 +118,7 @@ class Ladder:
             else:
                 prices, possible = self._relax(caps[:, at], left)
             self.count += 1
-            if not possible:  # then no lower level is
+            if not possible:  # caps fall with the level: no lower one is either
                 self.proven[: at + 1] = -np.inf
                 continue
             if prices is None:

@@ -56,14 +56,14 @@ def outgrown(problem: Problem) -> Iterator[Clash]:
 
 
 def _least(seen: LinkSimilarity, relation: LinkMeasure, length: int) -> Fraction:
-    """Square of what this hand will see of this link at least."""
+    """Square of what this observer will see of this link at least."""
     if relation is LinkMeasure.COMMON:
         return Fraction(1)
     return Fraction(seen.dot**2, length)
 
 
 def _clash(problem: Problem, before: Pairs, seen: list[LinkSimilarity]) -> Clash:
-    """Name the links, and what the hand holds of them."""
+    """Name the links, and what the observer holds of them."""
     chosen = sorted({one.link for one in seen})
     mine = before.entry[before.adversary == seen[0].observer]
     inside = np.intersect1d(members(problem, np.array(chosen)), mine)

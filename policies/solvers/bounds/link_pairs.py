@@ -78,12 +78,12 @@ class LinkPairs:
 
 
 def _whole_before(problem: Problem, sets: SetSystem) -> Bools:
-    """Which sets some hand held whole before, shape (sets,)."""
+    """Which sets some observer held whole before, shape (sets,)."""
     before = problem.held(problem.history)
-    hands = problem.n_adversaries + len(problem.groups)
-    grid = np.zeros((problem.n_entries, hands), np.int64)
+    observers = problem.n_adversaries + len(problem.groups)
+    grid = np.zeros((problem.n_entries, observers), np.int64)
     grid[before.entry, before.adversary] = 1
-    held = np.zeros((sets.n_sets, hands), np.int64)
+    held = np.zeros((sets.n_sets, observers), np.int64)
     np.add.at(held, sets.member_set, grid[sets.entry])
     whole: Bools = (held == np.diff(sets.start)[:, None]).any(axis=1)
     return whole

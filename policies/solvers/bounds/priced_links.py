@@ -64,7 +64,7 @@ class PricedLinks:
     problem : Problem
     pairs : LinkPairs
     count : int
-        What a hand's sum of disclosures is divided by for its mean.
+        What an observer's sum of disclosures is divided by for its mean.
     """
 
     def __init__(self, problem: Problem, pairs: LinkPairs, count: int) -> None:

@@ -1,10 +1,13 @@
-"""Cheapest hitting set: depth-first search that numba compiles as it stands.
+"""Cheapest hitting set: depth-first search over columns.
 
 Choose columns so that every set holds one of them, as cheaply as possible. A node takes
 the open set with the fewest columns and tries them by how many open sets they hit; a
-column that was tried is banned below its later siblings. Two bounds end a branch: what
-so many columns could hit at most (maximum coverage), and what the open sets cost at
-least (duals of the linear relaxation).
+column that was tried is banned below its later siblings: it is in no solution that was
+not looked at yet. So the search is exact, and two bounds end a branch. With a budget b
+for cheaper solutions than the best, at most floor(b / cheapest) columns follow, which hit
+no more open sets than those that hit most (maximum coverage, each counted as if alone).
+And by weak duality the open sets cost at least the sum of their duals, where the duals of
+the sets of each column sum to its cost at most.
 """
 
 from __future__ import annotations

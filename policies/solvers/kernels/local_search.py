@@ -1,4 +1,4 @@
-"""Searching over pairs: the paper's algorithms 2, 3 and 4 as kernels.
+"""Searching over pairs: the paper's algorithms 2 and 4 (section 5) as kernels.
 
 A candidate has a rank (p, q, g): copies that become missing, units that come to f = 1,
 and what the objective gains. Lower p, then lower q, then higher g, then the lower id

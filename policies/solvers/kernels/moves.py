@@ -1,4 +1,9 @@
-"""What one pair changes: loads, disclosure and limits, in O(sets of the entry).
+"""The delta evaluation: what one pair changes, in O(sets of the entry).
+
+Giving entry d to adversary a changes loads of d's sets for the observers of a alone, so
+f is known again from those, where the paper's algorithms (section 5) ask for G of whole
+plans; a maximum that has lost the last unit at its level is found anew by
+:func:`find_level`.
 
 Floats guide a search only: no plan counts before the judge has seen it.
 """

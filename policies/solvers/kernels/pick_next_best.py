@@ -1,4 +1,4 @@
-"""PickNextBest over all pairs: the paper's global construction, lazily and exactly.
+"""PickNextBest over all pairs: algorithm 3 of the paper (section 5), lazily and exactly.
 
 What every pair would make of f is remembered, and brought up to date where a pick
 changed it. Each adversary's entries are gone through by weight, which bounds what a

@@ -1,4 +1,10 @@
-"""Moser-Tardos resampling, as a kernel on the arrays of a plan."""
+"""Moser-Tardos resampling (JACM 2010), as a kernel on the arrays of a plan.
+
+While a set is past its limit its entries are drawn anew, and the sets that share an entry
+with it are looked at again: no other set's load has changed. So once the queue is empty no
+set is past its limit. Under the local lemma (guarantees, C1) that takes a number of draws
+linear in the sets, in expectation; nothing ends it elsewhere but the draws that are given.
+"""
 
 from __future__ import annotations
 

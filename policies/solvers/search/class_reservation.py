@@ -5,7 +5,7 @@ or diseases, never both. Where a patient has more copies than there are adversar
 spreading the names alone over all of them would leave nobody for a disease, or only as
 many as a repair frees: then one task that is handed back can never be given to another.
 So every adversary is meant for one side beforehand, in shares that follow the square
-root of the copies (the load would ask for the copies themselves, spare hands for equal
+root of the copies (the load would ask for the copies themselves, spare adversaries for equal
 shares). A side is a preference of the greedy search, never a limit.
 """
 

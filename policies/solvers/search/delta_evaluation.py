@@ -53,7 +53,7 @@ class Gains:
     size : int
         Pairs that a sweep looks at.
     rows : float
-        Mean number of member rows of an entry, and one more, times the hands that see
+        Mean number of member rows of an entry, and one more, times the observers who see
         it: the cost of a gain.
     around : float
         Mean cost of looking again at all who share a set with an entry.
@@ -200,7 +200,7 @@ class Gains:
 
     @property
     def whole(self) -> int:
-        """(unit, hand) with f = 1; cosines do not count."""
+        """(unit, observer) with f = 1; cosines do not count."""
         return int(self.state.total[columns.WHOLE])
 
     @property
@@ -313,7 +313,7 @@ def _top(t: Tables) -> Ints:
 
 
 def _over(problem: Problem, t: Tables, links: Links | None) -> Floats:
-    """What each hand's sum of f is divided by: the sets on which it is judged."""
+    """What each observer's sum of f is divided by: the sets on which it is judged."""
     size = t.judged.sum(axis=0)
     if links is not None:
         size = np.full(t.n_observers, links.n_links)
@@ -407,12 +407,12 @@ def _mates(links: Links) -> Ints:
     return mate
 
 
-def _no_means(units: int, hands: int) -> tuple[Any, Any]:
-    return np.zeros((0, units)), np.zeros((0, hands))
+def _no_means(units: int, observers: int) -> tuple[Any, Any]:
+    return np.zeros((0, units)), np.zeros((0, observers))
 
 
 def _means(problem: Problem, t: Tables, units: int) -> tuple[Any, Any]:
-    """Caps on means: weight of each unit, and the limit of each hand's sum."""
+    """Caps on means: weight of each unit, and the limit of each observer's sum."""
     counted = reachable(problem.sets)
     lines = []
     for cap in problem.averages:

@@ -134,8 +134,8 @@ class Greedy:
 
     def _once(self, problem: Problem) -> bool:
         """Whether the plan is made before compiled kernels could be loaded."""
-        hands = problem.n_adversaries + len(problem.groups)
-        looks = (len(problem.sets.entry) + problem.n_entries) * hands
+        observers = problem.n_adversaries + len(problem.groups)
+        looks = (len(problem.sets.entry) + problem.n_entries) * observers
         rounds = self.myopic and self.local == "rounds"
         return rounds and self.repeats == 1 and looks < _CONSTRUCTED
 
