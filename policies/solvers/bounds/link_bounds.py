@@ -14,20 +14,41 @@ relaxations follow, and the lower one counts:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from itertools import combinations
+from math import comb
 from typing import Final
 
 import numpy as np
 
 from policies.model.objective import Objective
 from policies.model.problem import Goal, Plan, Problem
+from policies.model.problem_arrays import Floats, able, grid_of
 from policies.model.sets import SetSystem
-from policies.solvers.bounds.link_pairs import LinkPairs, root_down
-from policies.solvers.bounds.priced_links import PricedLinks
+from policies.solvers.bounds.link_pairs import BITS, LinkPairs, root_down
+from policies.solvers.components import split
 from policies.solvers.exact.level_sweep import thinned
+from policies.solvers.features import free_plan
 from policies.solvers.interfaces import Solution, Verdict, answer, free_bound
+
+NODES: Final = 2_000
+"""Nodes for one component."""
+
+DEPTH: Final = 150
+"""Entries that are chosen for one after another, at most."""
+
+CHOICES: Final = 300
+"""Choices of adversaries for one entry above which it is not branched on."""
+
+Choice = tuple[int, tuple[int, ...]]  # what it is worth, less its price; who
+
+_USUAL = 20  # entries of a component up to which it may have all nodes
+_NODES = _USUAL * NODES  # entries looked at in one component
+
+FINE: Final = 20
+"""Bits by which worths and prices are finer than the weights' unit."""
 
 ROUNDS: Final = 8
 """Times that prices are moved."""
@@ -182,3 +203,274 @@ class LinkBounds:
         better = self.best is None or made.value > self.best.value
         if made.verdict is Verdict.SOLVED and better:
             self.best = made
+
+
+@dataclass(frozen=True, eq=False)
+class _Component:
+    """Entries in the whole problem's numbers; pairs (place, place, part)."""
+
+    entries: list[int]
+    pairs: list[tuple[int, int, int]]
+    worth: list[dict[int, int]]
+    lo: list[int]
+    hi: list[int]
+
+
+@dataclass(frozen=True, eq=False)
+class Priced:
+    """What came of one round of prices.
+
+    Attributes
+    ----------
+    bound : Fraction
+        No plan has more utility less the price of what is seen.
+    paid : Fraction
+        Sum of the prices, as they were rounded down.
+    seen : float64 array, shape (k,)
+        The means that the plan shows, at least.
+    plan : Plan
+        What was found on the way; empty where a component was cut before its first.
+    """
+
+    bound: Fraction
+    paid: Fraction
+    seen: Floats
+    plan: Plan
+
+
+class PricedLinks:
+    """One problem whose links are priced again and again.
+
+    Parameters
+    ----------
+    problem : Problem
+    pairs : LinkPairs
+    count : int
+        What an observer's sum of disclosures is divided by for its mean.
+    """
+
+    def __init__(self, problem: Problem, pairs: LinkPairs, count: int) -> None:
+        self.problem, self.count = problem, count
+        self.may, self.held = able(problem), grid_of(problem, problem.history)
+        sets, parts = pairs.sets, split(pairs.sets)
+        self.components = []
+        busy = np.unique(parts.label[sets.entry])
+        for c in busy.tolist():
+            rows = slice(int(parts.entry_start[c]), int(parts.entry_start[c + 1]))
+            entries = parts.entry[rows].tolist()
+            place = {d: i for i, d in enumerate(entries)}
+            met = []
+            for one in parts.set[parts.set_start[c] : parts.set_start[c + 1]].tolist():
+                ends = [place[d] for d in sets.members(one).tolist()]
+                met.append((ends[0], ends[-1], pairs.part[one]))
+            lo, hi = (x[entries].tolist() for x in (problem.lo, problem.hi))
+            worth = [self._worth(d) for d in entries]
+            self.components.append(_Component(entries, met, worth, lo, hi))
+        loose = ~np.isin(parts.label, busy)
+        self.loose = int(problem.weights.best(np.where(loose, problem.hi, 0)))
+        free = free_plan(problem)
+        at = loose[free.entry]
+        rest = zip(free.entry[at].tolist(), free.adversary[at].tolist(), strict=True)
+        self.rest = list(rest)
+
+    def ceiling(self, price: Floats, over: Callable[[], bool]) -> Priced | None:
+        """Bound utility less the price of what is seen.
+
+        Parameters
+        ----------
+        price : float64 array, shape (k,)
+            Of a mean of 1, by adversary, >= 0.
+        over : callable
+            Once it is true, components count with their free bound.
+
+        Returns
+        -------
+        Priced or None
+            None where some entry must have more copies than it may.
+        """
+        unit = self.problem.weights.unit
+        step = self.count * unit / 2**BITS
+        whole = [int(Fraction(y) / step) for y in price.tolist()]
+        total, seen = self.loose << FINE, np.zeros(len(whole))
+        given, every = self.rest.copy(), True
+        for component in self.components:
+            nodes = _NODES // max(len(component.entries), _USUAL)
+            search = self._search(component, whole, 0 if over() else nodes)
+            if search.ceiling is None:
+                return None
+            total += search.ceiling
+            every = every and search.best is not None
+            for d, who in zip(component.entries, search.plan, strict=False):
+                given += [(d, a) for a in who]
+            for i, j, part in component.pairs if search.plan else ():
+                for a in set(search.plan[i]) & set(search.plan[j]):
+                    seen[a] += part
+        return Priced(
+            bound=total * unit / 2**FINE,
+            paid=sum(whole) * step,
+            seen=seen / self.count / 2**BITS,
+            plan=Plan.of(given) if every else Plan(),
+        )
+
+    def _search(
+        self, component: _Component, price: list[int], nodes: int
+    ) -> PricedPairs:
+        """Search one component; a copy that was held before costs nothing more."""
+        size, k = len(component.entries), len(price)
+        alone = [[0] * k for _ in range(size)]
+        near: list[dict[int, list[int]]] = [{} for _ in range(size)]
+        for i, j, part in component.pairs:
+            one, two = (self.held[component.entries[x]] for x in (i, j))
+            costs = [part * y >> 2 * BITS - FINE for y in price]
+            both = [0] * k
+            for a, cost in enumerate(costs):
+                if i != j and not one[a] and not two[a]:
+                    both[a] = cost
+                elif not one[a]:
+                    alone[i][a] += cost
+                elif not two[a]:
+                    alone[j][a] += cost
+            near[i][j] = near[j][i] = both
+        worth, lo, hi = component.worth, component.lo, component.hi
+        return PricedPairs(worth, alone, near, lo, hi, nodes)
+
+    def _worth(self, d: int) -> dict[int, int]:
+        """What an entry is worth to those who may have it, times 2^FINE."""
+        row = self.problem.weights.row(d)
+        return {a: int(row[a]) << FINE for a in np.flatnonzero(self.may[d]).tolist()}
+
+
+@dataclass(eq=False)
+class PricedPairs:
+    """One component, searched as soon as it is made.
+
+    Attributes
+    ----------
+    worth : sequence of dict of int to int
+        By entry: what a copy is worth, by the adversaries who may get it.
+    price : list of list of int
+        By entry and adversary: what a copy costs by itself, >= 0.
+    near : sequence of dict of int to list of int
+        By entry: the others that it meets, and by adversary what holding both costs.
+    lo, hi : sequence of int
+        Copies.
+    nodes : int
+        How many are searched.
+    best : int or None
+        Value of the best choice that was found.
+    plan : list of tuple of int
+        Who gets each entry by that choice.
+    ceiling : int or None
+        No choice is worth more; None if there is no choice.
+    """
+
+    worth: Sequence[dict[int, int]]
+    price: list[list[int]]
+    near: Sequence[dict[int, list[int]]]
+    lo: Sequence[int]
+    hi: Sequence[int]
+    nodes: int = NODES
+    best: int | None = None
+    plan: list[tuple[int, ...]] = field(default_factory=list)
+    ceiling: int | None = None
+
+    def __post_init__(self) -> None:
+        self._nodes = self._depth = 0
+        self._chosen: list[tuple[int, ...]] = [()] * len(self.worth)
+        self._deepen(0, set(range(len(self.worth))))
+        if self.best is not None:
+            self._leave(self.best)
+
+    def _leave(self, bound: int) -> None:
+        """Count what is not searched with its bound."""
+        self.ceiling = bound if self.ceiling is None else max(self.ceiling, bound)
+
+    def _net(self, d: int) -> list[tuple[int, int]]:
+        """(worth less price, adversary) of all who may get the entry, best first."""
+        price = self.price[d]
+        return sorted((price[a] - w, a) for a, w in self.worth[d].items())
+
+    def _top(self, d: int) -> Choice | None:
+        """Return the best choice as prices are now; None where too few may get it."""
+        net = self._net(d)
+        if len(net) < self.lo[d]:
+            return None
+        taken = [
+            (cost, a)
+            for i, (cost, a) in enumerate(net[: self.hi[d]])
+            if i < self.lo[d] or cost < 0
+        ]
+        return -sum(cost for cost, _ in taken), tuple(a for _, a in taken)
+
+    def _choices(self, d: int) -> list[Choice]:
+        """All choices, best first."""
+        net = {a: -cost for cost, a in self._net(d)}
+        sizes = range(self.lo[d], min(self.hi[d], len(net)) + 1)
+        found = (who for size in sizes for who in combinations(sorted(net), size))
+        return sorted(
+            ((sum(net[a] for a in who), who) for who in found),
+            key=lambda choice: (-choice[0], choice[1]),
+        )
+
+    def _deepen(self, value: int, left: set[int]) -> None:
+        """Choose for the entries that are left whatever may still beat the best."""
+        self._nodes += 1
+        tops: dict[int, Choice] = {}
+        for d in left:
+            top = self._top(d)
+            if top is None:
+                return
+            tops[d] = top
+        total = value + sum(worth for worth, _ in tops.values())
+        if self.best is not None and total <= self.best:
+            return
+        clash = max(self._clashes(tops), default=None)
+        if clash is None:
+            self.best, self.plan = total, self._chosen.copy()
+            for d, (_, who) in tops.items():
+                self.plan[d] = who
+            return
+        d = -clash[1]
+        width = sum(
+            comb(len(self.worth[d]), size) for size in range(self.lo[d], self.hi[d] + 1)
+        )
+        if self._nodes > self.nodes or self._depth >= DEPTH or width > CHOICES:
+            self._leave(total)
+            return
+        self._branch(d, value, total - value - tops[d][0], left - {d})
+
+    def _branch(self, d: int, value: int, others: int, rest: set[int]) -> None:
+        """Try the choices of one entry."""
+        for worth, who in self._choices(d):
+            bound = value + worth + others
+            if self.best is not None and bound <= self.best:
+                return
+            if self._nodes > self.nodes:  # choices come best first
+                self._leave(bound)
+                return
+            self._charge(d, who, rest, 1)
+            self._chosen[d] = who
+            self._depth += 1
+            self._deepen(value + worth, rest)
+            self._depth -= 1
+            self._charge(d, who, rest, -1)
+
+    def _clashes(self, tops: dict[int, Choice]) -> Iterator[tuple[int, int]]:
+        """(price, -entry) of entries whose best choices cost something together."""
+        for d, (_, who) in tops.items():
+            cost = sum(
+                price[a]
+                for e, price in self.near[d].items()
+                if e in tops
+                for a in who
+                if a in tops[e][1]
+            )
+            if cost:
+                yield cost, -d
+
+    def _charge(self, d: int, who: tuple[int, ...], rest: set[int], sign: int) -> None:
+        """Add what the neighbours that are left cost now, or take it off again."""
+        for e, price in self.near[d].items():
+            if e in rest:
+                for a in who:
+                    self.price[e][a] += sign * price[a]

@@ -4,10 +4,17 @@ A cosine is the sum over the places at which both ends are held, divided by the 
 of what is held of either end. Those lengths are at most the lengths of all that could
 ever be held. So each pair adds a fixed part at least: disclosure of links is bounded from
 below by a weighted count of pairs, which falls apart by components of pairs.
+
+A limit that history alone is past, whatever else is given (:func:`outgrown`), is told by
+the same: a cosine falls again when more of one end is held, so it is not enough to look at
+what is held now. With M the lengths of all that could ever be held, it stays at or above
+the product of what is held, divided by M.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from math import isqrt
@@ -15,9 +22,16 @@ from typing import Final
 
 import numpy as np
 
-from policies.model.links import LinkMeasure, Links, conflict_sets
-from policies.model.problem import Problem
-from policies.model.sets import Bools, SetSystem
+from policies.model.links import (
+    LinkMeasure,
+    Links,
+    LinkSimilarity,
+    conflict_sets,
+    link_similarities,
+)
+from policies.model.problem import Pairs, Problem
+from policies.model.sets import Bools, Ints, SetSystem
+from policies.solvers.interfaces import Cause, Clash
 
 BITS: Final = 40
 """Parts are rounded down to multiples of 2^-BITS."""
@@ -108,3 +122,56 @@ def root_down(square: Fraction) -> Fraction:
     whole = 1 << BITS
     root = isqrt((square.numerator << 2 * BITS) // square.denominator)
     return Fraction(min(root, whole), whole)
+
+
+def members(problem: Problem, chosen: Ints) -> Ints:
+    """Return the entries of these links, ascending."""
+    links = problem.links
+    assert links is not None
+    return np.unique(links.entry[np.isin(links.link, chosen)])
+
+
+def outgrown(problem: Problem) -> Iterator[Clash]:
+    """Find a limit that is passed for good: a clash for the first of each sort.
+
+    Parameters
+    ----------
+    problem : Problem
+        With links that are limited; a limit on an aggregate is not looked at.
+    """
+    links = problem.links
+    assert links is not None
+    before, length = problem.held(problem.history), lengths(problem, links)
+    seen = [
+        (one, _least(one, links.relation, length[one.link]))
+        for one in link_similarities(links, before.entry, before.adversary)
+    ]
+    if links.tau is not None:
+        past = (one for one, square in seen if square >= links.tau**2)
+        yield from (_clash(problem, before, [one]) for one in past)
+    if links.mean_tau is None:
+        return
+    by_hand: dict[int, list[tuple[LinkSimilarity, Fraction]]] = defaultdict(list)
+    for one, square in seen:
+        by_hand[one.observer].append((one, root_down(square)))
+    over = problem.goal.over or links.n_links
+    for parts in by_hand.values():
+        if sum(root for _, root in parts) >= links.mean_tau * over:
+            yield _clash(problem, before, [one for one, _ in parts])
+
+
+def _least(seen: LinkSimilarity, relation: LinkMeasure, length: int) -> Fraction:
+    """Square of what this observer will see of this link at least."""
+    if relation is LinkMeasure.COMMON:
+        return Fraction(1)
+    return Fraction(seen.dot**2, length)
+
+
+def _clash(problem: Problem, before: Pairs, seen: list[LinkSimilarity]) -> Clash:
+    """Name the links, and what the observer holds of them."""
+    chosen = sorted({one.link for one in seen})
+    mine = before.entry[before.adversary == seen[0].observer]
+    inside = np.intersect1d(members(problem, np.array(chosen)), mine)
+    return Clash(
+        Cause.HISTORY, properties=tuple(chosen), entries=tuple(inside.tolist())
+    )

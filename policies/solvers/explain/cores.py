@@ -29,7 +29,7 @@ from policies.model.problem import Goal, Plan, Problem
 from policies.model.sets import NO_CAP, Ints, Measure
 from policies.model.weights import Weights
 from policies.solvers.bounds.counting import capacity, clash, needs, singles
-from policies.solvers.bounds.link_limits import outgrown
+from policies.solvers.bounds.link_pairs import outgrown
 from policies.solvers.exact import enumeration
 from policies.solvers.exact.cpsat import CpSat, clashing, exactly, search
 from policies.solvers.exact.milp import Milp, solve

@@ -17,8 +17,8 @@ from policies.model.problem import Goal, Pairs, Problem
 from policies.model.sets import Measure, SetSystem
 from policies.model.weights import Weights
 from policies.solvers import SOLVERS, Limits, Verdict
+from policies.solvers.bounds.link_bounds import PricedPairs
 from policies.solvers.bounds.link_pairs import LinkPairs, root_down
-from policies.solvers.bounds.priced_pairs import PricedPairs
 from policies.solvers.contract import every_plan
 from policies.solvers.exact.link_enumeration import listable, listed
 

@@ -8,7 +8,7 @@ import pytest
 from policies.instances.instance_file import read_instance
 from policies.model.problem import Pairs
 from policies.solvers import SOLVERS, Cause, Limits, Verdict
-from policies.solvers.bounds.link_limits import outgrown
+from policies.solvers.bounds.link_pairs import outgrown
 from policies.solvers.explain.messages import sentences
 from tests.unit.policies.solvers.bounds.test_link_bounds import friends
 
