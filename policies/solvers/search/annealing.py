@@ -70,6 +70,19 @@ RUN_BORDER: Final = 125_000
 RUN_ACROSS: Final = 8_000_000
 LONG_ACROSS: Final = 32_000_000
 
+# How the numbers below were looked at (one core, CPU seconds; drawn by
+# benchmarks/paper_data.py and families.py, entries, sets, k, t; two runs each):
+# - _SHARP_LOADS: linear worst 500, 50, 3, 2, 1.5 s: .49629 .49640; twice .49543 .49584;
+#   half, which is what it is now, .49812 .49659; also at k = 2, 5, 10 (2.5 s): never lower.
+# - _COOL_LOADS, RUN, _AFRESH there: twice, half, or no fresh start: .4959 to .4972. On
+#   quadratic averages 500, 50, 5, 2 all of these are within .02 % of each other.
+# - _COOL_BORDER, RUN_BORDER: limits on means, 100 to 300 entries, 2 s: .7691, .9450, .8321,
+#   .7386; with _COOL and RUN .7672, .9451, .8281, .7354.
+# - across limits, 200, 500, 3, 2 of 2 to 3 entries, 1.5 s: .63089 .65667; _HOT twice, _COLD
+#   twice or half, _RISE 0 or 6, a quarter of RUN_ACROSS: .6411 to .6559; _CROSSING twice:
+#   .63478 .62411.
+# - levels of f help linear sets and not squares: quadratic worst 500, 50, 3, 2 and 10, 2,
+#   4 s: .7466 and .9456 with them, .7475 and .9459 without.
 _MOST: Final = 25.0  # units of work where there is no limit and no clock
 _ENDLESS: Final = 1e9  # the same under a clock
 _GROWTH, _GROWTH_ACROSS = 2.0, 1.5
@@ -85,7 +98,7 @@ _COOL: Final[Cooling] = ((0.3, 4e-3), (0.1, 1e-3))
 _COOL_LOADS: Final[Cooling] = ((5e-2, 5e-4),)
 _COOL_BORDER: Final[Cooling] = ((5e-3, 5e-5), (5e-2, 2e-4))
 _SHARP: Final = (1.0, 12.0)  # beta, times the entries of a set
-_SHARP_LOADS: Final = (0.7, 10.0)
+_SHARP_LOADS: Final = (0.35, 5.0)
 _SHARP_BORDER: Final = (5.0, 50.0)
 _RATE: Final = (0.02, 0.002)  # what prices change by, relative, from first to last
 _NEAR: Final = 1e-9  # what a mean is kept away from a strict limit, relative to it
@@ -381,6 +394,9 @@ class SmoothAnnealer(Annealer):
 
 class PenaltyAnnealer(Annealer):
     """Runs that cross limits at a price: see the module's head; their value is utility.
+
+    On sparse limits (``families.SPARSE``, k = 2 and 3, 4 s of CPU) they reach .8207, .6540,
+    .7619, .9129 and .8023 where smooth runs reach .7157, .6033, nothing, nothing, .7933.
 
     Parameters
     ----------
