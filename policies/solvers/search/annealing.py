@@ -72,8 +72,8 @@ LONG_ACROSS: Final = 32_000_000
 
 # How the numbers below were looked at (one core, CPU seconds; drawn by
 # benchmarks/paper_data.py and families.py, entries, sets, k, t; two runs each):
-# - _SHARP_LINEAR: linear worst 500, 50, 3, 2, 1.5 s: .49812 .49659; twice, as for squares,
-#   .49629 .49640; four times .49543 .49584; at k = 2, 5, 10 (2.5 s): never lower than twice.
+# - _SHARP_LOADS: linear worst 500, 50, 3, 2, 1.5 s: .49629 .49640; twice .49543 .49584;
+#   half .49812 .49659, but then four entries of crowded adversaries stay apart from the best.
 # - _COOL_LOADS, RUN, _AFRESH there: twice, half, or no fresh start: .4959 to .4972. On
 #   quadratic averages 500, 50, 5, 2 all of these are within .02 % of each other.
 # - _COOL_BORDER, RUN_BORDER: limits on means, 100 to 300 entries, 2 s: .7691, .9450, .8321,
@@ -99,7 +99,6 @@ _COOL_LOADS: Final[Cooling] = ((5e-2, 5e-4),)
 _COOL_BORDER: Final[Cooling] = ((5e-3, 5e-5), (5e-2, 2e-4))
 _SHARP: Final = (1.0, 12.0)  # beta, times the entries of a set
 _SHARP_LOADS: Final = (0.7, 10.0)
-_SHARP_LINEAR: Final = (0.35, 5.0)
 _SHARP_BORDER: Final = (5.0, 50.0)
 _RATE: Final = (0.02, 0.002)  # what prices change by, relative, from first to last
 _NEAR: Final = 1e-9  # what a mean is kept away from a strict limit, relative to it
@@ -276,8 +275,7 @@ class SmoothAnnealer(Annealer):
             if start is not None:  # a relaxation's: near the best already
                 self._schedule, self._run = (_COOL_BORDER, _SHARP_BORDER), RUN_BORDER
         elif plain(problem, _MEASURES, average=goal.average):
-            linear = t.measure.max(initial=0) < Measure.QUADRATIC
-            self._schedule = _COOL_LOADS, _SHARP_LINEAR if linear else _SHARP_LOADS
+            self._schedule = _COOL_LOADS, _SHARP_LOADS
         self._wall = _PRICE * self._size
         highest = max(_HIGH * self._size, _SURE * float(t.worth.max(initial=0.0)))
         self._walls = (_LOW * self._size, highest)
