@@ -278,6 +278,7 @@ def search(
     hint: Pairs | None = None,
     done: Callable[[], bool] | None = None,
     sums: bool = False,
+    eager: bool = False,
 ) -> Solution:
     """Solve exactly, in one call from the plan that is held.
 
@@ -293,6 +294,8 @@ def search(
         True once the answer is not wanted any more.
     sums : bool
         Whether caps on means and aggregates count, of the whole problem.
+    eager : bool
+        Whether a first plan counts more than a proof: the relaxation is looked at less.
     """
     if done is not None:
         asked = limits.stopped
@@ -311,7 +314,8 @@ def search(
         unit = _maximised(problem, built)
     if hint is not None:
         _start_from(built, hint)
-    plan, state, top = _run(built, rng, limits.left(began))
+    level = 1 if eager and hint is None else 2
+    plan, state, top = _run(built, rng, limits.left(began), level)
     if state == "infeasible":
         return refuted(problem, "all assignments were searched")
     if utility and best and top != inf:
@@ -348,10 +352,12 @@ def exactly(
     limits: Limits,
     start: Pairs | None = None,
     done: Callable[[], bool] | None = None,
+    *,
+    eager: bool = False,
 ) -> Solution:
-    """CP-SAT, and whether it proved its plan."""
+    """CP-SAT, and whether it proved its plan; see :func:`search`."""
     began = limits.clock()
-    found = search(problem, rng, limits, hint=start, done=done, sums=True)
+    found = search(problem, rng, limits, hint=start, done=done, sums=True, eager=eager)
     proven = found.verdict is Verdict.SOLVED and found.value == found.bound
     if proven:
         return replace(found, stopped="optimal")
@@ -417,21 +423,21 @@ def _start_from(built: CpModel, plan: Pairs) -> None:
 
 
 def _run(
-    built: CpModel, rng: np.random.Generator, limits: Limits
+    built: CpModel, rng: np.random.Generator, limits: Limits, level: int = 2
 ) -> tuple[Plan | None, str, float]:
     """Run CP-SAT: the plan, how it ended, and the objective's bound."""
-    return run_model(built, rng, limits)[:3]
+    return run_model(built, rng, limits, level)[:3]
 
 
 def run_model(
-    built: CpModel, rng: np.random.Generator, limits: Limits
+    built: CpModel, rng: np.random.Generator, limits: Limits, level: int = 2
 ) -> tuple[Plan | None, str, float, tuple[int, ...]]:
     """Run CP-SAT: the plan, how it ended, the objective's bound, what is withheld."""
     from ortools.sat.python import cp_model
 
     solver = _solver(cp_model, rng, limits)
-    if built.ruled:  # a relaxation says little, and costs most of the time
-        solver.parameters.linearization_level = 0
+    # where rules lead, a relaxation says little and costs most of the time
+    solver.parameters.linearization_level = 0 if built.ruled else level
     status = _wait(solver, built.model, limits)
     if status == cp_model.INFEASIBLE:
         return None, "infeasible", 0.0, ()
@@ -453,7 +459,6 @@ def _solver(cp_model: Any, rng: np.random.Generator, limits: Limits) -> Any:  # 
     parameters.random_seed = int(rng.integers(2**31 - 1))
     timed = limits.seconds != float("inf")
     parameters.num_workers = limits.threads if timed else 1  # work alone: one plan
-    parameters.linearization_level = 2
     parameters.catch_sigint_signal = False
     parameters.max_deterministic_time = limits.work
     if timed:
