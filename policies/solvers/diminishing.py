@@ -15,8 +15,6 @@ import numpy as np
 
 from policies.model.objective import Objective
 from policies.model.problem import Goal, Problem
-from policies.solvers.bounds.epsilon_constraint import Asked, climb, cut_levels
-from policies.solvers.bounds.linearization import Question, climbed, singly
 from policies.solvers.exact.enumeration import listable, listed
 from policies.solvers.interfaces import (
     Limits,
@@ -25,6 +23,14 @@ from policies.solvers.interfaces import (
     Verdict,
     answer,
     free_bound,
+)
+from policies.solvers.search.submodular_tradeoff import (
+    Asked,
+    Question,
+    climb,
+    climbed,
+    cut_levels,
+    singly,
 )
 
 START: Final = 0.3

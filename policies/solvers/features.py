@@ -16,9 +16,8 @@ from policies.solvers.coloring import small_sets, stuck, tight
 from policies.solvers.exact.conflict_graph import pairs_only
 from policies.solvers.exact.cpsat import CpSat
 from policies.solvers.exact.enumeration import listable
+from policies.solvers.exact.epsilon_constraint import stepped, whole
 from policies.solvers.exact.milp import Milp, linear
-from policies.solvers.exact.step_averages import stepped
-from policies.solvers.exact.zero_disclosure import whole
 from policies.solvers.interfaces import Limits
 from policies.solvers.kernels.compiling import FROM
 from policies.solvers.load_tables import plain

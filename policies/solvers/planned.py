@@ -32,7 +32,7 @@ from policies.solvers.bounds.certificates import (
 from policies.solvers.bounds.counting import capacity, needs, singles
 from policies.solvers.components import Components, renumbered, shapes, split
 from policies.solvers.exact.cpsat import CpSat, search
-from policies.solvers.exact.level_sweep import sweep
+from policies.solvers.exact.epsilon_constraint import sweep
 from policies.solvers.explain.cores import feasible, proven_core
 from policies.solvers.interfaces import (
     Clash,

@@ -318,7 +318,7 @@ class _Search:
 
     def _front(self, count: int, algorithm: str) -> dict[str, Any]:
         """Utility at levels of disclosure."""
-        from policies.solvers.exact.pareto_front import front, held_at
+        from policies.solvers.exact.epsilon_constraint import front, held_at
 
         problem = self.found.problem
         if problem.links is not None:

@@ -40,7 +40,7 @@ from policies.model.objective import Objective
 from policies.model.problem import Problem
 from policies.model.problem_arrays import Floats, Tables, tables
 from policies.model.sets import Bools, Ints
-from policies.solvers.exact.level_sweep import levels, thinned
+from policies.solvers.exact.epsilon_constraint import levels, thinned
 from policies.solvers.features import by_hands
 from policies.solvers.interfaces import Limits, Solution, Verdict, best_of, free_bound
 from policies.solvers.load_tables import ERROR

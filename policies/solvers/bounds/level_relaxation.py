@@ -27,7 +27,7 @@ import numpy.typing as npt
 from policies.judging.judge import judge
 from policies.model.problem import Plan, Problem
 from policies.model.sets import Ints
-from policies.solvers.exact.level_sweep import levels
+from policies.solvers.exact.epsilon_constraint import levels
 from policies.solvers.interfaces import Limits, free_bound
 from policies.solvers.load_tables import Loads
 

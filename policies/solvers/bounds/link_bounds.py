@@ -29,7 +29,7 @@ from policies.model.problem_arrays import Floats, able, grid_of
 from policies.model.sets import SetSystem
 from policies.solvers.bounds.link_pairs import BITS, LinkPairs, root_down
 from policies.solvers.components import split
-from policies.solvers.exact.level_sweep import thinned
+from policies.solvers.exact.epsilon_constraint import thinned
 from policies.solvers.features import free_plan
 from policies.solvers.interfaces import Solution, Verdict, answer, free_bound
 

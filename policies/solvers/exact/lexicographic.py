@@ -26,8 +26,8 @@ from policies.model.problem import Goal, Plan, Problem
 from policies.model.problem_arrays import able
 from policies.model.sets import NO_CAP, Bools, Ints, Measure, SetSystem
 from policies.solvers.exact.cpsat import CpSat, build, maximise, run_model
+from policies.solvers.exact.epsilon_constraint import whole
 from policies.solvers.exact.linear_model import Late
-from policies.solvers.exact.zero_disclosure import whole
 from policies.solvers.interfaces import Limits, Solution, Verdict, answer, free_bound
 
 _SEALED = 0.4  # of the time, for a plan without any complete set

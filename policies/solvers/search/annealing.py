@@ -35,7 +35,7 @@ from policies.model.problem_arrays import Floats, grid_of, plan_of
 from policies.model.sets import Bools, Measure, SetSystem
 from policies.solvers.bounds.level_relaxation import Ladder
 from policies.solvers.coloring import packed
-from policies.solvers.exact.level_sweep import capped, levels
+from policies.solvers.exact.epsilon_constraint import capped, levels
 from policies.solvers.interfaces import (
     Limits,
     Solution,

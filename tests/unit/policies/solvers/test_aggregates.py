@@ -13,8 +13,8 @@ from policies.judging.judge import judge
 from policies.model.aggregates import Aggregate, Shape
 from policies.model.problem import Average, Goal, Plan
 from policies.solvers import SOLVERS, Limits, Verdict
+from policies.solvers.exact.epsilon_constraint import front
 from policies.solvers.exact.lexicographic import fewest
-from policies.solvers.exact.pareto_front import front
 from policies.solvers.kernels.plan_state import F
 from policies.solvers.search.delta_evaluation import Gains
 from tests.unit.policies.aggregate_referee import (

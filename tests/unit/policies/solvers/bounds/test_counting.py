@@ -6,7 +6,7 @@ from hypothesis import given
 
 from policies.model.sets import NO_CAP, Measure
 from policies.solvers.bounds.counting import capacity, needs, singles
-from policies.solvers.exact.level_sweep import capped, levels
+from policies.solvers.exact.epsilon_constraint import capped, levels
 from tests.unit.policies.tiny import Made, Tiny, classes, step, system, tinies
 
 

@@ -1,24 +1,28 @@
-"""Tradeoffs of a utility that is no sum, through the most u at levels of disclosure.
+"""Tradeoffs of a utility that is no sum: levels of disclosure, slopes, single entries.
 
-A plan whose f lies above one level and not above another is worth at most the bound of u
-below the upper one, and lambda (tau - f) at the lower one. Of the spans between levels
-the one that might hold the best plan is cut in two, again and again: each new level
-gives a plan, and a bound that only plans above it may pass. Then the slopes of u lead on
-from the best of them, and single entries are given otherwise while that is worth more.
+1. The epsilon-constraint method (:mod:`policies.solvers.exact.epsilon_constraint`) cuts
+   the span of f that might hold the best plan, again and again: each new level gives a
+   plan, and a bound that only plans above it may pass.
+2. Near a plan u is about the sum of what single pairs add to it. With these slopes as
+   weights it is a problem of sums, which compiled climbs and annealing plan well,
+   disclosure and all. The judge tells what the plan is worth by u itself. Far from the
+   plan slopes are others: half of what they are there is taken into the next turn.
+3. Single entries are given otherwise while that is worth more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
-from policies.model.problem import Goal, Plan, Problem
-from policies.solvers.bounds.linearization import Question, along_slopes, climbed
-from policies.solvers.exact.pareto_front import held_at
+from policies.model.problem import Plan, Problem
+from policies.model.weights import Weights
+from policies.solvers.exact.epsilon_constraint import Span, Sweep, held_at
 from policies.solvers.explain.cores import counted
 from policies.solvers.interfaces import (
     Limits,
@@ -29,7 +33,21 @@ from policies.solvers.interfaces import (
     free_bound,
 )
 from policies.solvers.scaling import reached
-from policies.solvers.search.local_search import Meter
+from policies.solvers.search.local_search import Meter, fits, improved
+from policies.solvers.search.oracle import Oracle
+
+Floats = npt.NDArray[np.float64]
+Question = Callable[[Problem, np.random.Generator, Limits], Solution]
+
+TURNS: Final = 2
+CLIMBS: Final = 12
+
+STEPS: Final = 10**6
+"""Parts of the steepest slope in which slopes are told."""
+
+LARGEST: Final = 50_000
+"""Pairs of entry and adversary above which to ask for all slopes takes long."""
+
 
 CUTS: Final = 24
 LEAST: Final = 0.1
@@ -106,24 +124,6 @@ class Punctual:
         return found
 
 
-@dataclass(frozen=True)
-class Span:
-    """Plans with f above ``low`` and not above ``high``, whose u is ``u`` at most.
-
-    The lowest span has plans without any disclosure, too. One that is not ``open`` was
-    asked in vain: neither a plan was found there, nor that there is none.
-    """
-
-    low: Fraction
-    high: Fraction
-    u: Fraction
-    open: bool = True
-
-    def bound(self, goal: Goal) -> Fraction:
-        """No plan of the span is worth more."""
-        return self.u + goal.lambda_ * (goal.tau - self.low)
-
-
 def cut_levels(
     who: Asked,
     problem: Problem,
@@ -144,21 +144,21 @@ def cut_levels(
     """
     assert first.judged is not None
     goal, top = problem.goal, first.judged.f_goal
-    beyond = Span(top, top, _most(problem))
-    apart = problem.links is None  # levels hold what sets disclose
-    spans = [Span(Fraction(0), top, beyond.u, apart)] if top else []
-    began = limits.clock()
+    known = Sweep.over(problem, [top], [Fraction(0), top])
+    if not top or problem.links is not None:  # levels hold what sets disclose
+        known.spans[0] = replace(known.spans[0], open=False)
+    began, most = limits.clock(), known.spans[-1].u
     exactly = Punctual(who.feasible, limits, began, LATE)
     best = climbed(problem, first, rng, limits.left(began, SHARE))
-    most = limits.left(began, LEVELS)
+    time = limits.left(began, LEVELS)
     for _ in range(CUTS):
-        left = [s for s in spans if s.open and s.high - s.low > top * NARROW]
-        wide = max(left, key=lambda span: span.bound(goal), default=None)
-        part = most.left(began, SHARE).part(1 / CUTS)
+        wide = max(_wide(known, top), key=lambda span: span.bound(goal), default=None)
+        part = time.left(began, SHARE).part(1 / CUTS)
         if wide is None or part.seconds < LEAST or limits.stopped():
             break
         if reached(best.value, wide.bound(goal)):
             break
+        assert wide.high is not None
         level = wide.low + (wide.high - wide.low) * AT
         asked = held_at(problem, level)
         if not who.solver.supports(asked):
@@ -166,8 +166,9 @@ def cut_levels(
         found = who.solver(asked, rng, part)
         if found.verdict is not Verdict.SOLVED:
             found = exactly(replace(asked, utilities=None), rng, part)
-            found = replace(found, bound=beyond.u)
-        spans = list(_split(spans, wide, level, found))
+            found = replace(found, bound=most)
+        known.cut(wide, level)
+        known.learn(level, found)
         if found.verdict is Verdict.SOLVED:
             made = answer(problem, found.plan, tried=found.tried)
             if made.verdict is Verdict.SOLVED:
@@ -179,8 +180,14 @@ def cut_levels(
     best = climb(problem, best, rng, limits.left(began))
     if len(problem.history) and not problem.strict_history:  # levels count it: no proof
         return replace(best, bound=max(best.value, free_bound(problem)))
-    bound = max(span.bound(goal) for span in (beyond, *spans))
-    return replace(best, bound=max(best.value, min(bound, free_bound(problem))))
+    return replace(best, bound=max(best.value, known.bound))
+
+
+def _wide(known: Sweep, top: Fraction) -> Iterator[Span]:
+    """Go through the spans that may be cut."""
+    for span in known.spans:
+        if span.open and span.high and span.high - span.low > top * NARROW:
+            yield span
 
 
 def climb(
@@ -227,21 +234,94 @@ def _better(best: Solution, made: Solution) -> Solution:
     return made if made.value > best.value else best
 
 
-def _most(problem: Problem) -> Fraction:
-    """A bound of u alone."""
-    return free_bound(held_at(problem, None))
+def along_slopes(
+    led: Question,
+    problem: Problem,
+    first: Solution,
+    rng: np.random.Generator,
+    limits: Limits,
+) -> Solution:
+    """Return the best of a plan and of those that are best by its slopes.
+
+    Parameters
+    ----------
+    led : callable
+        Plans a tradeoff with weights in place of utilities.
+    problem : Problem
+        A tradeoff.
+    first : Solution
+        A plan of it, as the judge sees it as a tradeoff.
+    rng, limits
+    """
+    best, began, over = first, limits.clock(), limits.deadline()
+    if not _sloping(problem):
+        return best
+    slopes = _slopes(problem, best.plan)
+    for turn in range(TURNS):
+        if over() or not slopes.any():
+            break
+        part = limits.left(began, 1 / (TURNS - turn)).part(1 / TURNS)
+        found = led(_near(problem, slopes), rng, part)
+        if found.verdict is not Verdict.SOLVED:
+            break
+        made = answer(problem, found.plan, tried=("slopes of u", *found.tried))
+        if made.verdict is Verdict.SOLVED and made.value > best.value:
+            best = made
+        slopes = (slopes + _slopes(problem, found.plan)) / 2
+    return best
 
 
-def _split(
-    spans: list[Span], wide: Span, level: Fraction, found: Solution
-) -> Iterator[Span]:
-    """Put both parts in place of the span, and tell those below what was found."""
-    yield replace(wide, low=level)
-    for span in (replace(wide, high=level), *spans):
-        if span.high > level:
-            if span is not wide:
-                yield span
-        elif found.verdict is Verdict.SOLVED:
-            yield replace(span, u=min(span.u, found.bound))
-        elif found.verdict is not Verdict.INFEASIBLE:
-            yield replace(span, open=False)
+def climbed(
+    problem: Problem, first: Solution, rng: np.random.Generator, limits: Limits
+) -> Solution:
+    """Climb by slopes from a plan, again and again while it gets better."""
+    best, began, over = first, limits.clock(), limits.deadline()
+    for _ in range(CLIMBS if _sloping(problem) else 0):
+        slopes = _slopes(problem, best.plan)
+        if over() or not slopes.any():
+            break
+        near = _near(problem, slopes)
+        found = improved(near, best.plan, rng, limits.left(began).part(1 / CLIMBS))
+        made = answer(problem, found.plan, tried=(*best.tried, "climbs by slopes of u"))
+        if made.verdict is not Verdict.SOLVED or made.value <= best.value:
+            break
+        best = replace(made, tried=tuple(dict.fromkeys(made.tried)))
+    return best
+
+
+def singly(problem: Problem) -> Problem:
+    """The problem with what each pair is worth by itself in place of u, where that is told."""
+    slopes = _slopes(problem, Plan()) if _sloping(problem) else np.zeros(0)
+    return _near(problem, slopes) if slopes.any() else replace(problem, utilities=None)
+
+
+def _sloping(problem: Problem) -> bool:
+    """Whether all slopes are soon told, and fit a board."""
+    small = problem.n_entries * problem.n_adversaries <= LARGEST
+    return small and fits(replace(problem, utilities=None))
+
+
+def _near(problem: Problem, slopes: Floats) -> Problem:
+    """Put slopes, in integers, in place of u; each entry is of a kind of its own."""
+    n, top = slopes.shape[1], float(slopes.max())
+    weights = Weights(
+        kind=np.arange(n),
+        base=np.ones(n, np.int64),
+        factor=np.rint(slopes / top * STEPS).astype(np.int64),
+        unit=Fraction(top) / STEPS,
+    )
+    return replace(problem, utilities=None, weights=weights)
+
+
+def _slopes(problem: Problem, plan: Plan) -> Floats:
+    """What each pair adds to u beside all others of a plan, shape (k, n)."""
+    oracle = Oracle(problem)
+    held = list(zip(plan.entry.tolist(), plan.adversary.tolist(), strict=True))
+    for d, a in held:
+        oracle.give(d, a)
+    gains = np.array([oracle.column(a) for a in range(problem.n_adversaries)])
+    for d, a in held:
+        oracle.take(d, a)
+        gains[a, d] = oracle.gain(d, a)
+        oracle.give(d, a)
+    return np.asarray(np.maximum(gains, 0.0))

@@ -12,9 +12,13 @@ from policies.model.objective import Objective
 from policies.model.problem import Goal, Plan
 from policies.model.sets import Measure
 from policies.solvers import SOLVERS, Limits, Solution, Verdict
-from policies.solvers.bounds.epsilon_constraint import Punctual
-from policies.solvers.bounds.linearization import along_slopes, climbed, singly
 from policies.solvers.interfaces import answer
+from policies.solvers.search.submodular_tradeoff import (
+    Punctual,
+    along_slopes,
+    climbed,
+    singly,
+)
 from tests.unit.policies.solvers.search.test_submodular import KINDS, functions, linear
 from tests.unit.policies.tiny import Tiny
 

@@ -1,0 +1,401 @@
+"""The epsilon-constraint method: tradeoffs as problems of utility alone, level by level.
+
+With f held at most at a level, max u + lambda (tau - f) is a disc-budget problem
+(Haimes, Lasdon and Wismer, On a bicriterion formulation, 1971). Let U(v) be a bound of u
+over plans with f <= v. A plan with low < f <= high is worth at most
+
+    U(high) + lambda (tau - low),
+
+and at most U(high) + lambda (tau - high) where f has no value between. The highest of
+these over all spans bounds the tradeoff, and is the optimum where U is exact and the
+levels are all the values of f. :class:`Sweep` keeps these spans; who uses it differs in
+which level comes next:
+
+* :func:`sweep`: upwards, until no level can win any more (large backlogs);
+* :func:`by_number`: upwards over numbers of complete sets, each counted by CP-SAT;
+* :func:`leakless`: level 0 alone (paper, section 4.1: zero disclosure);
+* :func:`front`: downwards, every level for its own sake (paper, section 3);
+* :mod:`policies.solvers.search.submodular_tradeoff`: the span that may hold most is cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Final
+
+import numpy as np
+
+from policies.judging.judge import judge
+from policies.model.aggregates import Aggregate
+from policies.model.disclosure import cap_at, share
+from policies.model.objective import Objective
+from policies.model.problem import Average, Goal, Plan, Problem
+from policies.model.sets import NO_CAP, Ints, Measure, SetSystem
+from policies.solvers.exact.cpsat import CpSat, exactly, refuted
+from policies.solvers.interfaces import Limits, Solution, Verdict, answer, free_bound
+from policies.solvers.scaling import reached
+
+_LEVELS: Final = 40  # more are thinned; bounds then count the gap
+_PARTS: Final = 8  # of the work, for a level at least
+_SHARE: Final = 0.4  # of the time, for numbers: CP-SAT has its answer soon or late
+_EACH: Final = 0.5  # of what is left of that, for each number
+_LARGEST: Final = 20_000  # members x observers up to which CP-SAT counts them
+
+
+def levels(sets: SetSystem) -> list[Fraction]:
+    """Values that f of any set can take up to its cap, ascending, 0 included."""
+    found = {Fraction(0)}
+    if not sets.n_sets:
+        return [Fraction(0)]
+    measure = np.array([int(m) for m in sets.measures])[sets.owner]
+    step = np.ones(sets.n_sets, np.int64)
+    filled = np.flatnonzero(np.diff(sets.start) > 0)
+    if len(filled):
+        step[filled] = np.gcd.reduceat(sets.amount, sets.start[filled])
+    step = np.where(sets.classes, 1, np.maximum(step, 1))
+    kinds = np.unique(np.stack([measure, sets.full, sets.cap, step], axis=1), axis=0)
+    for number, full, cap, each in kinds.tolist():
+        top = min(full, cap)
+        if number == Measure.STEP:
+            if cap >= full:
+                found.add(Fraction(1))
+            continue
+        each = max(each, top // 1_000)  # noqa: PLW2901
+        for load in [*range(each, top, each), top]:
+            found.add(share(Measure(number), load, full))
+    return sorted(found, key=lambda v: (float(v), v))  # floats compare sooner
+
+
+def thinned(values: list[Fraction], most: int) -> list[Fraction]:
+    """Return at most so many of them, the first and the last included."""
+    at = np.unique(np.linspace(0, len(values) - 1, most).astype(int))
+    return [values[i] for i in at.tolist()] if len(values) > most else values
+
+
+def capped(sets: SetSystem, level: Fraction, how: Aggregate | None = None) -> SetSystem:
+    """Return the sets with caps lowered so that f <= level everywhere.
+
+    With an aggregate its weight times f is what is held there.
+    """
+    pairs, index = np.unique(
+        np.stack([sets.owner, sets.full], axis=1), axis=0, return_inverse=True
+    )
+
+    def cap(number: int, full: int) -> int:
+        f = level if how is None else how.level_of(number, level)
+        return NO_CAP if f is None else cap_at(sets.measures[number], full, f)
+
+    caps: Ints = np.array([cap(o, f) for o, f in pairs.tolist()], np.int64)
+    if not sets.n_sets:
+        return sets
+    return replace(sets, cap=np.minimum(sets.cap, caps[index.reshape(-1)]))
+
+
+def held_at(problem: Problem, level: Fraction | None) -> Problem:
+    """Return the problem of utility alone with f <= level; None: without such a limit.
+
+    What history discloses alone counts: below that, nothing is feasible.
+    """
+    goal = replace(problem.goal, objective=Objective.DISC_BUDGET)
+    plain = replace(problem, goal=goal)
+    if level is None:
+        return plain
+    plain = replace(plain, strict_history=True)
+    how = goal.aggregate
+    if goal.worst or (how is not None and how.by_set):
+        return replace(plain, sets=capped(problem.sets, level, how))
+    if how is not None:
+        cap = Average((), level, aggregate=how)
+        return replace(plain, averages=(*problem.averages, cap))
+    every = tuple(range(len(problem.sets.properties)))
+    mean = Average(every, level, over=goal.over)
+    looser = [
+        one
+        for one in problem.averages
+        if (one.properties, one.over) == (every, goal.over) and level < one.limit
+    ]
+    kept = [one for one in problem.averages if one not in looser]
+    return replace(plain, averages=(*kept, mean))
+
+
+@dataclass(frozen=True)
+class Span:
+    """Plans with f at least ``low`` and at most ``high``.
+
+    Attributes
+    ----------
+    low : Fraction
+    high : Fraction or None
+        None: without limit.
+    u : Fraction
+        Their utility is at most this.
+    open : bool
+        False where it was asked in vain: neither a plan was found, nor that there is none.
+    """
+
+    low: Fraction
+    high: Fraction | None
+    u: Fraction
+    open: bool = True
+
+    def bound(self, goal: Goal) -> Fraction:
+        """No plan of the span is worth more."""
+        return self.u + goal.lambda_ * (goal.tau - self.low)
+
+
+@dataclass
+class Sweep:
+    """What is known of a tradeoff: a bound of each span of f, and the best plan.
+
+    Attributes
+    ----------
+    problem : Problem
+        A tradeoff.
+    spans : list of Span
+        All plans lie in one of them.
+    best : Solution or None
+    """
+
+    problem: Problem
+    spans: list[Span]
+    best: Solution | None = None
+
+    @classmethod
+    def over(
+        cls, problem: Problem, levels: Sequence[Fraction], lows: Sequence[Fraction]
+    ) -> Sweep:
+        """Begin with spans up to these levels, f at least ``lows``, and one beyond."""
+        u = free_bound(replace(problem, goal=Goal()))
+        spans = [Span(a, b, u) for a, b in zip(lows, [*levels, None], strict=True)]
+        return cls(problem, spans)
+
+    def cut(self, span: Span, level: Fraction) -> None:
+        """Cut a span in two at a level."""
+        at = self.spans.index(span)
+        self.spans[at : at + 1] = [replace(span, high=level), replace(span, low=level)]
+
+    def learn(self, level: Fraction | None, found: Solution) -> None:
+        """Take the answer to the problem of utility alone with f at most at a level.
+
+        A bound there holds for all spans below; with no plan there, there is none in them.
+        """
+        spans, sure = [], found.verdict is Verdict.SOLVED
+        for span in self.spans:
+            if level is not None and (span.high is None or span.high > level):
+                spans.append(span)
+            elif found.verdict is not Verdict.INFEASIBLE:
+                u, open_ = min(span.u, found.bound), span.open and sure
+                spans.append(replace(span, u=u, open=open_))
+        self.spans = spans
+
+    def take(self, found: Solution) -> None:
+        """Keep the plan of an answer, if it is the best."""
+        if found.verdict is not Verdict.SOLVED:
+            return
+        judged = judge(self.problem, found.plan)
+        better = self.best is None or judged.objective > self.best.value
+        if judged.feasible and better:
+            self.best = replace(found, value=judged.objective, judged=judged)
+
+    def above(self, level: Fraction | None) -> Fraction | None:
+        """What plans of spans from a level on are worth at most; None: there is none."""
+        bounds = (
+            span.bound(self.problem.goal)
+            for span in self.spans
+            if span.high is None or (level is not None and span.high >= level)
+        )
+        return max(bounds, default=None)
+
+    @property
+    def bound(self) -> Fraction:
+        """What any plan is worth at most."""
+        found = [span.bound(self.problem.goal) for span in self.spans]
+        free = free_bound(self.problem)
+        bound = min(free, max(found, default=free))
+        return bound if self.best is None else max(bound, self.best.value)
+
+
+def sweep(
+    solver: Callable[[Problem, np.random.Generator, Limits], Solution],
+    problem: Problem,
+    rng: np.random.Generator,
+    limits: Limits,
+) -> Solution:
+    """Solve a tradeoff of the worst set with a solver for disc-budget problems.
+
+    Returns
+    -------
+    Solution
+        The best plan over all levels of f; its bound holds for the tradeoff.
+    """
+    floor = judge(problem, Plan()).f
+    every = [v for v in levels(problem.sets) if v >= floor]
+    ladder = thinned(every, _LEVELS)
+    lows = [*ladder, ladder[-1] if ladder else floor]
+    if len(ladder) < len(every):
+        lows = [floor, *ladder]
+    known = Sweep.over(problem, ladder, lows)
+    over, last = limits.deadline(), Solution(Verdict.UNKNOWN)
+    part = limits.part(1 / max(1, min(len(ladder), _PARTS)))
+    for level in [*ladder, None]:
+        best, rest = known.best, known.above(level)
+        won = best is not None and rest is not None and best.value >= rest
+        if best is not None and (won or over() or level is None):
+            break
+        sets = problem.sets if level is None else capped(problem.sets, level)
+        goal = replace(problem.goal, objective=Objective.DISC_BUDGET)
+        last = solver(replace(problem, sets=sets, goal=goal), rng, part)
+        known.learn(level, last)
+        known.take(last)
+    return replace(known.best or last, bound=known.bound)
+
+
+# -- step functions: complete no set, or pay for whole ones --------------------------
+
+
+def whole(problem: Problem) -> bool:
+    """Whether sets are disclosed whole or not at all, in a tradeoff of worst or mean."""
+    goal, sets = problem.goal, problem.sets
+    if goal.objective is not Objective.TRADEOFF or goal.lambda_ <= 0:
+        return False
+    if goal.aggregate is not None:
+        return False
+    return bool(sets.n_sets) and all(m is Measure.STEP for m in sets.measures)
+
+
+def leakless(problem: Problem, solve: Callable[[Problem], Solution]) -> Solution:
+    """Return the best plan that completes no set, with a bound over all plans.
+
+    Any other plan completes a set, so its f is 1 (worst), or at least one part of the
+    number that a mean is divided by.
+
+    Parameters
+    ----------
+    problem : Problem
+        One that is :func:`whole`.
+    solve : callable
+        Solves the sealed problem, which is far easier to prove.
+
+    Returns
+    -------
+    Solution
+        UNKNOWN, with the bound, where no such plan was found.
+    """
+    sets, goal, zero = problem.sets, problem.goal, Fraction(0)
+    caps = np.minimum(sets.cap, np.maximum(sets.full - 1, 0))
+    sealed = replace(
+        problem, sets=replace(sets, cap=caps), goal=Goal(), strict_history=False
+    )
+    inner = solve(sealed)
+    over = (goal.over or sets.n_sets) if goal.average else 1
+    known = Sweep.over(problem, [zero], [zero, Fraction(1, over)])
+    known.learn(zero, inner)
+    made = answer(problem, inner.plan, bound=known.bound, tried=inner.tried)
+    proven = made.verdict is Verdict.SOLVED and reached(made.value, made.bound)
+    return replace(made, stopped="optimal" if proven else "")
+
+
+def stepped(problem: Problem) -> bool:
+    """Whether a mean over whole sets is limited, or the price of a tradeoff."""
+    sets, hands = problem.sets, problem.n_adversaries + len(problem.groups)
+    steps = all(measure is Measure.STEP for measure in sets.measures)
+    size = (len(sets.entry) + problem.n_entries) * hands
+    if not steps or size > _LARGEST or not CpSat().supports(_limited(problem)):
+        return False
+    if whole(problem):
+        return problem.goal.average and problem.goal.over > 0 and not problem.averages
+    return any(cap.aggregate is None for cap in problem.averages)
+
+
+def by_number(problem: Problem, rng: np.random.Generator, limits: Limits) -> Solution:
+    """Solve a problem that is :func:`stepped`, as far as time goes.
+
+    A mean is a number of complete sets here, so the levels are j / over: at most j of
+    them to one observer. CP-SAT counts them, where HiGHS guesses. A plan with more than j
+    is worth at most the best utility less the price of j + 1, so few numbers are looked at.
+    """
+    limits = replace(limits, seconds=limits.seconds * _SHARE)
+    if not whole(problem):
+        return exactly(problem, rng, limits)
+    every = [Fraction(j, problem.goal.over) for j in range(problem.sets.n_sets + 1)]
+    known = Sweep.over(problem, every, [*every, every[-1]])
+    began, over = limits.clock(), limits.deadline()
+    for number, level in enumerate(every):
+        best, rest = known.best, known.above(level)
+        done = best is not None and rest is not None and reached(best.value, rest)
+        if done or over():
+            break
+        part = limits.part(1 / (number + 2)).left(began, _EACH)
+        found = exactly(_limited(problem, level), rng, part)
+        known.learn(level, found)
+        known.take(found)
+    else:
+        known.spans.pop()  # no plan discloses more
+    if not known.spans:
+        return refuted(problem, "all assignments were searched")
+    tried = ("complete sets, number by number",)
+    if known.best is None:
+        return Solution(Verdict.UNKNOWN, bound=known.bound, tried=tried)
+    made = answer(problem, known.best.plan, bound=known.bound, tried=tried)
+    return replace(made, stopped="optimal" if reached(made.value, made.bound) else "")
+
+
+def _limited(problem: Problem, level: Fraction | None = None) -> Problem:
+    """Return the question of utility alone, the mean held at a level."""
+    if not whole(problem):
+        return problem
+    every = tuple(range(len(problem.sets.properties)))
+    cap = Average(every, level or Fraction(0), strict=False, over=problem.goal.over)
+    return replace(problem, goal=Goal(), averages=(cap,))
+
+
+# -- the front of utility and disclosure ----------------------------------------------
+
+
+def front(
+    problem: Problem, count: int, solve: Callable[[Problem], Solution]
+) -> Iterator[tuple[Fraction | None, Solution]]:
+    """Solve at levels of f that are evenly spaced, the loosest first.
+
+    Parameters
+    ----------
+    problem : Problem
+        Without links; its goal says how f is counted.
+    count : int
+        Levels, >= 2.
+    solve : callable
+
+    Yields
+    ------
+    level : Fraction or None
+        f was held at most there; None for the first.
+    found : Solution
+        Judged by the problem of utility alone at this level: its bound is a proven
+        ceiling of the utility there.
+
+    Raises
+    ------
+    ValueError
+        If count is less than 2.
+    """
+    if count < 2:
+        raise ValueError(f"count is {count}, expected >= 2")
+    plain = held_at(problem, None)
+    first = solve(plain)
+    yield None, first
+    if first.verdict is not Verdict.SOLVED or first.judged is None:
+        return
+    top = last = first.judged.f_goal
+    for step in range(count - 2, -1, -1):
+        level = top * step / (count - 1)
+        if level >= last and step:
+            continue  # the plan before keeps this level, and none is better
+        found = solve(held_at(problem, level))
+        if found.verdict is Verdict.SOLVED:
+            assert found.judged is not None
+            last = min(last, found.judged.f_goal)
+        yield level, found
+        if found.verdict is Verdict.INFEASIBLE:
+            return  # nothing tighter has a plan
