@@ -89,8 +89,9 @@ def build(
         return None
     writer = _Writer(made, over)
     columns = writer.columns
-    even = _alike(problem) and level(problem)
-    if not made.withheld and (guarded or not even) and _alike(problem):
+    alike = problem.n_entries > 0 and _alike(problem)
+    even = alike and level(problem)
+    if alike and not made.withheld and (guarded or not even):
         for c in made.column[np.argmax(problem.lo)][: problem.lo.max()].tolist():
             writer.model.add(columns[c] == 1)  # else the engine sees what is alike
     ruled = (coloured(problem) or even) and not made.withheld  # prices want a bound
