@@ -31,7 +31,7 @@ def list_payments(
     run: str | None = None,
     connector: str | None = None,
     limit: int = 100,
-) -> list[ListedRow]:
+) -> Sequence[ListedRow]:
     """Payments in some states, the latest change first."""
     with store.read() as tx:
         return payables.listed(tx, states, run, connector, limit)

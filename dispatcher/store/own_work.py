@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from sqlalchemy import (
     BigInteger,
+    Row,
     and_,
     bindparam,
     case,
@@ -129,13 +131,8 @@ class PayRow(NamedTuple):
     paid: int
 
 
-class TestRow(NamedTuple):
-    """How a test went."""
-
-    field_id: int
-    state: str
-    attempt: int
-    ended_at: int | None
+TestRow: TypeAlias = "Row[*tuple[Any, ...]]"
+"""How a test went: field_id, state, attempt, ended_at."""
 
 
 def done(tx: Tx, account_id: int, since: int) -> list[DoneRow]:
@@ -153,10 +150,9 @@ def pay(tx: Tx, account_id: int) -> list[PayRow]:
     return [PayRow(row[0], int(row[1]), int(row[2])) for row in rows]
 
 
-def tests(tx: Tx, account_id: int) -> list[TestRow]:
+def tests(tx: Tx, account_id: int) -> Sequence[TestRow]:
     """How the tests that an account began went."""
-    rows = tx.execute(_TESTS, {"account": account_id})
-    return [TestRow(*row) for row in rows]
+    return tx.execute(_TESTS, {"account": account_id}).all()
 
 
 def planned(tx: Tx, connector: str, version: int) -> int:

@@ -21,7 +21,7 @@ _LISTED: Final = (
         Payment.kind,
         Payment.about,
         col(Run.name).label("run"),
-        _ACCOUNT,
+        _ACCOUNT.label("account"),
         Payment.state,
         Budget.currency,
         Payment.amount,
@@ -110,19 +110,9 @@ EventRow: TypeAlias = "Row[*tuple[Any, ...]]"
 """A change of a payment: kind, about, at, state, currency, amount, fee, actor, why."""
 
 
-class ListedRow(NamedTuple):
-    """A payment as it is listed; amounts in millionths."""
-
-    kind: str
-    about: int
-    run: str
-    account: str
-    state: str
-    currency: str
-    amount: int
-    fee: int
-    at: int
-    why: str | None
+ListedRow: TypeAlias = "Row[*tuple[Any, ...]]"
+"""A payment as it is listed: kind, about, run, account, state, currency, amount, fee
+(millionths), at, why."""
 
 
 class OwedRow(NamedTuple):
@@ -137,11 +127,10 @@ class OwedRow(NamedTuple):
 
 def listed(
     tx: Tx, states: Sequence[str], run: str | None, connector: str | None, limit: int
-) -> list[ListedRow]:
+) -> Sequence[ListedRow]:
     """Payments in some states, those that changed last first."""
     wanted = {"states": list(states), "run": run, "connector": connector}
-    found = tx.execute(_LISTED, {**wanted, "most": limit})
-    return [ListedRow(*row) for row in found]
+    return tx.execute(_LISTED, {**wanted, "most": limit}).all()
 
 
 def events(tx: Tx, kind: str, about: int) -> Sequence[EventRow]:

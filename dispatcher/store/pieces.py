@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Final, NamedTuple
+from typing import Any, Final, TypeAlias
 
-from sqlalchemy import bindparam, func
+from sqlalchemy import Row, bindparam, func
 from sqlmodel import col, select
 
 from dispatcher.model import Account, Outbox, Payment
@@ -17,7 +17,7 @@ _BY_REFERENCE: Final = (
     select_columns(
         Payment.reference,
         Payment.about,
-        Account.name,
+        col(Account.name).label("account"),
         Payment.submission,
         Payment.progress,
     )
@@ -44,13 +44,8 @@ _UNTOLD: Final = (
 )
 
 
-class ToldRow(NamedTuple):
-    """A reward by the market's name of its offer, and whose it is."""
-
-    about: int
-    account: str
-    submission: str | None
-    progress: str | None
+ToldRow: TypeAlias = "Row[*tuple[Any, ...]]"
+"""A reward by the market's name of its offer: about, account, submission, progress."""
 
 
 def by_reference(
@@ -61,7 +56,7 @@ def by_reference(
     Only rewards have such a name.
     """
     given = {"connector": connector, "references": sorted(set(references))}
-    return {row[0]: ToldRow(*row[1:]) for row in tx.execute(_BY_REFERENCE, given)}
+    return {row.reference: row for row in tx.execute(_BY_REFERENCE, given)}
 
 
 def untold(tx: Tx, connector: str, before: int) -> list[int]:

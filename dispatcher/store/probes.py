@@ -7,9 +7,9 @@ field's; nothing here reads a record but :func:`shown_values`, for an operator's
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from sqlalchemy import and_, bindparam, delete, func, update
+from sqlalchemy import Row, and_, bindparam, delete, func, update
 from sqlmodel import col, select
 
 from dispatcher.model import (
@@ -66,14 +66,9 @@ class HandedRow(NamedTuple):
     attempt: int
 
 
-class StandingRow(NamedTuple):
-    """A field's test, and how one account stands with it (``open`` before it began)."""
-
-    field_id: int
-    pass_share: float
-    state: str
-    attempt: int
-    ended_at: int | None
+StandingRow: TypeAlias = "Row[*tuple[Any, ...]]"
+"""A field's test, and how one account stands with it: field_id, pass_share, state,
+attempt, ended_at."""
 
 
 _ASKED: Final = (
@@ -206,8 +201,8 @@ _TESTS: Final = (
     select_columns(
         FieldTest.field_id,
         FieldTest.pass_share,
-        func.coalesce(Qualification.state, "open"),
-        func.coalesce(Qualification.attempt, 0),
+        func.coalesce(Qualification.state, "open").label("state"),
+        func.coalesce(Qualification.attempt, 0).label("attempt"),
         Qualification.ended_at,
     )
     .outerjoin(
@@ -388,10 +383,9 @@ def unpaid_lapsed(tx: Tx, since: int) -> list[int]:
 # -- tests -------------------------------------------------------------------------
 
 
-def tests(tx: Tx, account_id: int) -> list[StandingRow]:
+def tests(tx: Tx, account_id: int) -> Sequence[StandingRow]:
     """All fields that ask for a test, as one account stands with them."""
-    found = tx.execute(_TESTS, {"account": account_id})
-    return [StandingRow(*row) for row in found]
+    return tx.execute(_TESTS, {"account": account_id}).all()
 
 
 def attempted(

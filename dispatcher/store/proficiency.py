@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from sqlalchemy import bindparam, case, func
+from sqlalchemy import Row, bindparam, case, func
 from sqlmodel import col, select
 
 from dispatcher.model import (
@@ -97,7 +97,7 @@ _STANDINGS: Final = (
 )
 _TRIED: Final = (
     select_columns(
-        FieldName.name,
+        col(FieldName.name).label("field"),
         Qualification.state,
         Qualification.attempt,
         Qualification.asked,
@@ -200,18 +200,10 @@ def standings(tx: Tx) -> list[StandRow]:
     return [StandRow(row[0], row[1], *map(int, row[2:])) for row in rows]
 
 
-class TriedRow(NamedTuple):
-    """How one account stands with a test, in words."""
-
-    field: str
-    state: str
-    attempt: int
-    asked: int
-    correct: int
-    ended_at: int | None
+TriedRow: TypeAlias = "Row[*tuple[Any, ...]]"
+"""How one account stands with a test: field, state, attempt, asked, correct, ended_at."""
 
 
-def tried(tx: Tx, account_ids: Iterable[int]) -> list[TriedRow]:
+def tried(tx: Tx, account_ids: Iterable[int]) -> Sequence[TriedRow]:
     """How accounts stand with the tests that they began."""
-    rows = tx.execute(_TRIED, {"accounts": sorted(account_ids)})
-    return [TriedRow(*row) for row in rows]
+    return tx.execute(_TRIED, {"accounts": sorted(account_ids)}).all()

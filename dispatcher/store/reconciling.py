@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, TypeAlias
 
-from sqlalchemy import bindparam, exists
+from sqlalchemy import Row, bindparam, exists
 from sqlmodel import col, select
 
 from dispatcher.model import Outbox, Task
@@ -25,7 +25,7 @@ _WITHDRAWN: Final = select_columns(Outbox.handle).where(
 )
 # by tasks and not by messages: each page goes on where the last one ended
 _SENT: Final = (
-    select_columns(Task.outbox_id, Task.id)
+    select_columns(col(Task.outbox_id).label("id"), col(Task.id).label("task_id"))
     .where(
         Task.id > bindparam("after"),
         Task.connector == bindparam("connector"),
@@ -64,24 +64,18 @@ __all__ = [
 ]
 
 
-class KnownRow(NamedTuple):
-    """A message by its id."""
-
-    connector: str
-    state: str
+KnownRow: TypeAlias = "Row[*tuple[Any, ...]]"
+"""A message by its id: connector, state."""
 
 
-class SentRow(NamedTuple):
-    """A message that the outside has, with one of its tasks that may be answered."""
-
-    id: int
-    task_id: int
+SentRow: TypeAlias = "Row[*tuple[Any, ...]]"
+"""A message that the outside has, with one of its tasks: id, task_id."""
 
 
 def known(tx: Tx, ids: Sequence[int]) -> dict[int, KnownRow]:
     """Those of some messages that this store has."""
     found = tx.execute(_KNOWN, {"messages": sorted(set(ids))})
-    return {number: KnownRow(connector, state) for number, connector, state in found}
+    return {row.id: row for row in found}
 
 
 def withdrawn(tx: Tx, connector: str) -> set[int]:
@@ -90,7 +84,7 @@ def withdrawn(tx: Tx, connector: str) -> set[int]:
     return {int(handle) for handle in handles}
 
 
-def sent_tasks(tx: Tx, connector: str, before: int) -> Iterator[list[SentRow]]:
+def sent_tasks(tx: Tx, connector: str, before: int) -> Iterator[Sequence[SentRow]]:
     """Tasks that were sent before a moment and are not answered, page by page."""
     last = 0
     while True:
@@ -98,8 +92,8 @@ def sent_tasks(tx: Tx, connector: str, before: int) -> Iterator[list[SentRow]]:
         found = tx.execute(_SENT, asked).all()
         if not found:
             return
-        last = int(found[-1][1])
-        yield [SentRow(*row) for row in found]
+        last = found[-1].task_id
+        yield found
 
 
 def sent_offers(tx: Tx, connector: str, since: int, before: int) -> list[int]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from sqlalchemy import Text, bindparam, case, func, or_
+from sqlalchemy import Row, Text, bindparam, case, func, or_
 from sqlmodel import col, select
 
 from dispatcher.model import (
@@ -87,18 +88,20 @@ def _count(model: Any, *conditions: Any) -> Any:  # noqa: ANN401
 _TASK_OF: Final = col(Task.entry_id) == Entry.id
 _FIELDS: Final = (
     select_columns(
-        FieldName.name,
-        func.coalesce(Result.state, "open"),
-        _count(Task, _TASK_OF),
-        _count(Task, _TASK_OF, in_words(Task.state, *LIVE_TASK_STATES)),
-        _count(Answer, col(Answer.entry_id) == Entry.id, col(Answer.valid) == 1),
+        col(FieldName.name).label("field"),
+        func.coalesce(Result.state, "open").label("state"),
+        _count(Task, _TASK_OF).label("tasks"),
+        _count(Task, _TASK_OF, in_words(Task.state, *LIVE_TASK_STATES)).label("live"),
+        _count(Answer, col(Answer.entry_id) == Entry.id, col(Answer.valid) == 1).label(
+            "answers"
+        ),
         func.coalesce(
             select(func.max(Held.reason))
             .where(col(Held.entry_id) == Entry.id)
             .correlate(Entry)
             .scalar_subquery(),
             "",
-        ),
+        ).label("held_back"),
     )
     .select_from(Entry)
     .join(Record, col(Record.id) == Entry.record_id)
@@ -120,15 +123,9 @@ class RecordRow(NamedTuple):
     conflict: int
 
 
-class FieldRow(NamedTuple):
-    """One field of a record; ``held_back`` is the plan's reason, or empty."""
-
-    field: str
-    state: str
-    tasks: int
-    live: int
-    answers: int
-    held_back: str
+FieldRow: TypeAlias = "Row[*tuple[Any, ...]]"
+"""One field of a record: field, state, tasks, live, answers, and held_back, the plan's
+reason, or empty."""
 
 
 def records(tx: Tx, run: str | None, state: str | None, limit: int) -> list[RecordRow]:
@@ -143,10 +140,9 @@ def records(tx: Tx, run: str | None, state: str | None, limit: int) -> list[Reco
     ]
 
 
-def fields(tx: Tx, pseudonym: str) -> list[FieldRow]:
+def fields(tx: Tx, pseudonym: str) -> Sequence[FieldRow]:
     """Fields of the record with this pseudonym, in their order."""
-    found = tx.execute(_FIELDS, {"record": pseudonym})
-    return [FieldRow(*row) for row in found]
+    return tx.execute(_FIELDS, {"record": pseudonym}).all()
 
 
 def _text(key: bytes) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from sqlalchemy import (
     BigInteger,
     Executable,
     Integer,
+    Row,
     Text,
     bindparam,
     case,
@@ -92,13 +93,8 @@ class DownRow(NamedTuple):
     error: str
 
 
-class MessageRow(NamedTuple):
-    """Messages of one connector in one state, and when the oldest was written."""
-
-    connector: str
-    state: str
-    messages: int
-    oldest: int
+MessageRow: TypeAlias = "Row[*tuple[Any, ...]]"
+"""Messages of one connector in one state: connector, state, messages, oldest."""
 
 
 class MemberRow(NamedTuple):
@@ -185,7 +181,12 @@ _LAST_ERRORS: Final = (
 _DEAD: Final = _grouped(Outbox.connector, Outbox.kind).where(Outbox.state == "dead")
 _OLDEST: Final = select(func.min(Outbox.created_at)).where(_WAITS)
 _MESSAGES: Final = (
-    select(Outbox.connector, Outbox.state, _COUNT, func.min(Outbox.created_at))
+    select_columns(
+        Outbox.connector,
+        Outbox.state,
+        _COUNT.label("messages"),
+        func.min(Outbox.created_at).label("oldest"),
+    )
     .group_by(col(Outbox.connector), col(Outbox.state))
     .order_by(col(Outbox.connector), col(Outbox.state))
 )
@@ -230,9 +231,9 @@ def waiting(tx: Tx) -> list[WaitingRow]:
     ]
 
 
-def messages(tx: Tx) -> list[MessageRow]:
+def messages(tx: Tx) -> Sequence[MessageRow]:
     """Messages by connector and state."""
-    return [MessageRow(*row) for row in tx.execute(_MESSAGES).all()]
+    return tx.execute(_MESSAGES).all()
 
 
 def down(tx: Tx) -> list[DownRow]:

@@ -67,21 +67,12 @@ class FetchedRow(NamedTuple):
     media: str
 
 
-class OpenTask(NamedTuple):
-    """A task that may still bring an answer, and where it is."""
+OpenTask: TypeAlias = "sqlalchemy.Row[*tuple[Any, ...]]"
+"""A task that may still bring an answer, and where it is.
 
-    id: int
-    entry_id: int
-    record_id: int
-    subject_id: int | None
-    field_id: int
-    account_id: int
-    adversary_id: int
-    connector: str
-    state: str
-    outbox_id: int | None
-    message_state: str | None
-    attempts: int | None
+The columns of :data:`_OPEN`: ``record_id``, ``subject_id`` and ``field_id`` of its entry,
+``message_state`` and ``attempts`` of its message.
+"""
 
 
 # -- new ones ---------------------------------------------------------------------------
@@ -449,7 +440,7 @@ _OPEN: Final = (
         Task.connector,
         Task.state,
         Task.outbox_id,
-        Outbox.state,
+        col(Outbox.state).label("message_state"),
         Outbox.attempts,
     )
     .select_from(Task)
@@ -465,12 +456,13 @@ _OF_MESSAGES: Final = select(Task.id).where(
 )
 
 
-def open_tasks(tx: Tx, adversary_ids: Sequence[int] | None = None) -> list[OpenTask]:
+def open_tasks(
+    tx: Tx, adversary_ids: Sequence[int] | None = None
+) -> Sequence[OpenTask]:
     """Tasks under way, by id: of some adversaries, or (None) of all."""
     if adversary_ids is None:
-        return [OpenTask(*row) for row in tx.execute(_OPEN)]
-    found = tx.execute(_OPEN_OF, {"adversaries": list(adversary_ids)})
-    return [OpenTask(*row) for row in found]
+        return tx.execute(_OPEN).all()
+    return tx.execute(_OPEN_OF, {"adversaries": list(adversary_ids)}).all()
 
 
 def tasks_of_messages(tx: Tx, outbox_ids: Sequence[int]) -> list[int]:

@@ -346,8 +346,9 @@ class MadeUp:
 def due(test: StandingRow, now: int) -> bool:
     """Whether a worker may be asked the next question of a test now."""
     if test.state != "failed":
-        return test.state == "open"
-    return test.attempt < probes.ATTEMPTS and (test.ended_at or 0) + DAY <= now
+        return bool(test.state == "open")
+    tries_left = test.attempt < probes.ATTEMPTS
+    return bool(tries_left and (test.ended_at or 0) + DAY <= now)
 
 
 def _unseen(

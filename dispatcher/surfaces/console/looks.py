@@ -161,10 +161,10 @@ class Looks:
         ]
         return workers, len(every)
 
-    def waiting(self) -> list[MessageRow]:
+    def waiting(self) -> Sequence[MessageRow]:
         """Messages by connector and state."""
 
-        def make() -> list[MessageRow]:
+        def make() -> Sequence[MessageRow]:
             with self._store.read() as tx:
                 return statistics.messages(tx)
 
