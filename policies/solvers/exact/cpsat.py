@@ -53,7 +53,8 @@ class CpModel:
     """The model, its pair variables, and the guards of its sets if it has any.
 
     ``withheld`` has a variable for each entry that may be withheld. ``ruled``:
-    whether rules alone lead from choice to choice, and no relaxation is needed.
+    whether rules alone lead from choice to choice, and no relaxation is needed. ``eager``:
+    whether a first plan counts more than a proof.
     """
 
     model: Any
@@ -62,6 +63,7 @@ class CpModel:
     guards: list[Any]
     withheld: dict[int, Any] = field(default_factory=dict)
     ruled: bool = False
+    eager: bool = False
 
 
 def build(
@@ -315,8 +317,8 @@ def search(
         unit = _maximised(problem, built)
     if hint is not None:
         _start_from(built, hint)
-    level = 1 if eager and hint is None else 2
-    plan, state, top = _run(built, rng, limits.left(began), level)
+    built = replace(built, eager=eager and hint is None)
+    plan, state, top = _run(built, rng, limits.left(began))
     if state == "infeasible":
         return refuted(problem, "all assignments were searched")
     if utility and best and top != inf:
@@ -424,21 +426,22 @@ def _start_from(built: CpModel, plan: Pairs) -> None:
 
 
 def _run(
-    built: CpModel, rng: np.random.Generator, limits: Limits, level: int = 2
+    built: CpModel, rng: np.random.Generator, limits: Limits
 ) -> tuple[Plan | None, str, float]:
     """Run CP-SAT: the plan, how it ended, and the objective's bound."""
-    return run_model(built, rng, limits, level)[:3]
+    return run_model(built, rng, limits)[:3]
 
 
 def run_model(
-    built: CpModel, rng: np.random.Generator, limits: Limits, level: int = 2
+    built: CpModel, rng: np.random.Generator, limits: Limits
 ) -> tuple[Plan | None, str, float, tuple[int, ...]]:
     """Run CP-SAT: the plan, how it ended, the objective's bound, what is withheld."""
     from ortools.sat.python import cp_model
 
     solver = _solver(cp_model, rng, limits)
     # where rules lead, a relaxation says little and costs most of the time
-    solver.parameters.linearization_level = 0 if built.ruled else level
+    level = 0 if built.ruled else 1 if built.eager else 2
+    solver.parameters.linearization_level = level
     status = _wait(solver, built.model, limits)
     if status == cp_model.INFEASIBLE:
         return None, "infeasible", 0.0, ()
