@@ -1,18 +1,26 @@
-"""Problems of any kind with few plans: all of them are looked at, as the judge sees them.
+"""Problems with few plans: all of them are looked at.
 
-What a hand sees follows from the subset that it is given and from what it held before.
-So the judge is asked once for each hand and subset that occurs, with that hand alone,
-and a plan is a row of answers. What hands disclose together is added up (or united) in
-whole numbers: nothing is rounded, and at a limit nothing is guessed. Links alone have
-quicker tables (:mod:`policies.solvers.exact.link_enumeration`).
+A plan is a row of subsets of entries, one an adversary; a subset is the bits of an
+integer. What an observer sees follows from the subset that it is given and from what it
+held before, so a table tells for each subset that occurs whether it is past a limit, and
+f. A plan keeps all limits just when the rows of all its observers do, and its f is the
+highest of theirs, their sum, or their union: the best of all rows is the optimum, and
+where none is left there is no plan.
+
+The table is the judge's own, asked once for each subset and each kind of observer: what
+observers disclose together is added up (or united) in whole numbers, nothing is rounded,
+and at a limit nothing is guessed. Of links alone all 2^n subsets are worked out at once,
+in floats; those that floats cannot tell from a limit are counted exactly, and a bound of
+a tradeoff is above the best row by more than floats can hide.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from fractions import Fraction
-from math import ceil, floor, lcm
+from itertools import combinations
+from math import ceil, comb, floor, lcm, prod
 from typing import Final
 
 import numpy as np
@@ -20,20 +28,20 @@ import numpy as np
 from policies.judging.judge import Tally, judge
 from policies.model.aggregates import Aggregate, Parts
 from policies.model.disclosure import loads
-from policies.model.links import Counts, above_level, link_similarities
+from policies.model.links import (
+    Counts,
+    LinkMeasure,
+    Links,
+    above_level,
+    below_limit,
+    link_similarities,
+)
 from policies.model.objective import Objective
 from policies.model.problem import Goal, Pairs, Plan, Problem
+from policies.model.problem_arrays import Floats, able
 from policies.model.sets import Bools, Ints
 from policies.model.weights import Weights
-from policies.solvers.exact import link_enumeration
 from policies.solvers.exact.cpsat import refuted
-from policies.solvers.exact.plan_iterator import (
-    before,
-    entries_of,
-    every,
-    plan_of,
-    size,
-)
 from policies.solvers.interfaces import Limits, Solution, Verdict, answer, free_bound
 
 PLANS: Final = 60_000
@@ -42,11 +50,11 @@ PLANS: Final = 60_000
 ANSWERS: Final = 2_048
 """Times that the judge is asked, at most: that takes about a second; fewer if dear."""
 
-HANDS: Final = 250
+OBSERVERS: Final = 250
 """Adversaries and coalitions, at most."""
 
 CELLS: Final = 400_000
-"""Plans times hands, at most."""
+"""Plans times observers, at most."""
 
 _BITS: Final = 60
 """Entries, and sets or links that are united, which one integer of 64 bits tells."""
@@ -54,27 +62,51 @@ _BITS: Final = 60
 _ROWS: Final = 100  # members of sets and links that the judge looks at with ease
 _ASKED: Final = 5_000  # numbers that could be looked at while the judge is asked once
 
+LINKED_ENTRIES: Final = 12
+"""Entries up to which all subsets are worked out, where links alone are limits."""
+
+LINKED_PLANS: Final = 200_000
+"""Plans up to which all are listed there."""
+
+LINKED_CELLS: Final = 5_000_000
+"""Plans times observers there, at most: a table of them takes 40 MB."""
+
+_CALL: Final = 500  # numbers that could be looked at while arrays of a link are made
+_CLOSE: Final = 1e-9  # what floats cannot tell
+_BATCH: Final = 256  # subsets that are counted between two looks at the clock
 
 _Kind = tuple[int, bytes]
 
 
 def listable(problem: Problem) -> bool:
     """Whether all plans can be looked at."""
-    return link_enumeration.listable(problem) or _few(problem)
+    return _linked(problem) or _few(problem)
+
+
+def _linked(problem: Problem) -> bool:
+    """Whether links alone are limits, and plans are few."""
+    n, k = problem.n_entries, problem.n_adversaries
+    plain = not problem.sets.n_sets and not problem.averages
+    plain = plain and problem.links is not None and problem.aggregate is None
+    if not plain or problem.utilities is not None or n > LINKED_ENTRIES or not k:
+        return False
+    plans = size(problem)
+    cells = plans * (k + len(problem.groups))
+    return 0 < plans <= LINKED_PLANS and cells <= LINKED_CELLS
 
 
 def _few(problem: Problem) -> bool:
-    """Whether plans are few, and what hands see together can be told from their parts."""
+    """Whether plans are few, and what observers see together can be told from their parts."""
     n, k, how = problem.n_entries, problem.n_adversaries, problem.aggregate
-    if not 0 < k <= HANDS or n > _BITS or not 0 < size(problem) <= PLANS:
+    if not 0 < k <= OBSERVERS or n > _BITS or not 0 < size(problem) <= PLANS:
         return False
     if how is not None and how.shared and _pieces(problem) > _BITS:
         return False
     tradeoff = problem.goal.objective is Objective.TRADEOFF
     if tradeoff and _joint(how) and problem.goal.aggregate is None:
-        return False  # f is one number of hands, what is capped another
-    hands = k + len(problem.groups)
-    if hands > HANDS or size(problem) * hands > CELLS:
+        return False  # f is one number of observers, what is capped another
+    observers = k + len(problem.groups)
+    if observers > OBSERVERS or size(problem) * observers > CELLS:
         return False
     each = 1 + _rows(problem) // _ROWS
     return _answers(problem) * each <= ANSWERS
@@ -92,7 +124,7 @@ def _pieces(problem: Problem) -> int:
 
 
 def _joint(how: Aggregate | None) -> bool:
-    """Whether what hands see counts together."""
+    """Whether what observers see counts together."""
     return how is not None and (how.summed or how.shared)
 
 
@@ -104,10 +136,11 @@ def _answers(problem: Problem) -> int:
 
 def looks(problem: Problem) -> int:
     """Return about how many numbers :func:`listed` looks at."""
-    if link_enumeration.listable(problem):
-        return link_enumeration.looks(problem)
-    asked = _ASKED * (1 + _rows(problem) // _ROWS)
-    return size(problem) * len(_hands(problem)) + asked * _answers(problem)
+    every = size(problem) * len(_observers(problem))
+    if _linked(problem):
+        links = 0 if problem.links is None else problem.links.n_links
+        return every + ((1 << problem.n_entries) + _CALL) * (1 + links)
+    return every + _ASKED * (1 + _rows(problem) // _ROWS) * _answers(problem)
 
 
 def listed(problem: Problem, limits: Limits) -> Solution:
@@ -119,11 +152,9 @@ def listed(problem: Problem, limits: Limits) -> Solution:
         One that is :func:`listable`.
     limits : Limits
     """
-    if link_enumeration.listable(problem):
-        return link_enumeration.listed(problem, limits)
     over = limits.deadline()
     masks, u = every(problem)
-    seen = _Seen(problem)
+    seen = (_LinkTable if _linked(problem) else _JudgeTable)(problem)
     rows = seen.look(masks, over)
     if rows is None:
         told = ("time ended before all plans were looked at",)
@@ -132,14 +163,76 @@ def listed(problem: Problem, limits: Limits) -> Solution:
         return refuted(problem, "all plans were looked at")
     value, unit = _worth(problem, masks[rows], u[rows])
     goal = problem.goal
-    if goal.objective is Objective.TRADEOFF:
+    tradeoff = goal.objective is Objective.TRADEOFF
+    if tradeoff:
         f, scale = seen.disclosed()
         price = goal.lambda_ / scale
         common = lcm(unit.denominator, price.denominator)
         value = value * int(unit * common) - f * int(price * common)
-    row = rows[int(value.argmax())]
-    best = answer(problem, plan_of(masks[row]), tried=("all plans",), stopped="optimal")
-    return replace(best, bound=best.value) if best.verdict is Verdict.SOLVED else best
+        unit = Fraction(1, common)
+    row = int(value.argmax())
+    best = answer(problem, plan_of(masks[rows[row]]), tried=("all plans",))
+    best = replace(best, stopped="optimal")
+    if best.verdict is not Verdict.SOLVED:
+        return best
+    if not (seen.rounded and tradeoff):
+        return replace(best, bound=best.value)
+    top = value[row] * unit + goal.lambda_ * goal.tau
+    top += Fraction(_CLOSE) * max(Fraction(1), abs(top))
+    return replace(best, bound=max(best.value, top), stopped="")
+
+
+def size(problem: Problem) -> int:
+    """How many plans there are but for capacities and pairs that are barred."""
+    k = problem.n_adversaries
+    ways = zip(problem.lo.tolist(), problem.hi.tolist(), strict=True)
+    return prod(_ways(k, low, high) for low, high in ways)
+
+
+def _ways(k: int, low: int, high: int) -> int:
+    return sum(comb(k, size) for size in range(low, min(high, k) + 1))
+
+
+def every(problem: Problem) -> tuple[Ints, Ints]:
+    """All plans: the subset of each adversary, shape (plans, k); and utility."""
+    k, may = problem.n_adversaries, able(problem)
+    masks, u = np.zeros((1, k), np.int64), np.zeros(1, np.int64)
+    load = np.zeros((1, k), np.int64)
+    for d in range(problem.n_entries):
+        row = problem.weights.row(d)
+        who = np.flatnonzero(may[d]).tolist()
+        sizes = range(int(problem.lo[d]), min(int(problem.hi[d]), k) + 1)
+        ways = [list(way) for size in sizes for way in combinations(who, size)]
+        given = np.zeros((len(ways), k), np.int64)
+        for i, way in enumerate(ways):
+            given[i, way] = 1
+        worth = np.array([row[way].sum() for way in ways], np.int64)
+        masks = (masks[:, None] | (given << d)[None]).reshape(-1, k)
+        u = (u[:, None] + worth[None]).reshape(-1)
+        if problem.capacity is not None:
+            load = (load[:, None] + given[None]).reshape(-1, k)
+            fits = (load <= problem.capacity).all(axis=1)
+            masks, u, load = masks[fits], u[fits], load[fits]
+    return masks, u
+
+
+def before(problem: Problem) -> Ints:
+    """The subset that each adversary holds by history, shape (k,)."""
+    found = np.zeros(problem.n_adversaries, np.int64)
+    history = problem.history
+    np.bitwise_or.at(found, history.adversary, 1 << history.entry)
+    return found
+
+
+def entries_of(mask: int) -> list[int]:
+    """Return the entries of a subset, ascending."""
+    return [d for d in range(mask.bit_length()) if mask >> d & 1]
+
+
+def plan_of(masks: Ints) -> Plan:
+    """Return the plan of one row of subsets."""
+    rows = enumerate(masks.tolist())
+    return Plan.of((d, a) for a, mask in rows for d in entries_of(mask))
 
 
 def _worth(problem: Problem, masks: Ints, u: Ints) -> tuple[Counts, Fraction]:
@@ -167,80 +260,130 @@ def _whole(numbers: list[Fraction], scale: int) -> Counts:
     return out
 
 
-def _hands(problem: Problem) -> list[tuple[int, ...]]:
-    """Return who each hand is: adversaries, then coalitions."""
+def _observers(problem: Problem) -> list[tuple[int, ...]]:
+    """Return who each observer is: adversaries, then coalitions."""
     alone = [(a,) for a in range(problem.n_adversaries)]
     return [*alone, *problem.groups]
 
 
 def _kinds(problem: Problem) -> list[_Kind]:
-    """Return all that hands can differ in: what they held, and who is trusted."""
+    """Return all that observers can differ in: what they held, and who is trusted."""
     alone, trusted, found = before(problem), problem.trusted, []
-    for members in map(list, _hands(problem)):
+    for members in map(list, _observers(problem)):
         held = int(np.bitwise_or.reduce(alone[members]))
         free = b"" if trusted is None else trusted[:, members].all(axis=1).tobytes()
         found.append((held, free))
     return found
 
 
-@dataclass
-class _Seen:
-    """What hands see, as far as the judge was asked.
+class _Table:
+    """What observers see of each subset, in the plans that are left.
 
     Attributes
     ----------
-    alone : dict of kind to Problem
-        The problem of one hand of each kind.
-    answers : dict of (kind, int) to int
-        Index into ``f`` and ``above`` for a hand of this kind that is given this
-        subset; -1 where that is past a limit.
     f : list of Fraction
-        f as the goal counts it, or what is capped where hands count together.
-    above : list of int
-        Bits of the sets or links above the level, where those are counted once.
-    rows : int array, shape (plans that are left, hands)
-        Indices into both.
+        f as the goal counts it, or what is capped where observers count together.
+    rows : int array, shape (plans that are left, observers)
+        Indices into it.
+    rounded : bool
+        Whether f comes from floats.
     """
 
-    problem: Problem
-    alone: dict[_Kind, Problem] = field(default_factory=dict)
-    answers: dict[tuple[_Kind, int], int] = field(default_factory=dict)
-    f: list[Fraction] = field(default_factory=list)
-    above: list[int] = field(default_factory=list)
-    rows: Ints = field(default_factory=lambda: np.empty((0, 0), np.int64))
+    rounded = False
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.f: list[Fraction] = []
+        self.rows: Ints = np.empty((0, 0), np.int64)
+
+    def prepare(self, masks: Ints, over: Callable[[], bool]) -> bool:  # noqa: ARG002
+        """Work out what can be before any subset is asked for; False if time ended."""
+        return not over()
+
+    def answers(
+        self, observer: int, subsets: Ints, over: Callable[[], bool]
+    ) -> Ints | None:
+        """Index into ``f`` for each subset that an observer is given; -1: past a limit."""
+        raise NotImplementedError
+
+    def kept(self) -> Bools:
+        """Whether plans keep the caps on what observers see together."""
+        return np.ones(len(self.rows), np.bool_)
 
     def look(self, masks: Ints, over: Callable[[], bool]) -> Ints | None:
         """Return the plans that keep all limits, by row; None where time ended first."""
+        if not self.prepare(masks, over):
+            return None
         left, columns = np.arange(len(masks)), list[Ints]()
-        for members, key in zip(
-            _hands(self.problem), _kinds(self.problem), strict=True
-        ):
+        for observer, members in enumerate(_observers(self.problem)):
             given = np.bitwise_or.reduce(masks[left][:, list(members)], axis=1)
             subsets, place = np.unique(given, return_inverse=True)
-            number = np.empty(len(subsets), np.int64)
-            if key not in self.alone:
-                self.alone[key] = _alone(self.problem, members, key[0])
-            for at, subset in enumerate(subsets.tolist()):
-                if over():
-                    return None
-                number[at] = self._answer(key, subset)
+            number = self.answers(observer, subsets, over)
+            if number is None:
+                return None
             seen = number[place]
             kept = seen >= 0
             left = left[kept]
             columns = [column[kept] for column in [*columns, seen]]
         self.rows = np.stack(columns, axis=1)
-        kept = self._kept()
+        kept = self.kept()
         self.rows = self.rows[kept]
         return left[kept]
 
-    def _answer(self, kind: _Kind, subset: int) -> int:
-        """Ask the judge, once for all hands of the same kind."""
-        if (kind, subset) not in self.answers:
-            self.answers[kind, subset] = self._ask(self.alone[kind], subset)
-        return self.answers[kind, subset]
+    def disclosed(self) -> tuple[Counts, int]:
+        """Return f of plans in whole numbers, and how many of them are 1."""
+        scale = lcm(*(one.denominator for one in self.f))
+        keyed = [(float(f), f, at) for at, f in enumerate(self.f)]  # floats come sooner
+        order = [at for _, _, at in sorted(keyed)]
+        rank = np.empty(len(order), np.int64)
+        rank[order] = np.arange(len(order))
+        ascending = _whole([self.f[at] for at in order], scale)
+        return ascending[rank[self.rows].max(axis=1)], scale
+
+
+class _JudgeTable(_Table):
+    """Asks the judge, once for all observers that are alike, with that one alone.
+
+    Attributes
+    ----------
+    alone : dict of kind to Problem
+        The problem of one observer of each kind.
+    known : dict of (kind, int) to int
+        Its answers, as far as it was asked.
+    above : list of int
+        Bits of the sets or links above the level, where those are counted once.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem)
+        self.kinds = _kinds(problem)
+        self.alone: dict[_Kind, Problem] = {}
+        self.known: dict[tuple[_Kind, int], int] = {}
+        self.above: list[int] = []
+
+    def prepare(self, masks: Ints, over: Callable[[], bool]) -> bool:
+        """Nothing: the judge is asked as subsets occur."""
+        del masks, over
+        return True
+
+    def answers(
+        self, observer: int, subsets: Ints, over: Callable[[], bool]
+    ) -> Ints | None:
+        """Ask about those subsets that were not asked about before."""
+        kind, number = self.kinds[observer], np.empty(len(subsets), np.int64)
+        members = _observers(self.problem)[observer]
+        if kind not in self.alone:
+            self.alone[kind] = _alone(self.problem, members, kind[0])
+        for at, subset in enumerate(subsets.tolist()):
+            if over():
+                return None
+            if (kind, subset) not in self.known:
+                self.known[kind, subset] = self._ask(self.alone[kind], subset)
+            number[at] = self.known[kind, subset]
+        return number
 
     def _ask(self, one: Problem, subset: int) -> int:
-        """Ask the judge about a hand that is given this subset."""
+        """Ask the judge about an observer that is given this subset."""
         plan = Plan.of((d, 0) for d in entries_of(subset))
         told = judge(one, plan)
         if not told.feasible:
@@ -251,8 +394,8 @@ class _Seen:
         self.above.append(_above(one, plan) if shared else 0)
         return len(self.f) - 1
 
-    def _kept(self) -> Bools:
-        """Whether plans keep the caps on what hands see together."""
+    def kept(self) -> Bools:
+        """Whether plans keep the caps on what observers see together."""
         problem, kept = self.problem, np.ones(len(self.rows), np.bool_)
         links = problem.links
         if not _joint(problem.aggregate):
@@ -274,10 +417,10 @@ class _Seen:
         how = self.problem.aggregate
         if how is not None and how.shared:
             return self._united(how)
+        if how is None or not how.summed:
+            return super().disclosed()
         scale = lcm(*(one.denominator for one in self.f))
-        f = _whole(self.f, scale)[self.rows]
-        together = how is not None and how.summed
-        return (f.sum(axis=1) if together else f.max(axis=1)), scale
+        return _whole(self.f, scale)[self.rows].sum(axis=1), scale
 
     def _united(self, how: Aggregate) -> tuple[Counts, int]:
         """Count what anybody sees above the level."""
@@ -330,3 +473,123 @@ def _above(one: Problem, plan: Plan) -> int:
         tally.add(piece)
     parts = tally.parts or Parts(how)
     return sum(1 << number for number in parts.sets)
+
+
+class _LinkTable(_Table):
+    """Works out what links disclose of all 2^n subsets at once: all observers see alike.
+
+    Attributes
+    ----------
+    past : bool array, shape (2^n,)
+        Whether who holds a subset is past a limit.
+    """
+
+    rounded = True
+
+    def prepare(self, masks: Ints, over: Callable[[], bool]) -> bool:
+        """Work out f of every subset; exactly, where floats cannot tell it from a limit."""
+        problem = self.problem
+        self.before = before(problem)
+        seen = _link_shares(problem, over)
+        if seen is None:
+            return False
+        there = np.zeros(1 << problem.n_entries, np.bool_)
+        for members in map(list, _observers(problem)):
+            held = np.bitwise_or.reduce(
+                masks[:, members] | self.before[members], axis=1
+            )
+            there[held] = True
+        past = _links_past(problem, there, seen, over)
+        if past is None:
+            return False
+        self.past = past
+        self.f = [Fraction(f) for f in seen[int(problem.goal.average)].tolist()]
+        return True
+
+    def answers(
+        self, observer: int, subsets: Ints, over: Callable[[], bool]
+    ) -> Ints | None:
+        """Look the subsets up, with what was held before."""
+        del over
+        members = list(_observers(self.problem)[observer])
+        held = subsets | int(np.bitwise_or.reduce(self.before[members]))
+        return np.where(self.past[held], -1, held)
+
+
+def _links_past(
+    problem: Problem,
+    there: Bools,
+    seen: tuple[Floats, Floats],
+    over: Callable[[], bool],
+) -> Bools | None:
+    """Whether who holds a subset is past a limit, shape (2^n,); None if time ended.
+
+    What floats cannot tell is counted exactly, for subsets that are ``there``.
+    """
+    links, past = problem.links, np.zeros(len(seen[0]), np.bool_)
+    assert links is not None
+    close, whole = np.zeros_like(past), (1, problem.goal.over or links.n_links or 1)
+    taus = (links.tau, links.mean_tau)
+    for f, tau, one in zip(seen, taus, whole, strict=True):
+        if tau is None:
+            continue
+        if links.relation is LinkMeasure.COMMON:  # numbers of links: compared exactly
+            number, place = np.unique(np.rint(f * one), return_inverse=True)
+            high = [Fraction(int(many), one) >= tau for many in number.tolist()]
+            past |= np.array(high)[place]
+        else:
+            past |= f > float(tau) + _CLOSE
+            close |= abs(f - float(tau)) <= _CLOSE
+    open_ = np.flatnonzero(there & close & ~past)
+    for at in range(0, len(open_), _BATCH):
+        if over():
+            return None
+        masks = open_[at : at + _BATCH]
+        past[masks] = _exactly_past(links, masks, whole[1])
+    return past
+
+
+def _exactly_past(links: Links, masks: Ints, whole: int) -> Bools:
+    """Whether who holds one of these subsets is past a limit, counted as the judge does."""
+    bits = (masks[:, None] >> np.arange(len(links.place))) & 1
+    hand, entry = np.nonzero(bits)
+    past, total = np.zeros(len(masks), np.bool_), [Fraction(0)] * len(masks)
+    for alike in link_similarities(links, entry, hand):
+        if links.tau is not None:
+            past[alike.observer] |= not below_limit(alike, links.relation, links.tau)
+        if links.mean_tau is not None:
+            total[alike.observer] += alike.share(links.relation)
+    if links.mean_tau is not None:
+        past |= np.array([f >= links.mean_tau * whole for f in total])
+    return past
+
+
+def _link_shares(
+    problem: Problem, over: Callable[[], bool]
+) -> tuple[Floats, Floats] | None:
+    """Worst and mean disclosure of the links to whoever holds a subset, shape (2^n,).
+
+    None where time ended first.
+    """
+    links, n = problem.links, problem.n_entries
+    assert links is not None
+    bits = (np.arange(1 << n)[:, None] >> np.arange(n)) & 1
+    wide = links.count.dtype == np.object_  # past floats: by Python's integers
+    bits = bits.astype(np.object_) if wide else bits
+    count = links.count if wide else links.count.astype(np.float64)
+    link, left, right = links.conflicts()
+    worst, total = np.zeros(1 << n), np.zeros(1 << n)
+    for one in np.unique(link).tolist():
+        if over():
+            return None
+        rows = link == one
+        d, e = left[rows], right[rows]
+        dot = (bits[:, d] * bits[:, e]) @ (count[d] * count[e])
+        f = (dot > 0).astype(np.float64)
+        if links.relation is LinkMeasure.COSINE:
+            mine = links.link == one
+            ends = [links.entry[mine & (links.side == side)] for side in (0, 1)]
+            square = prod(bits[:, x] @ (count[x] ** 2) for x in ends)
+            f = np.sqrt((dot * dot / np.maximum(square, 1)).astype(np.float64))
+        worst, total = np.maximum(worst, f), total + f
+    return worst, total / (problem.goal.over or links.n_links or 1)

@@ -20,7 +20,7 @@ from policies.solvers import SOLVERS, Limits, Verdict
 from policies.solvers.bounds.link_bounds import PricedPairs
 from policies.solvers.bounds.link_pairs import LinkPairs, root_down
 from policies.solvers.contract import every_plan
-from policies.solvers.exact.link_enumeration import listable, listed
+from policies.solvers.exact.enumeration import listable, listed
 
 
 def friends(visits, ties, weights, **rest):
@@ -311,7 +311,7 @@ def test_what_is_common_needs_no_closer_look():
     problem = five_friends(relation=LinkMeasure.COMMON)
     mean = replace(problem.links, tau=None, mean_tau=Fraction(1, 10))
     with patch(
-        "policies.solvers.exact.link_enumeration.link_similarities",
+        "policies.solvers.exact.enumeration.link_similarities",
         side_effect=AssertionError,
     ):
         assert listed(problem, Limits()).verdict is Verdict.INFEASIBLE

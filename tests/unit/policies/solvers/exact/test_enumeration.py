@@ -34,10 +34,7 @@ def best(problem):
 
 def checked(problem):
     """What all plans say, told by the tables for any kind, links included."""
-    with patch(
-        "policies.solvers.exact.enumeration.link_enumeration.listable",
-        return_value=False,
-    ):
+    with patch.object(enumeration, "_linked", return_value=False):
         assert listable(problem)
         found, expected = listed(problem, Limits()), best(problem)
     if expected is None:
@@ -171,7 +168,7 @@ def test_a_listing_ends_with_the_time_and_still_bounds():
     assert next(asked, None) is None
 
 
-def test_the_judge_is_asked_once_for_hands_that_are_alike(monkeypatch):
+def test_the_judge_is_asked_once_for_observers_that_are_alike(monkeypatch):
     """16 subsets for two adversaries and the pair of them, who started with nothing."""
     calls = []
 
@@ -186,7 +183,7 @@ def test_the_judge_is_asked_once_for_hands_that_are_alike(monkeypatch):
     assert looks(problem) > 16 * 3
 
 
-def test_many_plans_or_many_hands_are_not_listed():
+def test_many_plans_or_many_observers_are_not_listed():
     """3^11 plans; and 1,600 for any three of 40 adversaries, beside 3^8 for three."""
     mean = {"aggregation": "average"}
     assert not listable(instance("linear", [], mean, n=11, k=3, tau=1.0))
