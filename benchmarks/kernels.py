@@ -37,7 +37,8 @@ def main() -> int:
     print(f"load average {load_average():.1f}")
     with tempfile.TemporaryDirectory() as cache:
         os.environ["NUMBA_CACHE_DIR"] = cache
-        os.environ["NUMBA_OPT"] = "1"  # as the program sets it
+        os.environ["NUMBA_OPT"] = "1"  # as the program sets them
+        os.environ["NUMBA_LOOP_VECTORIZE"] = "0"
         print(f"numba's own start {seconds(started):.2f} s of CPU, once a process")
         took = 0.0
         for group in GROUPS:
