@@ -1,6 +1,6 @@
-"""Caps on means: the exact sums of f that they are taken from.
+"""Caps on averages: the exact sums of f that they are taken of.
 
-Kept only under a policy that caps a mean. The sums follow from holdings and entries and
+Kept only under a policy that caps an average. The sums follow from holdings and entries and
 are made anew when a load or a new version has changed the sets; a booking then adds what
 its exposure changes.
 """
@@ -31,8 +31,8 @@ Sums = dict[str, Fraction]
 
 
 @dataclass(frozen=True)
-class Means:
-    """What the means are taken from.
+class SumsOfSets:
+    """What averages are taken of.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class Means:
 
 
 def measured(force: ActivePolicy) -> tuple[Rule | LinkRule, ...]:
-    """Return the rules whose sums are needed: all, if the budget caps their mean."""
+    """Return the rules whose sums are needed: all, if the budget caps their average."""
     every: list[Rule | LinkRule] = [*force.rules.all.values()]
     every += force.rules.links.values()
     if force.policy.budget.average is not None:
@@ -73,20 +73,20 @@ def is_fresh(tx: Tx, force: ActivePolicy) -> bool:
 
 
 def may_be_lifted(tx: Tx, force: ActivePolicy) -> bool:
-    """Whether a load can raise a mean: only windows begin at entries nobody holds."""
+    """Whether a load can raise an average: only windows begin at entries nobody holds."""
     windows = any(rule.window is not None for rule in measured(force))
     return force.averages and windows and rows.anything_held(tx)
 
 
 def rebuild(tx: Tx, force: ActivePolicy) -> None:
     """Write the sums anew from holdings and entries."""
-    means = compute(tx, force)
+    kept = compute(tx, force)
     rows.replace(
         tx,
-        means.sets.items(),
+        kept.sets.items(),
         (
             (adversary, name, str(total))
-            for adversary, sums in means.sums.items()
+            for adversary, sums in kept.sums.items()
             for name, total in sums.items()
             if total
         ),
@@ -98,34 +98,34 @@ def _stamp(tx: Tx, force: ActivePolicy) -> bytes:
     return f"{force.version}:{rows.last_load(tx)}".encode()
 
 
-def read(tx: Tx, force: ActivePolicy) -> Means:
+def read(tx: Tx, force: ActivePolicy) -> SumsOfSets:
     """Return the kept sums, or sums made anew where those are stale."""
     if not is_fresh(tx, force):
         return compute(tx, force)
-    means = Means()
-    means.sets.update(rows.sets(tx))
+    kept = SumsOfSets()
+    kept.sets.update(rows.sets(tx))
     for adversary, name, total in rows.sums(tx):
-        means.sums[adversary][name] = Fraction(total)
-    return means
+        kept.sums[adversary][name] = Fraction(total)
+    return kept
 
 
-def compute(tx: Tx, force: ActivePolicy) -> Means:
+def compute(tx: Tx, force: ActivePolicy) -> SumsOfSets:
     """Add up all sets of all adversaries, unit by unit."""
-    means = Means()
+    kept = SumsOfSets()
     for scope in (Scope.RECORD, Scope.SUBJECT):
         rules = _of_scope(force, scope)
         if rules:
-            _add_scope(tx, force, rules, scope is Scope.SUBJECT, means)
+            _add_scope(tx, force, rules, scope is Scope.SUBJECT, kept)
     for rule in measured(force):
         if isinstance(rule, LinkRule):
-            means.sets[rule.name], sums = relations.count_and_sums(tx, force, rule)
+            kept.sets[rule.name], sums = relations.count_and_sums(tx, force, rule)
             for adversary, total in sums.items():
-                means.sums[adversary][rule.name] = total
-    return means
+                kept.sums[adversary][rule.name] = total
+    return kept
 
 
 def _add_scope(
-    tx: Tx, force: ActivePolicy, rules: list[Rule], subject: bool, means: Means
+    tx: Tx, force: ActivePolicy, rules: list[Rule], subject: bool, kept: SumsOfSets
 ) -> None:
     held = _Ahead(groupby(rows.holdings_by_unit(tx, subject=subject), itemgetter(0)))
     for unit, entries in groupby(
@@ -133,12 +133,12 @@ def _add_scope(
     ):
         known = _held(force, ((f, t or 0, 1) for _, f, t in entries))
         for rule in rules:
-            means.sets[rule.name] += rule.total({}, known)[1]
+            kept.sets[rule.name] += rule.total({}, known)[1]
         mine = sorted(held.of(unit), key=itemgetter(1))
         for adversary, part in groupby(mine, itemgetter(1)):
             own = _held(force, ((f, t, n) for _, _, f, t, n in part))
             for rule in rules:
-                means.sums[adversary][rule.name] += rule.total(own, known)[0]
+                kept.sums[adversary][rule.name] += rule.total(own, known)[0]
 
 
 class _Ahead:
@@ -168,8 +168,8 @@ def _held(force: ActivePolicy, found: Iterable[tuple[int, int, int]]) -> Held:
     return held
 
 
-class MeansAfter(NamedTuple):
-    """What means are taken from as it would be with one more exposure.
+class AveragesAfter(NamedTuple):
+    """What averages are taken of, as it would be with one more exposure.
 
     Attributes
     ----------
@@ -186,38 +186,38 @@ class MeansAfter(NamedTuple):
     added: Mapping[str, Fraction]
 
 
-def means_after(
+def averages_after(
     tx: Tx,
     force: ActivePolicy,
     entry: EntryRow,
     adversary: int,
     around: Iterable[Around],
-) -> MeansAfter:
-    """Read the means as they would be with one more exposure.
+) -> AveragesAfter:
+    """Read what averages are taken of, as it would be with one more exposure.
 
     ``around`` is what the relation rules see of the entry.
     """
-    means = read(tx, force)
+    kept = read(tx, force)
     added = _added(tx, force, entry, adversary)
     names = {rule.name for rule in measured(force)}
     for seen in around:
         if seen.rule.name in names and (change := seen.change()):
             added[seen.rule.name] = change
-    before = means.sums[adversary]
+    before = kept.sums[adversary]
     sums = {
         name: before.get(name, Fraction(0)) + added.get(name, Fraction(0))
-        for name in means.sets
+        for name in kept.sets
     }
-    return MeansAfter(means.sets, sums, added)
+    return AveragesAfter(kept.sets, sums, added)
 
 
-def past_means(
+def past_averages(
     force: ActivePolicy,
     sets: Mapping[str, int],
     sums: Mapping[str, Fraction],
     trusted: frozenset[str],
 ) -> list[tuple[str, Fraction, Fraction]]:
-    """Return the means past their caps: (property, mean, cap)."""
+    """Return the averages past their caps: (property, average, cap)."""
     past = []
     judged = [rule for rule in measured(force) if rule.name not in trusted]
     for rule in judged:

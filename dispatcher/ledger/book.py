@@ -257,8 +257,8 @@ class _Booking:
             if field.placed:
                 added = relations.visit_of(self.tx, field, entry, adversary)
                 visits.add_visits(self.tx, added)
-            if facts.means is not None:
-                averages.add(self.tx, adversary, facts.means.added)
+            if facts.averages is not None:
+                averages.add(self.tx, adversary, facts.averages.added)
         return new
 
     def _append(

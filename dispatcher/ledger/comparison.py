@@ -507,7 +507,7 @@ class _Comparison:
         ):
             self._note("visit", [f"{count:,} rows"])
         if force is not None and (
-            count := count_updates.differing_means(self.tx, force)
+            count := count_updates.differing_sums(self.tx, force)
         ):
             self._note("disclosure_sum", [f"{count:,} rows"])
 

@@ -140,7 +140,7 @@ def differing_visits(tx: Tx, force: ActivePolicy) -> int:
     )
 
 
-def differing_means(tx: Tx, force: ActivePolicy) -> int:
+def differing_sums(tx: Tx, force: ActivePolicy) -> int:
     """Count kept sums, and numbers of sets, that do not follow from the holdings."""
     if not force.averages or not averages.is_fresh(tx, force):
         return 0  # stale ones are made anew before they are asked

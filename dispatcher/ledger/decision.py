@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from dispatcher.core.errors import NotFound
 from dispatcher.ledger import averages, refusals, relations
 from dispatcher.ledger.active_policy import ActivePolicy, FieldPolicy, trusted_rules_of
-from dispatcher.ledger.averages import MeansAfter
+from dispatcher.ledger.averages import AveragesAfter
 from dispatcher.ledger.refusals import Cause, Refusal, refuse
 from dispatcher.ledger.relations import Around
 from dispatcher.model import record_unit, subject_unit
@@ -55,8 +55,8 @@ class AskFacts(NamedTuple):
         Rules that are not judged for the adversary.
     around : sequence of Around
         What relation rules see of the entry's subject and of those linked with it.
-    means : MeansAfter or None
-        Where a mean is capped, what it is taken from with this exposure.
+    averages : AveragesAfter or None
+        Where an average is capped, what it is taken of with this exposure.
     """
 
     entry: EntryRow
@@ -70,7 +70,7 @@ class AskFacts(NamedTuple):
     of_subject: Held = NOTHING_HELD
     trusted: frozenset[str] = frozenset()
     around: tuple[Around, ...] = ()
-    means: MeansAfter | None = None
+    averages: AveragesAfter | None = None
 
 
 class Decision(NamedTuple):
@@ -113,7 +113,9 @@ def judge_limits(force: ActivePolicy, ask: AskFacts) -> Refusal | None:
     """Refuse what would reach a limit: of a property, of showings, of a mean."""
     entry, account = ask.entry, ask.account
     found = _findings_of_rules(force, ask) if _any_refuses(force, ask) else ()
-    for finding in (*found, *_findings_of_relations(ask)):
+    if ask.around:
+        found += _findings_of_relations(ask)
+    for finding in found:
         if finding.refused:
             assert finding.tau is not None
             return refuse(
@@ -127,9 +129,9 @@ def judge_limits(force: ActivePolicy, ask: AskFacts) -> Refusal | None:
     if ask.showings + 1 > ask.limit:
         showings = ask.showings + 1
         return refuse(entry, account, Cause.BUDGET_T, value=showings, limit=ask.limit)
-    if ask.means is not None:
-        sets, sums, _ = ask.means
-        past = averages.past_means(force, sets, sums, ask.trusted)
+    if ask.averages is not None:
+        sets, sums, _ = ask.averages
+        past = averages.past_averages(force, sets, sums, ask.trusted)
         if past:
             rule, mean, cap = past[0]
             whole = rule == Cause.BUDGET_AVERAGE
@@ -234,11 +236,11 @@ def read_facts(tx: Tx, force: ActivePolicy, ask: AskRow, known: Known) -> AskFac
     field = force.fields.get(entry.field_id)
     held, showings, limit = _showings(tx, ask, field, known.shown)
     around: tuple[Around, ...] = ()
-    means = None
+    after = None
     if field is not None and field.links:
         around = tuple(relations.around(tx, force, entry, who, held=held))
     if force.averages and field is not None and not held:
-        means = averages.means_after(tx, force, entry, who, around)
+        after = averages.averages_after(tx, force, entry, who, around)
     return AskFacts(
         entry,
         account,
@@ -248,9 +250,9 @@ def read_facts(tx: Tx, force: ActivePolicy, ask: AskRow, known: Known) -> AskFac
         showings,
         limit,
         *_holdings(force, known.held),
-        trusted_rules_of(tx, force, who),
+        trusted_rules_of(tx, force, who) if force.trusting else frozenset(),
         around,
-        means,
+        after,
     )
 
 

@@ -274,7 +274,7 @@ def _check_parts(parts: Sequence[Sequence[str]], known: Collection[str]) -> None
         )
 
 
-def refuse_means(
+def refuse_averages(
     tx: Tx, force: ActivePolicy, adversary_ids: Iterable[int], what: str
 ) -> None:
     """Refuse a change under which a mean is past its cap.
@@ -287,7 +287,7 @@ def refuse_means(
     found = []
     for adversary in adversary_ids:
         trusted = force.trusted(ledger.groups_of(tx, adversary))
-        past = averages.past_means(force, means.sets, means.sums[adversary], trusted)
+        past = averages.past_averages(force, means.sets, means.sums[adversary], trusted)
         found += named(adversary, [(name, 0) for name, _, _ in past])
     if found:
         raise past_limit(what, found)

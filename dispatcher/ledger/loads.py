@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from dispatcher.ledger import averages, chains
 from dispatcher.ledger.active_policy import ActivePolicy, no_policy, version_of
-from dispatcher.ledger.identity_changes import refuse_means
+from dispatcher.ledger.identity_changes import refuse_averages
 from dispatcher.ledger.lines import canonical
 from dispatcher.model import SYSTEM_CHAIN
 from dispatcher.store import entry_registrations, ledger
@@ -131,7 +131,7 @@ def register_keys(tx: Tx, records: Iterable[RecordKeys], *, at: int) -> int:
             for chain in ledger.all_chains(tx)
             if chain.id != SYSTEM_CHAIN and chain.survivor_id is None
         ]
-        refuse_means(tx, force, living, "the load")
+        refuse_averages(tx, force, living, "the load")
     return written
 
 

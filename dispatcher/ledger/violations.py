@@ -103,18 +103,18 @@ class Acceptance:
         if means:
             items |= {
                 Past(chain, name, ())
-                for name in self._past_means(force, adversary, trusted)
+                for name in self._past_averages(force, adversary, trusted)
             }
         before = set(known)
         new = sorted(p for p in items if (p.property, p.unit) not in before)
         self.found += new
         return [{"property": p.property, "unit": list(p.unit)} for p in new]
 
-    def _past_means(
+    def _past_averages(
         self, force: ActivePolicy, adversary: int, trusted: frozenset[str]
     ) -> list[str]:
         kept = averages.read(self._tx, force)
-        past = averages.past_means(force, kept.sets, kept.sums[adversary], trusted)
+        past = averages.past_averages(force, kept.sets, kept.sums[adversary], trusted)
         return [name for name, _, _ in past]
 
     def settle(self) -> tuple[Past, ...]:

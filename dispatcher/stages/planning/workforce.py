@@ -98,7 +98,7 @@ def workforce(
             if account.state == "active" and account.id not in clear.barred:
                 active[account.adversary_id].append(account)
     trusted = {i: force.trusted(groups[i]) for i in active}
-    for i in {*_past_means(tx, force, trusted), *without}:
+    for i in {*_past_averages(tx, force, trusted), *without}:
         del active[i]
     planned: dict[int, int] = defaultdict(int)
     for row in backlog.left:
@@ -138,7 +138,7 @@ def _carried(
     return kinds[backlog.field] & (most is None or backlog.size <= most)
 
 
-def _past_means(
+def _past_averages(
     tx: Tx, force: ActivePolicy, trusted: Mapping[int, frozenset[str]]
 ) -> list[int]:
     """Adversaries who are past a cap on a mean by what they were shown."""
@@ -148,5 +148,5 @@ def _past_means(
     return [
         adversary
         for adversary, names in trusted.items()
-        if averages.past_means(force, means.sets, means.sums[adversary], names)
+        if averages.past_averages(force, means.sets, means.sums[adversary], names)
     ]
