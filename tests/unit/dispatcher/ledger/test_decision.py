@@ -8,6 +8,7 @@ from dispatcher.ledger.active_policy import compile_version
 from dispatcher.ledger.averages import AveragesAfter
 from dispatcher.ledger.decision import AskFacts, findings, judge
 from dispatcher.ledger.refusals import Cause
+from dispatcher.ledger.relations import Around
 from dispatcher.model import record_unit, subject_unit
 from dispatcher.store.ledger import AccountRow, EntryRow
 from policies.document import parse
@@ -40,9 +41,15 @@ of = ["disease", "drug"]
 disclosure = { kind = "linear", per = "entry", weight = 0.4 }
 window = "10s"
 
-[workers.groups.nurses]
-members = ["folder/nurse"]
-trusted = ["name-disease"]
+[relation.friend]
+source = "friends.csv"
+ends = ["one", "other"]
+
+[property.met]
+scope = "relation"
+relation = "friend"
+of = ["name"]
+disclosure = { kind = "common", vector = "place" }
 """
 NAME, DISEASE, DRUG, NOTE, UNKNOWN = range(1, 6)
 SECOND = 1_000_000
@@ -138,9 +145,11 @@ def test_who_is_trusted_with_a_rule_is_not_judged_by_it(force):
     assert judge(force, ask(DISEASE, of_record=held, trusted=trusted)) is None
 
 
-@pytest.mark.parametrize(("time", "refused"), [(10, True), (11, False)])
-def test_a_window_counts_what_lies_within_it(force, time, refused):
-    held = {("disease", 0): 1, ("drug", 0): 1}
+@pytest.mark.parametrize(
+    ("seen", "time", "refused"), [(0, 10, True), (0, 11, False), (15, 15, True)]
+)
+def test_a_window_counts_what_lies_within_it(force, seen, time, refused):
+    held = {("disease", seen * SECOND): 1, ("drug", seen * SECOND): 1}
     found = cause(force, ask(DRUG, time=time * SECOND, of_subject=held))
     assert found is (Cause.DISCLOSURE if refused else None)
 
@@ -182,5 +191,21 @@ def test_findings_say_what_every_rule_of_the_field_says(force, field):
     assert told == expected
 
 
-def test_findings_of_a_field_that_is_not_sent_are_none(force):
-    assert findings(force, ask(NOTE)) == ()
+def test_what_is_held_adds_nothing_to_what_a_rule_of_persons_says(force):
+    facts = ask(DRUG, held=True, of_subject={("drug", 0): 1})
+    [finding] = findings(force, facts)
+    assert (finding.before, finding.after) == (Fraction(2, 5), Fraction(2, 5))
+
+
+@pytest.mark.parametrize("field", [NOTE, UNKNOWN])
+def test_findings_of_a_field_that_is_not_sent_are_none(force, field):
+    assert findings(force, ask(field)) == ()
+
+
+@pytest.mark.parametrize(("place", "refused"), [("cafe", True), ("gym", False)])
+def test_a_friend_seen_at_the_same_place_refuses(force, place, refused):
+    seen = Around(force.rules.links["met"], {}, {"cafe": 1}, ({place: 1},))
+    facts = ask(around=(seen,))
+    assert cause(force, facts) is (Cause.DISCLOSURE if refused else None)
+    assert [f.refused for f in findings(force, facts)] == [False, refused]
+    assert judge(force, facts._replace(trusted=frozenset({"met"}))) is None
