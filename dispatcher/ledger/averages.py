@@ -206,7 +206,7 @@ def averages_after(
     before = kept.sums[adversary]
     sums = {
         name: before.get(name, Fraction(0)) + added.get(name, Fraction(0))
-        for name in kept.sets
+        for name in kept.sets.keys() | added.keys()
     }
     return AveragesAfter(kept.sets, sums, added)
 
@@ -262,9 +262,10 @@ def _added(tx: Tx, force: ActivePolicy, entry: EntryRow, adversary: int) -> Sums
     return added
 
 
-def add(tx: Tx, adversary_id: int, sums: Mapping[str, Fraction]) -> None:
-    """Add what an exposure changed to an adversary's sums."""
-    for name, change in sums.items():
-        rows.put_sum(
-            tx, adversary_id, name, str(rows.sum_of(tx, adversary_id, name) + change)
-        )
+def keep(tx: Tx, adversary_id: int, after: AveragesAfter) -> None:
+    """Keep an adversary's sums as they are with an exposure.
+
+    Nothing is read: a booking writes in one journey, in which nothing can be.
+    """
+    for name in after.added:
+        rows.put_sum(tx, adversary_id, name, str(after.sums[name]))

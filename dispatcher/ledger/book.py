@@ -258,7 +258,7 @@ class _Booking:
                 added = relations.visit_of(self.tx, field, entry, adversary)
                 visits.add_visits(self.tx, added)
             if facts.averages is not None:
-                averages.add(self.tx, adversary, facts.averages.added)
+                averages.keep(self.tx, adversary, facts.averages)
         return new
 
     def _append(

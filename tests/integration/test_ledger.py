@@ -442,6 +442,22 @@ def test_a_cap_on_the_mean_is_kept(store):
         assert compare(tx).differences == ()
 
 
+def test_what_is_booked_one_by_one_adds_up_to_the_mean(store):
+    case = Case(store)
+    rules = '[property.m]\nof = ["a", "b"]\naverage = 0.3\ndisclosure = "linear"\n'
+    case.apply(policy(rules))
+    case.add("x/1", "x/2")
+    case.load(*((f"r{i}", None, None, "ab") for i in range(4)))
+    case.book(("x/1", "r0.a"))
+    case.book(("x/2", "r0.a"))
+    case.book(("x/1", "r1.a"))
+    with store.read() as tx:
+        assert compare(tx).differences == ()
+    error = refusal(case, ("x/1", "r2.a"))
+    assert (error.facts["property"], error.facts["value"]) == ("m", "3/8")
+    assert case.book(("x/2", "r1.a")).new == 1
+
+
 def test_a_seal_covers_what_has_grown(case):
     with case.store.write() as tx:
         first = seal(tx, at=case.tick())
