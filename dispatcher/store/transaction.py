@@ -96,6 +96,7 @@ class Tx:
         "_failed",
         "_ids",
         "_streams",
+        "_writing",
         "dialect",
         "grown",
         "lasting",
@@ -125,7 +126,7 @@ class Tx:
             UnicodeEncodeError,
         )
         self._bulk = BulkWriter(backend, self._dialect, self._cursor, self._watch)
-        self._busy = self._failed = False
+        self._busy = self._failed = self._writing = False
         self._streams: list[Any] = []
         self._ids = ids
         self.vault = vault
@@ -170,6 +171,8 @@ class Tx:
             return self.driver_execute(statement, parameters)
         if self._busy:
             self._check_free()
+        if self._writing and statement.is_select:
+            raise AssertionError("a query inside a journey would find nothing")
         try:
             return self._connection.execute(statement, parameters or None)  # type: ignore[arg-type]
         except self._errors as error:
@@ -393,11 +396,14 @@ class Tx:
         For writes that nothing in the block asks after: how many rows they touched is
         not known, and the error of any of them may come at the end only.
         """
+        self._writing = True
         try:
             with self._backend.journey(self._driver):
                 yield
         except self._errors as error:
             raise self._fault(error) from None
+        finally:
+            self._writing = False
 
     # -- bulk writes ---------------------------------------------------------------------
 

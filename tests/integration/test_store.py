@@ -88,6 +88,19 @@ def test_what_fails_in_a_journey_ends_the_transaction(store: Store) -> None:
     assert scopes(store) == []
 
 
+def test_nothing_is_read_in_a_journey_where_it_would_not_be_there(store: Store) -> None:
+    with (
+        store.write() as tx,
+        pytest.raises(AssertionError, match="journey"),
+        tx.journey(),
+    ):
+        tx.scalar(select(Pause.reason).where(col(Pause.scope) == "a"))
+    with store.write() as tx:
+        with tx.journey():
+            add_pause(tx, "a")
+        assert tx.scalar(select(Pause.scope).where(col(Pause.scope) == "a")) == "a"
+
+
 def test_an_error_of_the_program_in_a_journey_is_the_one_told(
     store: Store, caplog: pytest.LogCaptureFixture
 ) -> None:
