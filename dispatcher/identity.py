@@ -154,7 +154,7 @@ def block(tx: Tx, text: str) -> Account:
     return _move(tx, text, "blocked")
 
 
-def unblock(tx: Tx, text: str, at: int) -> Account:
+def unblock(tx: Tx, text: str, at: int, actor: str) -> Account:
     """Let an account work again that was blocked, stopped, or left.
 
     One that was stopped below the floor is judged by what it answers from `at` on.
@@ -167,7 +167,7 @@ def unblock(tx: Tx, text: str, at: int) -> Account:
     account = _move(tx, text, "active")
     if before.state == "stopped":
         rows.judge_from(tx, account.id, at, EXPECTED_RIGHT)
-        events.add_event(tx, at, "cli", "account.lifted", {"account": account.id})
+        events.add_event(tx, at, actor, "account.lifted", {"account": account.id})
     return account
 
 

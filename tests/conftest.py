@@ -19,8 +19,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from psycopg import sql
 
+from dispatcher.app import servers
 from dispatcher.store import Store, open_store
-from dispatcher.surfaces.demo import ports
 
 # The same examples in every run: a run goes red for what was changed, not by chance. To
 # look for more, HYPOTHESIS_PROFILE=search.
@@ -81,7 +81,7 @@ def own_ports() -> Iterator[None]:
     number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     count = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ports, "SERVERS", range(12_000, 20_000)[number::count])
+        patch.setattr(servers, "SERVERS", range(12_000, 20_000)[number::count])
         yield
 
 

@@ -14,8 +14,9 @@ server is one adversary: what any of its users could open, all have seen.
 """
 
 from connectors.base import Plugin
-from connectors.label_studio.market import MANIFEST, declared, open_label_studio
+from connectors.label_studio import notices
+from connectors.label_studio.market import declared, open_label_studio
 
 __all__ = ["CONNECTOR"]
 
-CONNECTOR = Plugin(MANIFEST, open_label_studio, declared)
+CONNECTOR = Plugin(notices.MANIFEST, open_label_studio, declared)

@@ -2,16 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+import hmac
+from collections.abc import Collection, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
 
-from connectors.base import Manifest, Market, Misconfigured, Settings
+from connectors.base import (
+    Answer,
+    Arrival,
+    Binding,
+    Collected,
+    Content,
+    Handle,
+    Idempotency,
+    Identity,
+    Limits,
+    Listed,
+    Manifest,
+    Market,
+    Misconfigured,
+    Offer,
+    Preview,
+    Quarantined,
+    Rejected,
+    Role,
+    Settings,
+    Visit,
+)
+from connectors.errors import ConnectorError
 from connectors.http.client import Http
-from connectors.label_studio import instance, notices
-from connectors.label_studio.api import Api
-from connectors.tickets import check_key, token_and_key
+from connectors.label_studio import notices
+from connectors.label_studio.api import Api, moment_of
+from connectors.label_studio.board import Board, Task
+from connectors.label_studio.forms import BLANK, CONFIG, answer_of, shown
+from connectors.tickets import check_key, opaque, token_and_key
 
-MANIFEST: Final = notices.MANIFEST
 TITLE: Final = "Data entry"
 MOST: Final = 24
 """Characters of a title: Label Studio takes 50, and we put words behind it."""
@@ -21,7 +46,7 @@ _KNOWN: Final = ("url", "content", "project", "hook", "allow_private")
 
 def declared(values: Mapping[str, str]) -> Manifest:
     """Tell what a connector of these settings declares."""
-    return instance.MANIFEST if values.get("content") == "there" else MANIFEST
+    return THERE if values.get("content") == "there" else notices.MANIFEST
 
 
 def open_label_studio(settings: Settings) -> Market:
@@ -53,7 +78,7 @@ def open_label_studio(settings: Settings) -> Market:
         _check_hook(content, hook)
     api = Api(values["url"], token, http)
     if content == "there":
-        return instance.Instance(api, key, title, hook)
+        return Instance(api, key, title, hook)
     return notices.Notices(api, key, title)
 
 
@@ -64,3 +89,206 @@ def _check_hook(content: str, hook: str) -> None:
             why="only with content = there does anything happen that is worth a call",
             fix="leave it out, or set it to worker_url, /hooks/ and the name",
         )
+
+
+THERE: Final = Manifest(
+    name="label-studio",
+    role=Role.MARKET,
+    binding=Binding.NONE,  # every user of the server can read every task
+    identity=Identity.LOGIN,
+    content=Content.MARKET,
+    preview=Preview.FULL,
+    idempotency=Idempotency.SEARCH,
+    limits=Limits(
+        items=100,
+        content_bytes=4 << 20,
+        per_minute=60,
+        poll_seconds=30,
+        account_bytes=254,
+    ),
+    tested_against="a real Label Studio Community server",
+)
+
+HEADER: Final = "x-dispatcher-word"
+_OVERLAP: Final = timedelta(seconds=10)
+"""A change may be seen before an earlier one that was slower to be committed."""
+_ANNOTATIONS: Final = 20
+"""Read of one task; somebody who adds thousands holds up no other's."""
+_BEGINNING: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Instance:
+    """One server that holds fields.
+
+    Parameters
+    ----------
+    api : Api
+    key : bytes
+        Makes the word of the webhook; at least 32 bytes.
+    title : str
+        What the projects are called.
+    hook : str
+        Where the server may call us; empty: it is only asked.
+    """
+
+    def __init__(self, api: Api, key: bytes, title: str, hook: str = "") -> None:
+        self._api = api
+        self._key = key
+        self._hook = hook
+        self._hooked = False
+        self._board = Board(api, key, title, CONFIG)
+
+    @property
+    def manifest(self) -> Manifest:
+        """Bound to nobody, content there."""
+        return THERE
+
+    def publish(self, offer: Offer) -> Handle:
+        """Import a task for each field; those of this key that are there stay alone.
+
+        Raises
+        ------
+        Rejected
+            The offer may not go there, or shows what is neither text nor picture.
+        TryLater, Misconfigured
+            By what the server says.
+        """
+        THERE.check(offer)
+        whom = offer.audience or offer.account
+        tasks = [Task(item.token, whom, shown(item)) for item in offer.items]
+        return self._board.put(offer.key, tasks)
+
+    def find(self, key: str) -> Handle | None:
+        """Ask for the tasks of this key, withdrawn ones too."""
+        return self._board.find(key)
+
+    def listing(self, cursor: str) -> Listed:
+        """Give a page of what lies there; what was withdrawn is left out."""
+        return self._board.listing(cursor)
+
+    def withdraw(self, handle: Handle) -> None:
+        """Delete what is shown; what was answered is still collected."""
+        self._board.withdraw(handle.key, BLANK)
+
+    def forget(self, tokens: Collection[str]) -> tuple[str, ...]:
+        """Delete tasks with their answers; what users have exported is not known."""
+        for token in tokens:
+            self._board.forget(token)
+        return ()
+
+    def arrive(self, visit: Visit, now: datetime) -> Arrival:  # noqa: ARG002 (protocol)
+        """Nobody arrives: the work is done at Label Studio."""
+        raise Rejected(
+            "the fields of this connector are shown at Label Studio",
+            fix="log in there",
+        )
+
+    def collect(self, cursor: str) -> Collected:
+        """Give the answers of tasks that changed since; the cursor is a moment.
+
+        Raises
+        ------
+        Rejected
+            A cursor that is none of ours.
+        TryLater, Misconfigured
+            By what the server says.
+        """
+        since = _BEGINNING if not cursor else moment_of(cursor)
+        if since is None:
+            raise Rejected(
+                "the cursor is no moment", fix="begin anew with an empty one"
+            )
+        project = self._board.project()
+        if project is None:
+            return Collected(cursor)
+        self._ask_to_be_called(project)
+        tasks, more = self._board.changed(project, since)
+        found = [one for task in tasks for one in self._annotated(task)]
+        answers = tuple(one for one in found if isinstance(one, Answer))
+        strange = tuple(one for one in found if isinstance(one, Quarantined))
+        last = moment_of(tasks[-1].get("updated_at")) if tasks else None
+        if last is not None:
+            following = last if more else max(since, last - _OVERLAP)
+            cursor = following.isoformat()
+        return Collected(cursor, answers, strange, more)
+
+    def _annotated(
+        self, task: Mapping[str, Any]
+    ) -> Iterator[Answer | Quarantined | None]:
+        """Read the annotations of a task: any user may add any number of them."""
+        listed = sorted(_annotations(task), key=lambda one: int(one["id"]))
+        for one in listed[:_ANNOTATIONS]:
+            yield self._told(task, one)
+        if len(listed) > _ANNOTATIONS:
+            yield Quarantined(
+                f"{task.get('id')}:more",
+                f"task {task.get('id')}",
+                f"it has more than {_ANNOTATIONS} annotations, the others are left there",
+            )
+
+    def _told(
+        self, task: Mapping[str, Any], brief: Mapping[str, Any]
+    ) -> Answer | Quarantined | None:
+        """Read one annotation; None for one that was deleted since."""
+        number = int(brief["id"])
+        edition = f"{number}:{brief.get('updated_at')}"
+        place = f"task {task.get('id')}, annotation {number}"
+        try:
+            whole = self._api.annotation(number)
+        except Rejected:
+            return Quarantined(edition, place, "it is too large to be an answer")
+        return None if whole is None else answer_of(task, whole, edition, place)
+
+    def heed(self, visit: Visit, now: datetime) -> str:
+        """Check that who calls knows the word we left with the server.
+
+        Nothing in a call tells it from another one, so its id is the second in which
+        it came: a copied call makes us ask once more, and no more than that.
+
+        Raises
+        ------
+        Rejected
+            It does not.
+        """
+        word = visit.headers.get(HEADER, "").encode("utf-8", "replace")
+        if not hmac.compare_digest(word, self._word().encode()):
+            raise Rejected("the call is not one of Label Studio")
+        return str(int(now.timestamp()))
+
+    def _ask_to_be_called(self, project: int) -> None:
+        """Leave a webhook there, once a process; where it fails, asking goes on."""
+        if not self._hook or self._hooked:
+            return
+        self._hooked = True
+        told = {
+            "project": project,
+            "url": self._hook,
+            "headers": {HEADER: self._word()},
+            "send_payload": False,  # a payload would carry the whole task
+            "send_for_all_actions": False,
+            "actions": ["ANNOTATION_CREATED", "ANNOTATION_UPDATED"],
+            "is_active": True,
+        }
+        try:
+            for one in self._api.hooks(project):
+                if (
+                    one.get("url") == self._hook
+                    and one.get("headers") == told["headers"]
+                ):
+                    return
+            self._api.make_hook(told)
+        except ConnectorError:
+            return
+
+    def _word(self) -> str:
+        return opaque(self._key, "hook")
+
+    def close(self) -> None:
+        """Close the connections that are kept open."""
+        self._api.close()
+
+
+def _annotations(task: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    listed = task.get("annotations")
+    told = listed if isinstance(listed, list) else []
+    return [one for one in told if isinstance(one, dict) and "id" in one]

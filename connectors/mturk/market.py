@@ -35,6 +35,7 @@ from connectors.base import (
     Tried,
     TryLater,
     Visit,
+    Wall,
     pull_manifest,
 )
 from connectors.http.aws import Client, make_client
@@ -53,7 +54,6 @@ from connectors.mturk.arrivals import (
 )
 from connectors.mturk.documents import question
 from connectors.mturk.events import Events
-from connectors.mturk.isolation import try_number
 from connectors.mturk.payments import CURRENCY, Paying, dollars
 from connectors.mturk.reviewing import Reviewing
 from connectors.task_page import check_door, check_place, no_door, origin
@@ -385,3 +385,27 @@ def _secret(secret: bytes) -> tuple[str, str, bytes]:
             why="the id of an access key, the key, and our own key in hex",
             fix='make our own: python -c "import secrets; print(secrets.token_hex(32))"',
         ) from None
+
+
+def try_number(
+    api: Api, guard: Mapping[str, Any], account: str, other: Stranger
+) -> Iterator[Tried]:
+    """Give a worker the number that opens their HITs; read back who has it.
+
+    A HIT itself would cost money, and MTurk shows no requester what a worker sees.
+
+    Parameters
+    ----------
+    api : Api
+    guard : Mapping
+        The requirement of the worker's HITs.
+    account : str
+    other : Stranger
+        Who must not have the number.
+    """
+    kind, number = guard["QualificationTypeId"], guard["IntegerValues"][0]
+    api.give_score(kind, account, number)
+    kept = api.score(kind, account) == number
+    yield Tried(Wall.BINDING, kept, "MTurk keeps the worker's number")
+    theirs = api.score(kind, other.account)
+    yield Tried(Wall.BINDING, theirs != number, "the other worker has another number")

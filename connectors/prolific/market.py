@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import hmac
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import partial
 from typing import Any, Final
@@ -28,22 +28,23 @@ from connectors.base import (
     Offer,
     Pay,
     Posted,
+    Progress,
     Rejected,
     Settings,
     Stranger,
+    Submission,
     Tried,
     TryLater,
     Visit,
+    Wall,
     pull_manifest,
 )
 from connectors.http.client import Http
 from connectors.isolation import synthetic_offer
 from connectors.listing_cache import Index
 from connectors.prolific.api import Api
-from connectors.prolific.isolation import try_draft
-from connectors.prolific.payments import Purse, whole_cents
+from connectors.prolific.payments import Purse, progress_of, whole_cents
 from connectors.prolific.signed_links import Keys, read
-from connectors.prolific.submissions import ENDED, OFFER, Standings
 from connectors.prolific.webhooks import Hooks
 from connectors.task_page import check_door, check_place
 from connectors.tickets import check_key, opaque, token_and_key
@@ -353,3 +354,121 @@ def open_prolific(settings: Settings) -> Prolific:
     api = Api(values.get("url", URL), token, http, project=values["project"],
               workspace=values["workspace"])  # fmt: skip
     return Prolific(api, key, values)
+
+
+def try_draft(
+    api: Api,
+    offer: Offer,
+    told: Callable[[str], Mapping[str, Any]],
+    check: Callable[[str, str], None],
+    other: Stranger,
+) -> Iterator[Tried]:
+    """Draft a study for one participant and read back who could see it.
+
+    It is never published, which would cost money.
+
+    Parameters
+    ----------
+    api : Api
+    offer : Offer
+        Synthetic; its key names the group.
+    told : callable
+        Group -> the study spelt out.
+    check : callable
+        (study, participant) -> None; raises Misconfigured for a draft that is not safe.
+    other : Stranger
+        Who must not be in the group.
+    """
+    group = api.group_of(offer.account, offer.key)
+    number = str(api.draft(told(group))["id"])
+    try:
+        check(number, offer.account)
+        yield Tried(Wall.BINDING, held=True, told="the draft is for one group alone")
+        alone = api.members(group) == [offer.account] != [other.account]
+        yield Tried(Wall.BINDING, alone, "the group holds that participant alone")
+    except Misconfigured as error:
+        yield Tried(Wall.BINDING, held=False, told=error.what)
+    finally:
+        api.discard(number)
+
+
+OFFER: Final = "offer-"
+"""Begins the internal name of a study of ours; behind it stands the offer's key."""
+
+ENDED: Final = ("COMPLETED", "AWAITING REVIEW")
+"""States of studies that nobody can take any more."""
+
+_GONE: Final = (Progress.GONE, Progress.REJECTED)
+_FINAL: Final = (*_GONE, Progress.APPROVED)
+
+
+class Standings:
+    """The look at the studies of one project.
+
+    Parameters
+    ----------
+    api : Api
+    """
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self._final: dict[str, list[Submission]] = {}
+
+    def collect(self, cursor: str) -> Collected:
+        """Tell how studies stand.
+
+        The cursor is the moment of the newest study before which all have ended.
+        """
+        told: list[Submission] = []
+        final: dict[str, list[Submission]] = {}
+        ended_before = cursor
+        still_open = False
+        for study in reversed(list(self._since(cursor))):
+            number = str(study["id"])
+            known = self._final.get(number)
+            mine, ended = self._standing(study) if known is None else (known, True)
+            # (one that ended untaken has no account, and is not asked after)
+            sure = [one for one in mine if one.account and one.progress in _FINAL]
+            if ended and mine and sure == mine:
+                final[number] = mine
+            told += mine
+            still_open = still_open or not ended
+            if not still_open:
+                ended_before = max(ended_before, str(study.get("date_created", "")))
+        self._final = final
+        return Collected(ended_before, submissions=tuple(told))
+
+    def _since(self, moment: str) -> Iterator[dict[str, Any]]:
+        for study in self._api.studies():
+            if moment and str(study.get("date_created", "")) < moment:
+                return
+            if str(study.get("internal_name") or "").startswith(OFFER):
+                yield study
+
+    def _standing(self, study: Mapping[str, Any]) -> tuple[list[Submission], bool]:
+        """Tell how a study's submissions stand, and whether nothing can follow.
+
+        A study that was handed back is stopped: its place would open again, and what
+        is planned anew comes in a study of its own.
+        """
+        number, ended = str(study["id"]), study.get("status") in ENDED
+        key = str(study.get("internal_name") or "").removeprefix(OFFER)
+        if not study.get("number_of_submissions"):
+            untaken = Submission(number, number, "", Progress.GONE, key)
+            return [untaken] if ended else [], ended
+        told = [
+            Submission(
+                id=str(one["id"]),
+                reference=number,
+                account=str(one["participant_id"]),
+                progress=progress_of(one.get("status")),
+                key=key,
+            )
+            for one in self._api.submissions(number)
+            if one.get("participant_id")
+        ]
+        working = any(one.progress is Progress.OPEN for one in told)
+        gone = any(one.progress in _GONE for one in told)
+        if gone and not ended and not working:
+            self._api.move(number, "STOP")
+        return told, ended and not working

@@ -30,7 +30,7 @@ A message is one JSON object::
 
 A thin message (``"type": "fields.announced"``) has ``token``, ``field`` and ``media_type``
 of each item and, as ``data.fetch``, where its receiver asks for the rest: see
-:mod:`connectors.webhook.collection`.
+:mod:`connectors.webhook.feed`.
 
 The receiver must treat a repeated ``webhook-id`` as the same message: after a time-out
 it is sent again under the same id. What was sent counts as seen for ever.

@@ -1,15 +1,14 @@
-"""Who leads a store: the lease is taken, waited for, or told to be another's."""
+"""Which daemon leads a store: the lease is taken, or a standby waits for it."""
 
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
 from dispatcher.core.errors import AnotherLeads, StoreLocked, StoreUnreachable
 from dispatcher.core.log import get_logger
+from dispatcher.core.processes import describe_process, is_dead, process_name
 from dispatcher.store import Clock, Store, Tx, lease, schema
 
 LEASE_SECONDS: Final = 8
@@ -53,7 +52,7 @@ def take_lease(store: Store, clock: Clock, me: str | None = None) -> int:
         assert found is not None  # whoever is refused is refused for somebody
         raise AnotherLeads(
             "another daemon leads this store",
-            why=f"{spoken(found.holder)} holds the lease (epoch {found.epoch})",
+            why=f"{describe_process(found.holder)} holds the lease (epoch {found.epoch})",
             fix="wait for it with --standby, or stop it on its machine: dispatcher "
             f"down; if its machine is gone, its lease ends within {LEASE_SECONDS} s",
         )
@@ -145,52 +144,3 @@ class Standby:
             _check_schema(tx, self._store)
             until = self._clock() + LEASE_SECONDS * MICRO
             return lease.seize(tx, lease.SHARD, found, self._me, until)
-
-
-def spoken(holder: str) -> str:
-    """Say a holder's name as people do: host and pid."""
-    parts = holder.split("/")
-    return f"{parts[0]} pid {parts[2]}" if len(parts) == 4 else holder
-
-
-def process_name(pid: int) -> str:
-    """Name a process so that it can be told dead: host, boot, pid and start time."""
-    return f"{socket.gethostname()}/{_boot()}/{pid}/{_started(pid)}"
-
-
-def is_dead(holder: str) -> bool:
-    """Whether a holder's name is of this host and boot, and its process is gone."""
-    pid = _pid(holder)
-    return pid is not None and _started(pid) != holder.rpartition("/")[2]
-
-
-def is_here(holder: str) -> int | None:
-    """Return the process id behind a holder's name, if that process runs here."""
-    return None if is_dead(holder) else _pid(holder)
-
-
-def _pid(holder: str) -> int | None:
-    """Process id of a name of this host and boot; None for a name of elsewhere."""
-    parts = holder.split("/")
-    if len(parts) != 4 or not parts[1] or not parts[2].isdigit():
-        return None
-    same = (parts[0], parts[1]) == (socket.gethostname(), _boot())
-    return int(parts[2]) if same else None
-
-
-def _boot() -> str:
-    """Boot of the kernel and namespace of its process ids; pids compare only there."""
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()[:8]
-        return f"{boot}-{Path('/proc/self/ns/pid').stat().st_ino}"
-    except OSError:
-        return ""  # no such thing here: then nobody is ever told dead
-
-
-def _started(pid: int) -> str:
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text("ascii", errors="replace")
-    except OSError:
-        return ""
-    facts = stat.rpartition(")")[2].split()
-    return "" if facts[0] in "ZX" else facts[19]  # a zombie runs no more

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import secrets
 import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -214,3 +215,24 @@ async def _drain(
             return
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(stop_now.wait(), 0.25)
+
+
+SERVERS: Final = range(20_000, 32_000)
+"""Below what systems give to clients: none of them takes a port before its server does."""
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on now, drawn by chance."""
+    sockets: list[socket.socket] = []
+    try:
+        while len(sockets) < count:
+            one = socket.socket()
+            sockets.append(one)
+            try:
+                one.bind(("127.0.0.1", secrets.choice(SERVERS)))
+            except OSError:  # somebody has it
+                sockets.pop().close()
+        return [int(one.getsockname()[1]) for one in sockets]
+    finally:
+        for one in sockets:
+            one.close()

@@ -33,6 +33,29 @@ def private(path: str | Path, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
 
+def write_private(path: Path, text: str, *, replace: bool = True) -> Path:
+    """Write a file that only its owner may read, whatever the umask is.
+
+    A file that is replaced is replaced whole, or stays as it was.
+
+    Raises
+    ------
+    FileExistsError
+        If it is there and ``replace`` is off.
+    """
+    target = path.with_name(f".{path.name}.{os.getpid()}") if replace else path
+    handle = private(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        if replace:
+            target.replace(path)
+    except OSError:  # the disk is full: nothing may stay that is cut off
+        target.unlink(missing_ok=True)
+        raise
+    return path
+
+
 def append_lines(path: Path, text: bytes) -> None:
     """Append whole lines to a private file, durably; it is made if it is not there.
 

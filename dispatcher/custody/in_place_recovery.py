@@ -26,7 +26,7 @@ DOUBT: Final = (
 
 
 @dataclass(frozen=True)
-class Healed:
+class Recovered:
     """What a store has learned again.
 
     Attributes
@@ -70,7 +70,7 @@ def replay_in_place(
     clock: Clock,
     lists: Sequence[Path] = (),
     anchor: Path | None = None,
-) -> Healed:
+) -> Recovered:
     """Book the lines that a store lacks from its shipped ledger, where it stands.
 
     For a store that was put back by other means than :func:`restore`; ``lists`` say
@@ -98,7 +98,7 @@ def replay_in_place(
             hold(tx, clock())  # with the lines: a repetition would find none to book
     erased = keep_out(store, listed, clock)
     store.settle(afresh=True)
-    return Healed(booked, erased, listed.there)
+    return Recovered(booked, erased, listed.there)
 
 
 def refuse_led(store: Store, clock: Clock) -> None:

@@ -35,7 +35,9 @@ def reveal(
     with store.write() as tx:
         said = rows.payloads(tx, ids)
         detail: dict[str, object] = {"answers": len(said), "reason": reason}
-        events.add_event(tx, workspace.clock(), "cli", "answer.revealed", detail)
+        events.add_event(
+            tx, workspace.clock(), workspace.actor, "answer.revealed", detail
+        )
     return said
 
 
@@ -70,7 +72,7 @@ def dismiss(
         done = rows.dismiss(tx, waiting if ids is None else ids, because, now)
         if done:
             detail: dict[str, object] = {"answers": done, "reason": because}
-            events.add_event(tx, now, "cli", "answer.dismissed", detail)
+            events.add_event(tx, now, workspace.actor, "answer.dismissed", detail)
     return done
 
 

@@ -211,11 +211,27 @@ def restore(
     path: Path,
     secret: Secret,
     target: Target,
-    gap: Gap,
     *,
+    replay: bool = False,
+    shown_since: int | None = None,
     dry_run: bool = False,
 ) -> Restored:
-    """Restore a backup; it refuses to forget what was shown since."""
+    """Restore a backup; it refuses to forget what was shown since.
+
+    Parameters
+    ----------
+    workspace : Workspace
+    path : Path
+    secret : Secret
+    target : Target
+    replay : bool
+        Book what was shipped since.
+    shown_since : int, optional
+        The ledger is lost: what may have been shown since counts as shown.
+    dry_run : bool
+        Restore aside, change nothing.
+    """
+    gap = Gap(replay=replay, shown_since=shown_since)
     clock = workspace.clock
     return restoring.restore(path, secret, target, gap, clock=clock, dry_run=dry_run)
 

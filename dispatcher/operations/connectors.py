@@ -33,6 +33,7 @@ from dispatcher.core.errors import (
     Conflict,
     DispatcherError,
     Invalid,
+    MarketUnavailable,
     NoStore,
     NotFound,
     Usage,
@@ -366,16 +367,35 @@ def check_answer(name: str, answer: Answer) -> None:
         )
 
 
-def reconcile(workspace: Workspace, store: Store, name: str, how: Mending) -> Drift:
-    """Hold what a market has of this store against what the store knows.
+def reconcile(
+    workspace: Workspace,
+    store: Store,
+    name: str,
+    *,
+    mend: bool = False,
+    trust: bool = False,
+) -> Drift:
+    """Compare what a market has of this store with what the store knows.
+
+    Parameters
+    ----------
+    workspace : Workspace
+    store : Store
+    name : str
+        A market of the settings.
+    mend : bool
+        Mend what differs, as the daemon does.
+    trust : bool
+        Believe the market's list also where most of what was sent is gone there.
 
     Raises
     ------
     Conflict
         The connector cannot list, or cannot be asked at all.
-    TryLater
+    MarketUnavailable
         It cannot be asked now.
     """
+    how = Mending(mend=mend, trust=trust, actor=workspace.actor)
     market = workspace.open_connectors(store, [name])[name]
     if not (isinstance(market, Market) and isinstance(market, Listing)):
         raise Conflict(
@@ -385,8 +405,10 @@ def reconcile(workspace: Workspace, store: Store, name: str, how: Mending) -> Dr
         )
     try:
         return Reconciling(store, name, market, workspace.clock).reconcile(how)
-    except TryLater:
-        raise
+    except TryLater as error:
+        raise MarketUnavailable(
+            f"connector {name!r}: {error.what}", why=error.why, fix=error.fix
+        ) from error
     except ConnectorError as error:
         raise Conflict(
             f"connector {name!r}: {error.what}", why=error.why, fix=error.fix

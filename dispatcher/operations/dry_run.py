@@ -37,7 +37,7 @@ class Finding:
 
     Attributes
     ----------
-    adversary, property : str
+    adversary, rule : str
     record : str or None
         The operator's key of the record, if the unit is one.
     subjects : tuple of str
@@ -46,25 +46,25 @@ class Finding:
     """
 
     adversary: str
-    property: str
+    rule: str
     record: str | None = None
     subjects: tuple[str, ...] = ()
 
 
 def findings(tx: Tx, found: Iterable[Past]) -> list[Finding]:
     """What a change finds past a limit, with records by the operator's key."""
-    listed = list(found)
-    ids = exposed.records_named(tx, {past.unit[0] for past in listed if past.unit})
+    past = list(found)
+    ids = exposed.records_named(tx, {one.unit[0] for one in past if one.unit})
     keys = names.record_keys(tx, list(ids.values()))
-    told = []
-    for past in listed:
-        known = ids.get(past.unit[0]) if past.unit else None
+    listed = []
+    for one in past:
+        known = ids.get(one.unit[0]) if one.unit else None
         if known is not None:
-            one = Finding(past.chain, past.property, record=keys.get(known, "?"))
+            finding = Finding(one.chain, one.property, record=keys.get(known, "?"))
         else:
-            one = Finding(past.chain, past.property, subjects=past.unit)
-        told.append(one)
-    return told
+            finding = Finding(one.chain, one.property, subjects=one.unit)
+        listed.append(finding)
+    return listed
 
 
 def withdrawing(workspace: Workspace) -> frozenset[str]:

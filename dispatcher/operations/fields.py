@@ -5,14 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from dispatcher import identity
 from dispatcher.core import keys
 from dispatcher.core.errors import NotFound, Usage
 from dispatcher.ledger import exhausted_fields as gate
+from dispatcher.ledger import explain as gate_explain
+from dispatcher.ledger.active_policy import current_policy, no_policy
 from dispatcher.ledger.exhausted_fields import Shown
 from dispatcher.ledger.exhausted_fields import unburn as grant
+from dispatcher.ledger.explain import Explanation, Takers
 from dispatcher.operations.dry_run import rolled_back
 from dispatcher.operations.workspace import Workspace
-from dispatcher.store import Store, Tx, burning, events, names, record_states
+from dispatcher.preflight import Clearance, Obstacle
+from dispatcher.store import Store, Tx, booking, burning, events, names, record_states
+from dispatcher.store.accounts import Account
 
 
 @dataclass(frozen=True)
@@ -125,7 +131,7 @@ def _grant(
         grant(tx, one.entry_id, extra=extra, because=reason, at=now)
     if found:
         detail: dict[str, object] = {"fields": len(found), "extra": extra}
-        events.add_event(tx, now, "cli", "field.unburnt", detail)
+        events.add_event(tx, now, workspace.actor, "field.unburnt", detail)
     return found
 
 
@@ -175,3 +181,167 @@ def refuse_record(store: Store, tx: Tx, text: str) -> None:
             why=f"a field is written RECORD.FIELD; this record has: {', '.join(fields)}",
             fix=f"write RECORD.{fields[0]}, or see: dispatcher records show RECORD",
         )
+
+
+@dataclass(frozen=True)
+class Route:
+    """By which connectors a field goes, and to whom: feeds, or workers.
+
+    Attributes
+    ----------
+    clear : Clearance
+        What may be sent at all.
+    ask : str or None
+        What workers are asked to do; None: nobody is asked, it goes to feeds.
+    size : int
+        Bytes of its content.
+    """
+
+    clear: Clearance
+    ask: str | None
+    size: int
+
+    @property
+    def recipients(self) -> str:
+        """Who gets it: ``feeds`` or ``workers``."""
+        return "feeds" if self.ask is None else "workers"
+
+    @property
+    def obstacles(self) -> list[Obstacle]:
+        """Why some connectors that would carry it can be given nothing."""
+        return [
+            one
+            for one in self.clear.obstacles
+            if self.clear.carries(one.connector, self.ask)
+        ]
+
+    def fits(self, account: Account) -> bool:
+        """Whether the connector of an account carries such a field."""
+        return not self._misfit(account.connector)
+
+    def obstacle(self, account: Account) -> str:
+        """Why it cannot be sent to an account, whatever the gate decides; else empty."""
+        misfit = self._misfit(account.connector)
+        if misfit or account.id not in self.clear.barred:
+            return misfit
+        return "; ".join(
+            f"{one.what}: {one.fix}"
+            for one in self.clear.obstacles
+            if one.connector == account.connector
+        )
+
+    def _misfit(self, connector: str) -> str:
+        if self.ask is None and connector not in self.clear.feeds:
+            return "nobody is asked for it, so that it goes to feeds alone"
+        if not self.clear.carries(connector, self.ask):
+            return f"{connector} asks nobody to {self.ask}"
+        most = self.clear.most_bytes(connector)
+        if most is not None and self.size > most:
+            return f"it has {self.size:,} bytes, and {connector} takes {most:,}"
+        return ""
+
+
+@dataclass(frozen=True)
+class FieldTakers:
+    """Who could be shown a field, and by which route."""
+
+    takers: Takers
+    route: Route
+
+
+@dataclass(frozen=True)
+class WorkerExplanation:
+    """What the gate decides of one field for one worker, and why.
+
+    Attributes
+    ----------
+    worker : str
+    explanation : Explanation
+    takers : Takers
+        Who else could be shown it.
+    recipients : str
+    obstacle : str
+        Why it cannot be sent to the worker all the same; empty: it can.
+    keys : Mapping of int to str
+        The operator's keys of the records that the worker saw, by id.
+    """
+
+    worker: str
+    explanation: Explanation
+    takers: Takers
+    recipients: str
+    obstacle: str
+    keys: Mapping[int, str]
+
+
+def takers_of(workspace: Workspace, store: Store, field: str) -> FieldTakers:
+    """Who could be shown a field (RECORD.FIELD).
+
+    Raises
+    ------
+    NotFound
+        There is no such field.
+    Conflict
+        No policy is in force.
+    """
+    preflight = workspace.preflight(store)
+    with store.read() as tx:
+        entry_id = find_entry(store, tx, field)
+        route = _route(tx, entry_id, preflight.look(tx))
+        takers = gate_explain.takers(tx, entry_id, route.fits, route.clear.barred)
+    return FieldTakers(takers, route)
+
+
+def explain(
+    workspace: Workspace, store: Store, field: str, worker: str
+) -> WorkerExplanation:
+    """Explain with the gate's own engine whether a worker may see a field.
+
+    Parameters
+    ----------
+    workspace : Workspace
+    store : Store
+    field : str
+        RECORD.FIELD.
+    worker : str
+        CONNECTOR/NAME.
+
+    Raises
+    ------
+    NotFound
+        There is no such field or worker.
+    Conflict
+        No policy is in force.
+    """
+    preflight = workspace.preflight(store)
+    with store.read() as tx:
+        entry_id = find_entry(store, tx, field)
+        route = _route(tx, entry_id, preflight.look(tx))
+        takers = gate_explain.takers(tx, entry_id, route.fits, route.clear.barred)
+        account = identity.find(tx, worker)
+        found = gate_explain.explain(tx, entry_id, account.id)
+        record_keys = names.record_keys(tx, [seen.record_id for seen in found.seen])
+    return WorkerExplanation(
+        worker, found, takers, route.recipients, route.obstacle(account), record_keys
+    )
+
+
+def refuse_bare_record(store: Store, text: str) -> None:
+    """Refuse a record that is named without a field, and list its fields.
+
+    Raises
+    ------
+    Usage
+    """
+    with store.read() as tx:
+        refuse_record(store, tx, text)
+
+
+def _route(tx: Tx, entry_id: int, clear: Clearance) -> Route:
+    force = current_policy(tx)
+    if force is None:
+        raise no_policy()
+    _, field_id, size = booking.to_send(tx, [entry_id])[0].tolist()
+    standing = force.fields.get(field_id)
+    fields = force.policy.entity.fields
+    return Route(clear, None if standing is None else fields[standing.name].ask, size)

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from dispatcher.core import keys
-from dispatcher.core.errors import Conflict, Invalid, NotFound
-from dispatcher.ledger import chains, proofs
+from dispatcher.core.errors import Conflict, DispatcherError, Invalid, NotFound
+from dispatcher.custody import erasure_list, evidence
+from dispatcher.custody.evidence import Bundle, Verdict
+from dispatcher.custody.in_place_recovery import Recovered, replay_in_place
+from dispatcher.ledger import chains, comparison, proofs
+from dispatcher.ledger.comparison import Difference
+from dispatcher.ledger.shipping import checking, store_id
+from dispatcher.ledger.shipping.anchors import anchored
 from dispatcher.ledger.shipping.checking import store_lines
 from dispatcher.operations.fields import find_entry
 from dispatcher.operations.workspace import Workspace
-from dispatcher.store import Store, Tx, proving
+from dispatcher.store import Store, Tx, moments, proving
+
+FOLLOW_SECONDS: Final = 0.3
+"""Time between two looks for new lines."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +64,159 @@ class Proof:
     def root(self) -> str:
         """Root of the seal under which it holds."""
         return str(self.document["seal"]["root"])
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What checking every line and seal found.
+
+    Attributes
+    ----------
+    lines, chains, seals : int
+        Of the store.
+    root : str or None
+        Of the last seal.
+    shipped : int or None
+        Lines of the shipped ledger; None: nothing is shipped.
+    noted : int
+        Roots that were noted earlier and looked for.
+    missing : tuple of str
+        Those that are not in it: this ledger is not the one it was.
+    edited : tuple of Difference
+        What the gate trusts beside the ledger and the lines do not say.
+    forgotten : int
+        Chains of the shipped ledger that go further than the store.
+    """
+
+    lines: int
+    chains: int
+    seals: int
+    root: str | None
+    shipped: int | None
+    noted: int
+    missing: tuple[str, ...]
+    edited: tuple[Difference, ...]
+    forgotten: int
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing is missing, forgotten or edited."""
+        return not (self.missing or self.edited or self.forgotten)
+
+    def raise_if_edited(self) -> None:
+        """Refuse a store whose rows are not as its lines say.
+
+        Raises
+        ------
+        StoreEdited
+        """
+        if self.edited:
+            raise comparison.edited(list(self.edited))
+
+
+def verify(
+    workspace: Workspace, store: Store, heads: Sequence[str] = ()
+) -> Verification:
+    """Check every line and seal, in the store and as shipped, and that both agree.
+
+    Parameters
+    ----------
+    workspace : Workspace
+    store : Store
+    heads : sequence of str
+        Roots of seals that were noted earlier: they must be in it.
+
+    Raises
+    ------
+    StoreEdited
+        Columns that no line explains were edited.
+    LedgerBroken, LedgerForeign, LedgerAhead
+    """
+    with store.read() as tx:
+        edited = comparison.compare(tx).differences
+    if not all(one.of_lines for one in edited):
+        raise comparison.edited(edited)  # before anything else is said of the ledger
+    owner = store_id(store)
+    files = None
+    if workspace.shipped is not None and workspace.shipped.is_dir():
+        store.settle(afresh=True)
+        files = checking.check_files(workspace.shipped, store=owner)
+    with store.read() as tx:
+        found = checking.check_store(tx)
+        behind = checking.compare(tx, files) if files is not None else []
+    noted = list(heads)
+    if workspace.anchor is not None:
+        noted += anchored(workspace.anchor, owner=owner)
+    # Lines may have come between the two looks: they are in the store first.
+    verification = Verification(
+        lines=found.lines,
+        chains=found.chains,
+        seals=found.seals,
+        root=found.root,
+        shipped=None if files is None else files.lines,
+        noted=len(noted),
+        missing=tuple(checking.missing_roots(found, noted)),
+        edited=tuple(edited),
+        forgotten=sum(seq > have for _, have, seq in behind),
+    )
+    if verification.holds:
+        with suppress(DispatcherError), store.write() as tx:  # it may be read-only
+            moments.note_moment(tx, moments.LEDGER_VERIFIED, workspace.clock())
+    return verification
+
+
+def replay(workspace: Workspace, store: Store) -> Recovered:
+    """Book what a store has forgotten from its shipped ledger, where it stands."""
+    folder = shipped_folder(workspace)
+    return replay_in_place(
+        store,
+        folder,
+        clock=workspace.clock,
+        lists=erasure_list.places(workspace.directory, folder),
+        anchor=workspace.anchor,
+    )
+
+
+def last_lines(folder: Path, number: int) -> tuple[list[str], Iterator[str]]:
+    """The last lines of a shipped ledger, and those to come, without end.
+
+    Parameters
+    ----------
+    folder : Path
+    number : int
+        So many lines at most.
+    """
+    source = _shipped(folder)
+    last: deque[str] = deque(maxlen=number)
+    for text in source:
+        if text is None:
+            break
+        last.append(text)
+    return list(last), (text for text in source if text is not None)
+
+
+def _shipped(folder: Path) -> Iterator[str | None]:
+    """Lines of the ledger; None once, when all that is there was read."""
+    number, offset, paused = 1, 0, False
+    while True:
+        path = folder / f"ledger-{number:06d}.jsonl"
+        if path.is_file():
+            with path.open("rb") as file:
+                file.seek(offset)
+                for raw in file:
+                    if not raw.endswith(b"\n"):
+                        break  # still being written
+                    head = offset == 0
+                    offset += len(raw)
+                    if not head and not raw.startswith(b'{"attached"'):
+                        yield raw.decode()
+        if (folder / f"ledger-{number + 1:06d}.jsonl").is_file():
+            number, offset = number + 1, 0
+            continue
+        if not paused:
+            paused = True
+            yield None
+        time.sleep(FOLLOW_SECONDS)
 
 
 def shipped_folder(workspace: Workspace) -> Path:
@@ -165,3 +330,15 @@ def check_proof(document: object, roots: Sequence[str] = ()) -> Proof:
 def _proof(tx: Tx, entry_ids: Sequence[int], subject: str | None) -> Proof:
     document = proofs.prove(tx, list(entry_ids), subject)
     return Proof(document, proofs.check(document))
+
+
+def export_evidence(workspace: Workspace, store: Store, directory: Path) -> Bundle:
+    """Write a seal and the evidence bundle: ids, facts and lines, no field value."""
+    bundle = evidence.export(store, directory, clock=workspace.clock)
+    workspace.anchor_roots(store)
+    return bundle
+
+
+def verify_evidence(directory: Path, heads: Sequence[str] = ()) -> Verdict:
+    """Check a bundle with the verifier, in a process of its own."""
+    return evidence.verify(directory, heads=heads)

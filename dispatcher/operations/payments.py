@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
+from dispatcher import money
 from dispatcher.core.errors import Conflict, NotFound, Usage
 from dispatcher.operations.workspace import Workspace
 from dispatcher.store import Store, events, payables, payments
@@ -15,13 +17,13 @@ from dispatcher.store.payables import EventRow, ListedRow, OwedRow
 from dispatcher.store.repeating import committed
 from dispatcher.store.transaction import Tx
 
-ACTOR: Final = "cli"
 _BONUS: Final = ("due", "unknown", "paid")  # a bonus is asked for, or was
 NAME: Final = re.compile(r"(reward|field)-([1-9][0-9]{0,17})")
 
-Find = Callable[[Tx], Sequence[PaymentRow]]
-Decision = Callable[..., None]
-""":func:`approve`, :func:`refuse` or :func:`settle`."""
+
+def amount_of(row: OwedRow | ListedRow | EventRow) -> str:
+    """The amount of a row as exact text, with its currency."""
+    return str(money.money_of(row.amount, row.currency))
 
 
 def list_payments(
@@ -59,26 +61,105 @@ def list_owed(store: Store) -> list[OwedRow]:
         return payables.owed(tx)
 
 
-def decide(
-    workspace: Workspace, store: Store, find: Find, decision: Decision, because: str
+def approve(
+    workspace: Workspace, store: Store, names: Sequence[str], because: str
 ) -> list[str]:
-    """Decide about payments, with a reason; return their names.
+    """Have markets pay, after a person has looked: as if they were never asked.
 
     Parameters
     ----------
     workspace : Workspace
     store : Store
-    find : callable
-        Finds and locks them: :func:`named` or :func:`owed_to`.
-    decision : callable
+    names : sequence of str
+        Such as ``reward-12``.
     because : str
         Kept with each payment.
+
+    Returns
+    -------
+    list of str
+        Names of all payments that it decided about.
 
     Raises
     ------
     Usage
-        The reason is empty, or not one line.
+        A name is none, or the reason is empty or not one line.
+    NotFound
+        There is no such payment.
+    Conflict
+        There is nothing that a market could be asked, or no money for it.
     """
+    return _decide(workspace, store, lambda tx: _named(tx, names), _approve, because)
+
+
+def refuse(
+    workspace: Workspace, store: Store, names: Sequence[str], because: str
+) -> list[str]:
+    """Pay nothing for work; the money is room in the budget again.
+
+    Raises
+    ------
+    Usage, NotFound
+        As :func:`approve`.
+    Conflict
+        One is paid, perhaps so, or nothing is promised for it.
+    """
+    return _decide(workspace, store, lambda tx: _named(tx, names), _refuse, because)
+
+
+def settle(
+    workspace: Workspace,
+    store: Store,
+    names: Sequence[str],
+    because: str,
+    *,
+    account: str | None = None,
+) -> list[str]:
+    """Book that a person has paid them: outside of the program, or at the market.
+
+    Parameters
+    ----------
+    workspace : Workspace
+    store : Store
+    names : sequence of str
+    because : str
+        Kept with each payment.
+    account : str, optional
+        All that this worker (CONNECTOR/NAME) is owed, instead of ``names``.
+
+    Raises
+    ------
+    Usage, NotFound
+        As :func:`approve`; or nothing is owed to the account.
+    Conflict
+        One is not owed, a market is about to be asked for it, or there is no money for
+        one that was refused before.
+    """
+
+    def find(tx: Tx) -> list[PaymentRow]:
+        if account is None:
+            return _named(tx, names, together=["unknown"])
+        return _owed_to(tx, account)
+
+    return _decide(workspace, store, find, _settle, because)
+
+
+@dataclass(frozen=True)
+class _Decision:
+    """Who decides, when and why."""
+
+    actor: str
+    at: int
+    because: str
+
+
+def _decide(
+    workspace: Workspace,
+    store: Store,
+    find: Callable[[Tx], list[PaymentRow]],
+    decide: Callable[[Tx, Sequence[PaymentRow], _Decision], None],
+    because: str,
+) -> list[str]:
     if not because.strip() or not because.isprintable():
         raise Usage(
             "a decision about money needs a reason, one line of text",
@@ -88,13 +169,13 @@ def decide(
 
     def work(tx: Tx) -> list[str]:
         found = find(tx)
-        decision(tx, found, at=workspace.clock(), because=because)
+        decide(tx, found, _Decision(workspace.actor, workspace.clock(), because))
         return [row.name for row in found]
 
     return committed(store, work)
 
 
-def owed_to(tx: Tx, account: str) -> list[PaymentRow]:
+def _owed_to(tx: Tx, account: str) -> list[PaymentRow]:
     """Lock all that one worker is owed.
 
     Raises
@@ -113,7 +194,7 @@ def owed_to(tx: Tx, account: str) -> list[PaymentRow]:
     return found
 
 
-def named(
+def _named(
     tx: Tx, names: Sequence[str], *, together: Sequence[str] = ("unknown", "refused")
 ) -> list[PaymentRow]:
     """Lock the payments that are named.
@@ -171,14 +252,7 @@ def _no_payment(name: str) -> NotFound:
     )
 
 
-def approve(tx: Tx, found: Sequence[PaymentRow], *, at: int, because: str) -> None:
-    """Have markets pay, after a person has looked: as if they were never asked.
-
-    Raises
-    ------
-    Conflict
-        There is nothing that a market could be asked, or no money for it.
-    """
+def _approve(tx: Tx, found: Sequence[PaymentRow], by: _Decision) -> None:
     _check(found, "approved", ("held", "unknown", "refused"))
     names = {row.name for row in found}
     for row in found:
@@ -188,20 +262,13 @@ def approve(tx: Tx, found: Sequence[PaymentRow], *, at: int, because: str) -> No
                 why="its piece of work is settled, or is not handed in there",
                 fix="pay it at the market or elsewhere; then dispatcher payments settle",
             )
-    fresh = _taken_again(tx, found, at)
-    rows.move(tx, fresh, "due", now=at, actor=ACTOR, why=because)
+    fresh = _taken_again(tx, found, by)
+    rows.move(tx, fresh, "due", now=by.at, actor=by.actor, why=by.because)
     payments.forget_tries(tx, fresh)
-    _note(tx, "payment.approved", found, at)
+    _note(tx, "payment.approved", found, by)
 
 
-def refuse(tx: Tx, found: Sequence[PaymentRow], *, at: int, because: str) -> None:
-    """Pay nothing for them; the money is room in the budget again.
-
-    Raises
-    ------
-    Conflict
-        One is paid, perhaps so, or nothing is promised for it.
-    """
+def _refuse(tx: Tx, found: Sequence[PaymentRow], by: _Decision) -> None:
     _check(found, "refused", ("held", "unknown", "due"))
     for row in found:
         if row.piece is not None and row.state == "due" and row.attempts:
@@ -210,19 +277,11 @@ def refuse(tx: Tx, found: Sequence[PaymentRow], *, at: int, because: str) -> Non
                 why="the money would count as free, and be spent once more",
                 fix="leave it to the daemon, which finds out or lets you decide",
             )
-    rows.move(tx, found, "refused", now=at, actor=ACTOR, why=because)
-    _note(tx, "payment.refused", found, at)
+    rows.move(tx, found, "refused", now=by.at, actor=by.actor, why=by.because)
+    _note(tx, "payment.refused", found, by)
 
 
-def settle(tx: Tx, found: Sequence[PaymentRow], *, at: int, because: str) -> None:
-    """Book that a person has paid them: outside of the program, or at the market.
-
-    Raises
-    ------
-    Conflict
-        One is not owed, a market is about to be asked for it, or there is no money for
-        one that was refused before.
-    """
+def _settle(tx: Tx, found: Sequence[PaymentRow], by: _Decision) -> None:
     _check(found, "settled", ("held", "unknown", "due", "refused"))
     for row in found:
         if row.piece is not None and row.state == "due":
@@ -231,9 +290,9 @@ def settle(tx: Tx, found: Sequence[PaymentRow], *, at: int, because: str) -> Non
                 why="paid here as well, it would be paid twice",
                 fix="leave it to the daemon",
             )
-    fresh = _taken_again(tx, found, at)
-    rows.move(tx, fresh, "paid", now=at, actor=ACTOR, why=because)
-    _note(tx, "payment.settled", found, at)
+    fresh = _taken_again(tx, found, by)
+    rows.move(tx, fresh, "paid", now=by.at, actor=by.actor, why=by.because)
+    _note(tx, "payment.settled", found, by)
 
 
 def _can_be_asked_for(tx: Tx, row: PaymentRow, names: set[str]) -> bool:
@@ -254,7 +313,9 @@ def _can_be_asked_for(tx: Tx, row: PaymentRow, names: set[str]) -> bool:
     )
 
 
-def _taken_again(tx: Tx, found: Sequence[PaymentRow], at: int) -> list[PaymentRow]:
+def _taken_again(
+    tx: Tx, found: Sequence[PaymentRow], by: _Decision
+) -> list[PaymentRow]:
     """Take the money of those that were refused once more; as all are then.
 
     Raises
@@ -264,7 +325,7 @@ def _taken_again(tx: Tx, found: Sequence[PaymentRow], at: int) -> list[PaymentRo
     """
     again = [row for row in found if row.state == "refused"]
     for row in again:
-        if not rows.reserve_again(tx, row, now=at, actor=ACTOR):
+        if not rows.reserve_again(tx, row, now=by.at, actor=by.actor):
             raise Conflict(
                 f"there is no money for {row.name}",
                 why="the budget of its run is used up",
@@ -284,9 +345,9 @@ def _check(found: Sequence[PaymentRow], verb: str, states: Sequence[str]) -> Non
             )
 
 
-def _note(tx: Tx, action: str, found: Sequence[PaymentRow], at: int) -> None:
-    """Tell the audit log; the reason stands in the lines of money."""
+def _note(tx: Tx, action: str, found: Sequence[PaymentRow], by: _Decision) -> None:
+    """Note it in the audit log; the reason is kept with each payment."""
     if found:
         names = " ".join(row.name for row in found[:20])
         detail: dict[str, object] = {"payments": len(found), "first": names}
-        events.add_event(tx, at, ACTOR, action, detail)
+        events.add_event(tx, by.at, by.actor, action, detail)

@@ -10,7 +10,9 @@ from typing import Any
 
 from dispatcher.core.errors import NotFound
 from dispatcher.operations.workspace import Workspace
+from dispatcher.preflight import Obstacle
 from dispatcher.stages.planning import Drafted, Planning
+from dispatcher.stages.planning.plan_summary import lack
 from dispatcher.store import Store
 from dispatcher.store import planning as rows
 from dispatcher.store.planning import PlanRow
@@ -80,6 +82,20 @@ def draft(
         algorithm=algorithm,
         limits=None if time_limit is None else planning.limits(time_limit),
     )
+
+
+def held_back(drafted: Drafted) -> list[str]:
+    """Lines about fields without a plan: how many workers would do, and what clashes."""
+    lines = []
+    for core in drafted.summary["cores"]:
+        lines.append(f"held back: {lack(core)}")
+        lines += [f"  {why}" for why in core["why"]]
+    return lines
+
+
+def refused(drafted: Drafted) -> list[str]:
+    """Sentences about what connectors can be given nothing."""
+    return [str(Obstacle(**one)) for one in drafted.summary["refused"]]
 
 
 def apply(workspace: Workspace, store: Store, number: int | None = None) -> Applied:

@@ -13,11 +13,13 @@ from dispatcher.ledger.active_policy import version_of
 from dispatcher.ledger.links import Beside
 from dispatcher.ledger.recall import InFlightAction
 from dispatcher.ledger.versions import Applied, Terms, apply_policy
-from dispatcher.ledger.violations import ANY
+from dispatcher.ledger.violations import ANY, totals
 from dispatcher.model import PolicyVersion
 from dispatcher.operations.dry_run import Finding, findings, rolled_back, withdrawing
 from dispatcher.operations.workspace import Workspace
 from dispatcher.stages.intake.external_rules import read_links
+from dispatcher.stages.intake.preview import suggest_policy
+from dispatcher.stages.intake.table import Options
 from dispatcher.stages.planning import Planning
 from dispatcher.stages.planning.impact import Impact, assess, read_work
 from dispatcher.store import Store
@@ -75,6 +77,11 @@ class Preview:
     impact: Impact
     findings: tuple[Finding, ...]
 
+    @property
+    def by_rule(self) -> dict[str, int]:
+        """How many sets are past the limit of each rule."""
+        return totals(self.applied.accepted)
+
 
 @dataclass(frozen=True)
 class Version:
@@ -82,6 +89,11 @@ class Version:
 
     row: VersionRow
     until: int | None
+
+
+def suggest(source: Path, options: Options) -> str:
+    """Suggest a first policy from the columns of a file of records; text of a file."""
+    return suggest_policy(source, options)
 
 
 def compare(store: Store, policy: Policy, version: int | None = None) -> Comparison:
@@ -109,7 +121,7 @@ def preview(
     store: Store,
     file: PolicyFile,
     *,
-    in_flight: InFlightAction,
+    in_flight: str,
     time_limit: float,
 ) -> Preview:
     """Show what putting a policy file in force would do; nothing is changed.
@@ -122,18 +134,18 @@ def preview(
     workspace : Workspace
     store : Store
     file : PolicyFile
-    in_flight : InFlightAction
-        What becomes of open tasks that the version would not allow.
+    in_flight : str
+        ``recall``, ``drain`` or ``keep``: what becomes of open tasks that the version would not allow.
     time_limit : float
         Seconds of search for a plan, at most.
     """
     limits = Planning(store, workspace.clock).limits(time_limit)
     terms = Terms(
         accept=ANY,
-        in_flight=in_flight,
+        in_flight=InFlightAction(in_flight),
         if_active=None,
         withdrawing=withdrawing(workspace),
-        actor="cli",
+        actor=workspace.actor,
         reason="",
     )
     beside = _beside(store, file)
@@ -154,7 +166,7 @@ def apply(
     store: Store,
     file: PolicyFile,
     *,
-    in_flight: InFlightAction,
+    in_flight: str,
     if_active: int | None = None,
     accept_past: int = 0,
     reason: str = "",
@@ -167,8 +179,8 @@ def apply(
     workspace : Workspace
     store : Store
     file : PolicyFile
-    in_flight : InFlightAction
-        What becomes of open tasks that the version does not allow.
+    in_flight : str
+        ``recall``, ``drain`` or ``keep``: what becomes of open tasks that the version does not allow.
     if_active : int, optional
         Only if this version is in force now; 0: none.
     accept_past : int
@@ -196,10 +208,10 @@ def apply(
         )
     terms = Terms(
         accept=accept_past,
-        in_flight=in_flight,
+        in_flight=InFlightAction(in_flight),
         if_active=if_active,
         withdrawing=withdrawing(workspace),
-        actor="cli",
+        actor=workspace.actor,
         reason=reason.strip(),
     )
     beside = _beside(store, file)

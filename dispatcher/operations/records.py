@@ -17,8 +17,23 @@ from dispatcher.stages.intake.loading import Loaded, Progress
 from dispatcher.stages.intake.opening import open_table
 from dispatcher.stages.intake.preview import Preview
 from dispatcher.stages.intake.preview import preview as look
+from dispatcher.stages.intake.rejects import rejects_path
+from dispatcher.stages.intake.table import Format as FileFormat
 from dispatcher.stages.intake.table import Options
 from dispatcher.store import Store, record_states
+
+__all__ = [
+    "FIELDS",
+    "FileFormat",
+    "Options",
+    "list_records",
+    "load",
+    "preview",
+    "reassemble",
+    "reassemble_to_stream",
+    "rejects_path",
+    "show",
+]
 
 Source = Path | BinaryIO
 """A file, or a stream."""

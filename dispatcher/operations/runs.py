@@ -37,6 +37,33 @@ class BudgetChange:
 
 
 @dataclass(frozen=True)
+class Budget:
+    """What a run may cost, and what of it is taken; amounts as exact text (``GBP 1.20``).
+
+    Attributes
+    ----------
+    run, cap : str
+    per_day : str or None
+    reward, bonus, fee_percent : str
+    promised, paid, today, room : str
+    used_up : str
+        What stops new work: ``cap``, ``day`` or, where nothing does, an empty word.
+    """
+
+    run: str
+    cap: str
+    per_day: str | None
+    reward: str
+    bonus: str
+    fee_percent: str
+    promised: str
+    paid: str
+    today: str
+    room: str
+    used_up: str
+
+
+@dataclass(frozen=True)
 class Pilot:
     """How the records of a run went that were let go: the pilot, while it lasts.
 
@@ -48,14 +75,14 @@ class Pilot:
     fields : tuple of FieldRow
     gold : Mapping[str, StockRow]
         Made-up questions by field.
-    budget : BudgetRow or None
+    budget : Budget or None
     """
 
     row: PilotRow
     waiting: int
     fields: tuple[FieldRow, ...]
     gold: Mapping[str, StockRow]
-    budget: BudgetRow | None
+    budget: Budget | None
 
     @property
     def answers(self) -> int:
@@ -77,8 +104,8 @@ def list_runs(store: Store) -> list[str]:
         return statistics.runs(tx)
 
 
-def budgets(store: Store, run: str | None = None) -> list[tuple[str, BudgetRow]]:
-    """Budgets by the names of their runs, all or that of one run.
+def budgets(workspace: Workspace, store: Store, run: str | None = None) -> list[Budget]:
+    """Budgets of all runs, or that of one run.
 
     Raises
     ------
@@ -87,22 +114,42 @@ def budgets(store: Store, run: str | None = None) -> list[tuple[str, BudgetRow]]
     """
     with store.read() as tx:
         wanted = None if run is None else run_id_of(tx, run)
-        return budgets_in(tx, wanted)
+        return budgets_in(tx, workspace.clock(), wanted)
 
 
-def budgets_in(tx: Tx, run_id: int | None = None) -> list[tuple[str, BudgetRow]]:
+def budgets_in(tx: Tx, now: int, run_id: int | None = None) -> list[Budget]:
     """As :func:`budgets`, in a transaction and by the run's id."""
     names = rows.run_names(tx)
     return [
-        (names[row.run_id], row)
+        _budget(names[row.run_id], row, now)
         for row in rows.budgets(tx)
         if run_id in (None, row.run_id)
     ]
 
 
+def _budget(run: str, row: BudgetRow, now: int) -> Budget:
+    def text(parts: int) -> str:
+        sign = "-" if parts < 0 else ""
+        return f"{sign}{money.money_of(abs(parts), row.currency)}"
+
+    return Budget(
+        run=run,
+        cap=text(row.cap),
+        per_day=None if row.per_day is None else text(row.per_day),
+        reward=text(row.reward),
+        bonus=text(row.bonus),
+        fee_percent=f"{row.fee / 10_000:g}",
+        promised=text(row.taken - row.paid),
+        paid=text(row.paid),
+        today=text(row.taken_today(now)),
+        room=text(row.room(now)),
+        used_up=row.used_up(now),
+    )
+
+
 def set_budget(
     workspace: Workspace, store: Store, run: str, change: BudgetChange
-) -> BudgetRow:
+) -> Budget:
     """Set what a run may cost; a cap below what is taken stops new work.
 
     Raises
@@ -128,8 +175,34 @@ def set_budget(
             name: getattr(row, name)
             for name in ("currency", "cap", "per_day", "reward", "bonus", "fee")
         }
-        events.add_event(tx, now, "cli", "budget.set", {"run": run_id, **detail})
-    return row
+        events.add_event(
+            tx, now, workspace.actor, "budget.set", {"run": run_id, **detail}
+        )
+    return _budget(run, row, now)
+
+
+def read_amount(text: str, name: str) -> Money:
+    """Read an amount of money, such as ``GBP:0.12``.
+
+    Parameters
+    ----------
+    text : str
+    name : str
+        What the amount is for, in the error.
+
+    Raises
+    ------
+    Usage
+        It is none.
+    """
+    try:
+        return Money.read(text)
+    except ValueError:
+        raise Usage(
+            f"{name} is no amount of money",
+            why="it is a currency of three capital letters, a colon and a number",
+            fix="write it like GBP:0.12",
+        ) from None
 
 
 def run_id_of(tx: Tx, name: str) -> int:
@@ -196,12 +269,13 @@ def _changed(
 
 def begin_pilot(workspace: Workspace, store: Store, run: str, records: int) -> Pilot:
     """Let only so many records of a run be shown, picked by chance."""
-    row = stage.begin(store, run, records, workspace.clock())
+    now = workspace.clock()
+    row = stage.begin(store, run, records, now)
     with store.read() as tx:
-        return _pilot(tx, row)
+        return _pilot(tx, row, now)
 
 
-def show_pilot(store: Store, run: str) -> Pilot:
+def show_pilot(workspace: Workspace, store: Store, run: str) -> Pilot:
     """How the records of a run went that were let go.
 
     Raises
@@ -213,7 +287,7 @@ def show_pilot(store: Store, run: str) -> Pilot:
         row = pilots.find(tx, run)
         if row is None:
             raise stage.no_run(run)
-        return _pilot(tx, row)
+        return _pilot(tx, row, workspace.clock())
 
 
 def accept_pilot(workspace: Workspace, store: Store, run: str) -> int:
@@ -221,9 +295,9 @@ def accept_pilot(workspace: Workspace, store: Store, run: str) -> int:
     return stage.accept(store, run, workspace.clock())
 
 
-def _pilot(tx: Tx, row: PilotRow) -> Pilot:
+def _pilot(tx: Tx, row: PilotRow, now: int) -> Pilot:
     gold = {one.field: one for one in proficiency.stock(tx, "gold")}
-    budget = [one for _, one in budgets_in(tx, row.run_id)]
+    budget = budgets_in(tx, now, row.run_id)
     fields = tuple(pilots.by_field(tx, row.run_id))
     waiting = pilots.waiting(tx, row.run_id)
     return Pilot(row, waiting, fields, gold, budget[0] if budget else None)

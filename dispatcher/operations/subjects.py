@@ -10,9 +10,10 @@ from typing import Any
 from dispatcher.custody import erasure, erasure_list, receipts, subject_report
 from dispatcher.custody.backup import Kept, backups_of
 from dispatcher.custody.erasure import Erased, ErasureContext, Scope
+from dispatcher.custody.reapplied_erasures import erase_again
 from dispatcher.operations.backups import folder_of
 from dispatcher.operations.workspace import Workspace
-from dispatcher.stages.assembly import reassemble
+from dispatcher.stages import assembly
 from dispatcher.store import Store
 
 
@@ -63,7 +64,7 @@ def erasure_context(
     """What an erasure works with; connectors are opened if none are given."""
 
     def rewrite(run: str, path: Path) -> None:
-        reassemble(store, run, path)
+        assembly.rewrite(store, run, path)
 
     if connectors is None:
         connectors = workspace.open_connectors(store)
@@ -75,6 +76,13 @@ def erasure_context(
         workspace.directory,
         shipped=workspace.shipped,
     )
+
+
+def erase_restored(
+    workspace: Workspace, store: Store, connectors: Mapping[str, object]
+) -> None:
+    """Erase again who was erased before and is back, since a backup was put back."""
+    erase_again(erasure_context(workspace, store, connectors))
 
 
 def find(store: Store, key: str) -> list[Scope]:

@@ -11,7 +11,7 @@ from connectors.base import Inviting, Role
 from dispatcher import identity
 from dispatcher.core.errors import Conflict, PastLimit, Usage
 from dispatcher.core.plugins import manifest_of
-from dispatcher.identity import GroupMembers
+from dispatcher.identity import Grouped, GroupMembers
 from dispatcher.ledger import identity_changes
 from dispatcher.ledger.active_policy import current_policy, no_policy
 from dispatcher.ledger.explain import Exposure, exposure
@@ -19,6 +19,7 @@ from dispatcher.ledger.identity_changes import Added, Merged
 from dispatcher.ledger.violations import ANY, totals
 from dispatcher.operations.dry_run import Finding, findings, rolled_back, withdrawing
 from dispatcher.operations.workspace import Workspace
+from dispatcher.preflight import Obstacle
 from dispatcher.store import Store, Tx, proficiency
 from dispatcher.store.accounts import Account
 from dispatcher.store.proficiency import GoldRow, StopRow, TriedRow
@@ -90,7 +91,7 @@ class Merge:
     accounts : tuple of tuple of str
         By who is one worker.
     merged : Merged
-    by_property : Mapping[str, int]
+    by_rule : Mapping[str, int]
         How many sets are past its limit.
     findings : tuple of Finding
         Those sets.
@@ -98,8 +99,63 @@ class Merge:
 
     accounts: tuple[tuple[str, ...], ...]
     merged: Merged
-    by_property: Mapping[str, int]
+    by_rule: Mapping[str, int]
     findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True)
+class WorkerFile:
+    """Accounts of a file.
+
+    Attributes
+    ----------
+    names : list of (connector, name)
+    unknown : list of (connector, name)
+        Those of a connector that is not set up.
+    rejected : sequence of (line, reason)
+        Rows that name none.
+    """
+
+    names: list[Name]
+    unknown: list[Name]
+    rejected: Sequence[tuple[int, str]]
+
+
+def read_names(texts: Iterable[str]) -> list[Name]:
+    """Read accounts written as CONNECTOR/NAME.
+
+    Raises
+    ------
+    Usage
+        One is none.
+    """
+    return [identity.account_of(text) for text in texts]
+
+
+def read_file(workspace: Workspace, data: bytes) -> WorkerFile:
+    """Read accounts from CSV, JSONL or a plain list.
+
+    Raises
+    ------
+    Invalid
+    """
+    found = identity.read_accounts(data)
+    known = workspace.config.connectors
+    return WorkerFile(
+        [name for name in found.names if name[0] in known],
+        [name for name in found.names if name[0] not in known],
+        found.rejected,
+    )
+
+
+def read_groups(data: bytes) -> Grouped:
+    """Read from CSV or JSONL which accounts are one worker.
+
+    Raises
+    ------
+    Invalid
+    """
+    return identity.read_groups(data)
 
 
 def check_connectors(workspace: Workspace, names: Iterable[Name]) -> None:
@@ -142,6 +198,14 @@ def add(
         return identity_changes.add_accounts(
             tx, names, at=workspace.clock(), accept=accept_past
         )
+
+
+def obstacles(workspace: Workspace, store: Store, added: Added) -> list[Obstacle]:
+    """Why connectors of workers that were added can be given nothing."""
+    connectors = {account.connector for account in added.accounts}
+    with store.read() as tx:
+        found = workspace.preflight(store).look(tx).obstacles
+    return [one for one in found if one.connector in connectors]
 
 
 def preview_add(workspace: Workspace, store: Store, names: Sequence[Name]) -> Added:
@@ -195,7 +259,7 @@ def block(store: Store, account: str) -> Account:
 def unblock(workspace: Workspace, store: Store, account: str) -> Account:
     """Let a worker work again who is blocked, stopped below the floor, or left."""
     with store.write() as tx:
-        return identity.unblock(tx, account, workspace.clock())
+        return identity.unblock(tx, account, workspace.clock(), workspace.actor)
 
 
 def inviting(
@@ -332,7 +396,7 @@ def _merge(
         at=workspace.clock(),
         accept=accept,
         withdrawing=withdrawing(workspace),
-        actor="cli",
+        actor=workspace.actor,
     )
     return Merge(
         tuple(tuple(sorted(set(part))) for part in parts),

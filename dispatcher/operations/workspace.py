@@ -42,12 +42,15 @@ class Workspace:
     config_file : Path or None
         The settings, if they are not ``dispatcher.toml`` of the directory.
     clock : Clock
+    actor : str
+        Who acts, for the audit log: the surface that calls the operations, or a person.
     """
 
     directory: Path = Path()
     store: str | None = None
     config_file: Path | None = None
     clock: Clock = field(default=wall_clock, kw_only=True)
+    actor: str = field(default="operator", kw_only=True)
 
     @cached_property
     def config(self) -> Config:

@@ -112,12 +112,15 @@ class Mending:
     trust : bool
         Believe the market's list also where it is doubtful.
     epoch : int or None
-        Of the daemon; None for an operator's command.
+        Of the daemon; None for an operator's act.
+    actor : str
+        Who acts, for the audit log; empty: the daemon, under the connector's name.
     """
 
     mend: bool = False
     trust: bool = False
     epoch: int | None = None
+    actor: str = ""
 
 
 @dataclass
@@ -242,7 +245,7 @@ class Reconciling:
             doubtful,
         )
         if how.mend and drift.differs:
-            self._write_down(drift, how.epoch)
+            self._write_down(drift, how)
         return drift
 
     def _compare(self, posted: Sequence[Posted], found: _Found, how: Mending) -> None:
@@ -322,16 +325,16 @@ class Reconciling:
                 meters.TRANSITIONS.labels("sent", "returned", self._name).inc(moved)
         return doubtful
 
-    def _write_down(self, drift: Drift, epoch: int | None) -> None:
+    def _write_down(self, drift: Drift, how: Mending) -> None:
         detail: dict[str, object] = {"connector": self._name, **drift.counts}
         detail["examples"] = drift.examples
-        actor = "cli" if epoch is None else f"connector:{self._name}"
+        actor = how.actor or f"connector:{self._name}"
 
         def write(tx: Tx) -> int:
             now = self._clock()
             return events.add_event(tx, now, actor, "market.reconciled", detail)
 
-        self._write(write, epoch)
+        self._write(write, how.epoch)
 
     def _write(self, job: Callable[[Tx], int], epoch: int | None) -> int:
         def write(tx: Tx) -> int:

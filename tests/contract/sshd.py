@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from dispatcher.surfaces.demo.ports import free_ports
+from dispatcher.app.servers import free_ports
 
 
 @dataclass(frozen=True)

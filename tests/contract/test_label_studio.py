@@ -18,7 +18,7 @@ from connectors.base import (
 from connectors.http.client import Http
 from connectors.label_studio import CONNECTOR
 from connectors.label_studio.api import Api
-from connectors.label_studio.instance import HEADER
+from connectors.label_studio.market import HEADER
 from connectors.testing.suite import NOW
 from tests.contract.label_studio_server import PERSONAL, label_studio
 from tests.contract.label_studio_suite import (

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import httpx2
 
+from dispatcher.app.servers import free_ports
 from dispatcher.ledger.versions import apply_policy
 from dispatcher.operations.policies import sample_text
 from dispatcher.store import open_store
 from dispatcher.surfaces.cli.context import wall_clock
-from dispatcher.surfaces.demo.ports import free_ports
 from tests.patience import PATIENCE, until
 
 SETTINGS = """

@@ -16,7 +16,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
 ]
 
-PAGES = ("/", "/workers", "/properties", "/queue?state=ready", "/records", "/ledger")
+PAGES = ("/", "/workers", "/rules", "/queue?state=ready", "/records", "/ledger")
 RULES = """
 [property.who-what]
 of = ["a", "b"]
@@ -100,7 +100,7 @@ def test_every_page_is_reached_by_the_keyboard(running, page):
     sign_in(page, running)
     page.keyboard.press("Tab")
     expect(page.get_by_role("link", name="To the content")).to_be_focused()
-    for name in ("Workers", "Properties", "Queue", "Records", "Ledger", "Overview"):
+    for name in ("Workers", "Rules", "Queue", "Records", "Ledger", "Overview"):
         page.get_by_role("navigation", name="Pages").get_by_role(
             "link", name=name
         ).focus()
@@ -113,10 +113,10 @@ def test_every_page_is_reached_by_the_keyboard(running, page):
 def test_the_page_lives_until_it_is_paused(running, case, page):
     page.clock.install()
     sign_in(page, running)
-    expect(page.get_by_text("12 booked to 12 adversaries")).to_be_visible()
+    expect(page.get_by_text("12 booked to 12 workers")).to_be_visible()
     case.book(("inhouse/worker-7", "canary-key-9.a"))
     page.clock.run_for(11_000)
-    expect(page.get_by_text("13 booked to 12 adversaries")).to_be_visible()
+    expect(page.get_by_text("13 booked to 12 workers")).to_be_visible()
     live = page.get_by_role("button", name="Live")
     live.click()
     expect(page.get_by_role("button", name="Paused")).to_have_attribute(
@@ -124,9 +124,9 @@ def test_the_page_lives_until_it_is_paused(running, case, page):
     )
     case.book(("inhouse/worker-7", "canary-key-10.a"))
     page.clock.run_for(60_000)
-    expect(page.get_by_text("13 booked to 12 adversaries")).to_be_visible()
+    expect(page.get_by_text("13 booked to 12 workers")).to_be_visible()
     page.get_by_role("button", name="Paused").click()
-    expect(page.get_by_text("14 booked to 12 adversaries")).to_be_visible()
+    expect(page.get_by_text("14 booked to 12 workers")).to_be_visible()
 
 
 def test_what_changed_is_spoken_in_one_sentence(running, case, page):

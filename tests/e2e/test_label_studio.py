@@ -7,7 +7,7 @@ from functools import partial
 
 import httpx2
 
-from connectors.label_studio.instance import HEADER
+from connectors.label_studio.market import HEADER
 from tests.contract.label_studio_server import LEGACY, World, label_studio
 from tests.contract.label_studio_suite import chose, wrote
 from tests.e2e.programs import PATIENCE, Program, terminate, until

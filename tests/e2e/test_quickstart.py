@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from dispatcher.surfaces.demo.ports import free_ports
+from dispatcher.app.servers import free_ports
 from tests.e2e.programs import PATIENCE, environment
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -9,6 +9,7 @@ from dispatcher.core import keys
 from dispatcher.custody.erasure import ErasureContext, note_export
 from dispatcher.ledger.book import Pull, Push
 from dispatcher.stages.assembly import Assembly, reassemble
+from dispatcher.stages.assembly import rewrite as rewrite_export
 from dispatcher.stages.intake.loading import load
 from dispatcher.stages.sending import Terms
 from dispatcher.store import Store, answers, lease, tasks
@@ -152,7 +153,7 @@ class Clinic:
 
     def means(self, **more) -> ErasureContext:
         def rewrite(run: str, path: Path) -> None:
-            reassemble(self.store, run, path)
+            rewrite_export(self.store, run, path)
 
         return ErasureContext(
             self.store, self.connectors, self.clock, rewrite, self.place, **more

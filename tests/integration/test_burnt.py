@@ -9,11 +9,11 @@ import pytest
 from dispatcher.core.errors import Refused
 from dispatcher.custody.evidence import export, verify
 from dispatcher.ledger.exhausted_fields import burnt, shown, unburn
+from dispatcher.operations.status import status
 from dispatcher.stages.assembly import Assembly
 from dispatcher.stages.planning import Planning
 from dispatcher.store import lease, planning
 from dispatcher.surfaces.cli.start import main
-from dispatcher.surfaces.cli.status import collect
 from tests.integration.ledger_cases import PAIR, Case, policy
 
 FIELDS = 'a = { ask = "transcribe", answers = 2 }\nb = { ask = "transcribe" }'
@@ -128,9 +128,9 @@ def test_a_field_in_conflict_is_open_again_with_a_grant(case, clock):
 
 def test_status_names_burnt_fields(case, clock):
     burn(case)
-    told = collect(case.store, clock())
-    assert told["burnt"] == {"a": 1}
-    (line,) = [said for said in told["needs_you"] if "burnt" in said]
+    told = status(case.store, clock())
+    assert told.burnt == {"a": 1}
+    (line,) = [said for said in told.needs_you if "burnt" in said]
     assert line.startswith("1 field is burnt")
     assert "dispatcher fields list --burnt" in line
 
@@ -138,9 +138,9 @@ def test_status_names_burnt_fields(case, clock):
 def test_status_names_the_plan_that_is_in_force(case, clock):
     plans = Planning(case.store, clock)
     plans.apply(plans.draft().plan_id)
-    assert collect(case.store, clock())["plan"]["plan"] == 1
+    assert status(case.store, clock()).plan.plan == 1
     case.apply(policy(PAIR, FIELDS, budget="t = 2", name="two"))
-    assert collect(case.store, clock())["plan"] is None
+    assert status(case.store, clock()).plan is None
 
 
 # -- as an operator types it ----------------------------------------------------------

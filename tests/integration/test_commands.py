@@ -13,6 +13,7 @@ import pytest
 from connectors.base import Rejected
 from connectors.tickets import read
 from dispatcher.core.errors import NotFound
+from dispatcher.operations import status as status_operation
 from dispatcher.store import open_store
 from dispatcher.surfaces.cli import status as status_command
 from dispatcher.surfaces.cli.context import wall_clock
@@ -160,7 +161,7 @@ def test_a_fault_of_the_program_hides_its_message(house, monkeypatch, tmp_path):
     def fail(*_):
         raise ValueError("Canary Secretson")
 
-    monkeypatch.setattr(status_command, "collect", fail)
+    monkeypatch.setattr(status_operation, "status", fail)
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
     done = house("status")
     fails(done, 1, "E001")
@@ -175,7 +176,7 @@ def test_an_interrupt_exits_130(house, monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(status_command, "collect", interrupt)
+    monkeypatch.setattr(status_operation, "status", interrupt)
     assert house("status").code == 130
 
 

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from dispatcher.app.servers import free_ports
 from dispatcher.surfaces.cli.start import main
-from dispatcher.surfaces.demo.ports import free_ports
 from tests.contract.buckets import SECRET, bucket_server
 
 SETTINGS = """

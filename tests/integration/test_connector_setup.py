@@ -9,7 +9,7 @@ import zipfile
 
 import pytest
 
-from dispatcher.surfaces.demo.ports import free_ports
+from dispatcher.app.servers import free_ports
 
 KEY = "6b" * 32
 TURKLE = ["add", "turkle", "--set", "url=https://turkle.example.org"]

@@ -17,7 +17,7 @@ from dispatcher.surfaces.console.pages import STANDINGS
 from tests.integration.ledger_cases import Case, policy
 
 SAME = {"sec-fetch-site": "same-origin"}
-PAGES = ("/", "/workers", "/properties", "/queue", "/records", "/ledger")
+PAGES = ("/", "/workers", "/rules", "/queue", "/records", "/ledger")
 CANARIES = ("Ada-Canary", "gout-canary", "key-canary", "person-canary")
 EVIL = "<script>alert(1)</script>{{7*7}}\u202e\"'&"
 
@@ -283,7 +283,7 @@ def test_the_overview_says_how_near_anybody_is(client):
     )
     assert "Needs you (1)" in text_of(response)
     assert "no daemon runs: dispatcher up" in text_of(response)
-    assert "4 booked to 3 adversaries (3 accounts)" in text_of(response)
+    assert "4 booked to 3 workers (3 accounts)" in text_of(response)
     assert "3: 3 open" in text_of(response)
     assert "1 answered · 11 open" in text_of(response)
 
@@ -326,8 +326,8 @@ def test_an_address_past_the_last_page_says_so(client):
     assert "on this page" in text_of(client.get("/workers?page=99"))
 
 
-def test_a_property_shows_its_limit_and_what_was_judged(client):
-    text = text_of(client.get("/properties"))
+def test_a_rule_shows_its_limit_and_what_was_judged(client):
+    text = text_of(client.get("/rules"))
     assert "history c, d subject linear f < 3/4 1/2 0.67 1 1" in text
     assert "who-what a, b record step f < 1 0 0.00 2 2" in text
 
@@ -336,7 +336,7 @@ def test_a_limit_that_is_reached_fails_in_words(case, client):
     with case.store.write() as tx:
         tx.execute("UPDATE holding SET entries = 9")
         tx.execute("UPDATE chain SET seq = seq + 1 WHERE id <> 0")
-    for path in ("/", "/properties"):
+    for path in ("/", "/rules"):
         assert "FAIL A limit is reached: history." in text_of(client.get(path))
 
 
@@ -404,7 +404,7 @@ def test_a_store_that_is_busy_is_told_without_a_traceback(client, case, monkeypa
     def busy(*_args):
         raise StoreLocked("locked", why="canary", fix="wait")
 
-    monkeypatch.setattr("dispatcher.surfaces.console.looks.collect", busy)
+    monkeypatch.setattr("dispatcher.surfaces.console.read_cache.status", busy)
     response = client.get("/")
     assert response.status_code == 503
     assert response.headers["retry-after"] == "5"
@@ -418,7 +418,7 @@ def test_an_empty_store_says_what_comes_next(store, clock):
     assert "dispatcher records load FILE" in text_of(client.get("/"))
     assert "WARN No limit is in force" in text_of(client.get("/"))
     assert "dispatcher workers add" in text_of(client.get("/workers"))
-    assert "dispatcher policy apply" in text_of(client.get("/properties"))
+    assert "dispatcher policy apply" in text_of(client.get("/rules"))
     assert "No message was written yet" in text_of(client.get("/queue"))
     assert "dispatcher records load FILE" in text_of(client.get("/records"))
     assert "Not sealed yet" in text_of(client.get("/ledger"))
@@ -430,7 +430,7 @@ def test_what_was_read_is_shown_again_for_a_moment(case, clock, monkeypatch):
     client = signed_in(app, case, clock)
     looks = []
     monkeypatch.setattr(
-        "dispatcher.surfaces.console.looks.collect",
+        "dispatcher.surfaces.console.read_cache.status",
         lambda *_: looks.append(1) or pytest.fail("looked too early"),
     )
     assert client.get("/").status_code == 200

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from dispatcher.app.daemon import Daemon, Tick
-from dispatcher.app.leadership import LEASE_SECONDS, Standby, process_name, take_lease
+from dispatcher.app.leadership import LEASE_SECONDS, Standby, take_lease
 from dispatcher.app.systemd import Notifier
 from dispatcher.core.errors import (
     AnotherLeads,
@@ -20,10 +20,10 @@ from dispatcher.core.errors import (
     StoreLocked,
     StoreUnreachable,
 )
+from dispatcher.core.processes import process_name
 from dispatcher.ledger.book import Asks, Push, book
 from dispatcher.store import lease
-from dispatcher.surfaces.cli import leading
-from dispatcher.surfaces.cli.leading import lead_in_turn
+from dispatcher.surfaces.daemon import stand_by
 from tests.integration.exchange_house import logs
 from tests.integration.ledger_cases import PAIR, Case, policy
 from tests.patience import PATIENCE, until
@@ -370,20 +370,20 @@ def test_signals_have_their_effect_again_when_a_standby_leads(store, clock):
     """Else one that comes before there are servers, who heed it, is lost."""
     before = signal.getsignal(signal.SIGTERM)
     daemon = make(store, clock)
-    assert lead_in_turn(daemon, store, Notifier({}, time.monotonic))
+    assert stand_by(daemon, store, Notifier({}, time.monotonic), clock)
     assert signal.getsignal(signal.SIGTERM) is before
     daemon.stop()
 
 
 def test_a_standby_that_is_told_to_end_as_it_takes_the_lease_gives_it_back(
-    store, clock, monkeypatch
+    store, clock
 ):
     def told():  # the lease's end is being worked out
         os.kill(os.getpid(), signal.SIGTERM)
         return clock()
 
-    monkeypatch.setattr(leading, "wall_clock", told)
-    assert not lead_in_turn(make(store, clock), store, Notifier({}, time.monotonic))
+    notifier = Notifier({}, time.monotonic)
+    assert not stand_by(make(store, clock), store, notifier, told)
     assert held(store).leased_until == 0
 
 

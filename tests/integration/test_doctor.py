@@ -226,7 +226,7 @@ def test_the_bundle_and_all_that_is_said_name_nobody(place, doctor):
         assert name not in text
     found = json.loads(text)
     assert found["schema"] == "dispatcher.doctor-bundle/1"
-    assert {"part", "word", "text"} == set(found["findings"][0])
+    assert {"part", "severity", "text"} == set(found["findings"][0])
 
 
 def test_the_bundle_is_not_written_over_the_store(place, doctor):

@@ -9,6 +9,7 @@ from connectors.base import TryLater
 from connectors.testing.hostile import Memory
 from dispatcher.core.errors import Conflict, NotFound, Refused
 from dispatcher.custody import erasure, reapplied_erasures
+from dispatcher.custody.erasure import note_export
 from dispatcher.custody.evidence import export, verify
 from dispatcher.custody.key_rotation import rekey_store
 from dispatcher.custody.reapplied_erasures import erase_again
@@ -16,7 +17,7 @@ from dispatcher.custody.subject_report import write_report
 from dispatcher.ledger.chains import seal
 from dispatcher.ledger.comparison import compare
 from dispatcher.model import metadata
-from dispatcher.stages.assembly import Assembly
+from dispatcher.stages.assembly import Assembly, reassemble
 from dispatcher.store.outside import pending
 from dispatcher.store.vault import KeyFile
 from tests.integration.clinic import PEOPLE, Clinic, canary
@@ -68,6 +69,16 @@ def test_others_keep_what_is_theirs(clinic):
     assert after.count(canary("bert", "key")) == 1
     assert "said" in after  # bert's answer
     assert any("spool/fay" in name for name in clinic.in_files("bert"))
+
+
+def test_an_export_is_rewritten_in_the_form_that_it_has(clinic):
+    """Whatever its name: else it would be deleted, or change its form."""
+    path = clinic.place / "whole.out"
+    note_export(clinic.store, "default", path, clinic.clock())
+    reassemble(clinic.store, "default", path, "jsonl")
+    erasure.erase(clinic.means(), clinic.name("anna"))
+    (line,) = path.read_text().splitlines()
+    assert canary("bert", "key") in json.loads(line).values()
 
 
 def test_ledger_and_evidence_stay_whole(clinic, tmp_path, clock):

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from connectors.base import Progress, Rejected, Submission
-from dispatcher.stages.paying.pieces import NOTHING_VALID
+from dispatcher.stages.paying import NOTHING_VALID
 from tests.contract.paying_market import PayingMarket
 from tests.integration.paying_house import (
     PayingHouse,

@@ -87,7 +87,7 @@ def test_an_account_is_blocked_and_let_in_again(case):
     with case.store.write() as tx, pytest.raises(Conflict):
         identity.block(tx, "x/ann")
     with case.store.write() as tx:
-        assert identity.unblock(tx, "x/ann", 1).state == "active"
+        assert identity.unblock(tx, "x/ann", 1, "cli").state == "active"
         with pytest.raises(NotFound):
             identity.block(tx, "x/bob")
 

@@ -15,9 +15,8 @@ from dispatcher.stages.serving import (
     leave,
     stop_by_agreement,
 )
-from dispatcher.stages.serving.allowance import DAY
 from dispatcher.stages.serving.floor import stop_by_gold
-from dispatcher.stages.serving.values import Terms
+from dispatcher.stages.serving.values import DAY, Terms
 from dispatcher.store import Store, probes
 from dispatcher.store import ledger as ledger_rows
 from policies.answers.validation import Mark

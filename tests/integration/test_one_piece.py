@@ -8,9 +8,8 @@ import pytest
 
 from connectors.base import Progress
 from dispatcher import money
-from dispatcher.stages.paying import pieces
-from dispatcher.stages.paying.pieces import NOTHING_VALID
-from dispatcher.store import outbox
+from dispatcher.stages.paying import NOTHING_VALID, pieces
+from dispatcher.store import queue, sending
 from tests.integration.paying_house import (
     PayingHouse,
     offer_unheard,
@@ -68,7 +67,9 @@ def released(house, clock):
 
 def claimed(house, tx):
     """What leaves now, and what stays for want of money, in a transaction."""
-    found = outbox.claim(tx, "paying", house.epoch, house.clock(), house.clock() + 1, 9)
+    found = sending.claim(
+        tx, "paying", house.epoch, house.clock(), house.clock() + 1, 9
+    )
     return money.send_off(tx, "paying", found, pays=True, now=house.clock())
 
 
@@ -118,7 +119,7 @@ def test_an_offer_that_was_given_back_waits_for_other_work_and_begins_anew(
     released(house, clock)
     with house.store.write() as tx:
         tx.execute("UPDATE outbox SET state = 'dead' WHERE id = 1")
-        outbox.revive(tx, [1], clock())
+        queue.revive(tx, [1], clock())
         assert claimed(house, tx).waiting == {1}
         tx.execute("UPDATE payment SET state = 'paid' WHERE about = 2")
         tx.execute("UPDATE outbox SET state = 'ready' WHERE id = 1")

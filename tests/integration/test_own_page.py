@@ -6,7 +6,7 @@ import re
 import pytest
 
 from dispatcher.stages.serving import Terms
-from dispatcher.stages.serving.allowance import DAY
+from dispatcher.stages.serving.values import DAY
 from dispatcher.store import Store, probes
 from dispatcher.store.probes import ProbeRow
 from dispatcher.surfaces.taskpage import PageSettings, task_app

@@ -14,6 +14,7 @@ from connectors.base import (
 )
 from dispatcher.core.errors import Conflict
 from dispatcher.operations import payments
+from dispatcher.operations.workspace import Workspace
 from dispatcher.stages.paying import PATIENCE
 from dispatcher.stages.serving import Given
 from tests.contract.paying_market import PayingMarket
@@ -272,10 +273,10 @@ def test_work_that_ended_after_answers_is_held_for_a_person(house, clock, fields
     assert reward.why == f"it ended at the market after {word} had been answered"
     assert house.taken() == (120 + 12 * fields, 0)
     house.check_books()
-    with pytest.raises(Conflict), house.store.write() as tx:
-        payments.approve(tx, [reward], at=clock(), because="x")
-    with house.store.write() as tx:
-        payments.settle(tx, [reward], at=clock(), because="by hand")
+    desk = Workspace(clock=clock)
+    with pytest.raises(Conflict):
+        payments.approve(desk, house.store, ["reward-1"], "x")
+    payments.settle(desk, house.store, ["reward-1"], "by hand")
     house.settle()
     assert house.payments()["reward-1"] == "paid"
     assert house.outside.calls == 0

@@ -18,10 +18,11 @@ from connectors.base import (
 )
 from dispatcher.core.errors import Conflict
 from dispatcher.operations import payments
+from dispatcher.operations.workspace import Workspace
 from dispatcher.stages.paying import PaymentBooks
 from dispatcher.stages.reconciling import Mending, Reconciling
 from dispatcher.stages.serving import Given
-from dispatcher.stages.serving.desk import Desk
+from dispatcher.stages.serving.task_assignment import Desk
 from dispatcher.store import money as purse
 from dispatcher.store import payments as rows
 from dispatcher.store import pieces
@@ -37,9 +38,7 @@ def house(store, clock):
 
 
 def decide(house, how, *names):
-    with house.store.write() as tx:
-        found = payments.named(tx, names)
-        how(tx, found, at=house.clock(), because="looked")
+    how(Workspace(clock=house.clock), house.store, names, "looked")
 
 
 def test_a_question_that_fails_leaves_a_first_bonus_untried(house, clock, monkeypatch):

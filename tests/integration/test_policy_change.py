@@ -78,8 +78,8 @@ def test_plan_changes_nothing_and_tells_all(house, tmp_path):
     assert done.code == 0, done.err
     told = json.loads(done.out)
     assert (told["active"], told["version"]) == (1, 2)
-    assert (told["past"], told["by_property"]) == (1, {"two": 1})
-    assert told["sets"] == [{"adversary": "a1", "property": "two", "record": "f1"}]
+    assert (told["past"], told["by_rule"]) == (1, {"two": 1})
+    assert told["sets"] == [{"adversary": "a1", "rule": "two", "record": "f1"}]
     assert (told["open_tasks"]["unsafe"], told["open_tasks"]["unsent"]) == (2, 2)
     assert told["planned"] == 4
     assert told["verdict"] == "SOLVED"
@@ -155,7 +155,7 @@ def test_a_merge_is_shown_first_and_then_done(house, tmp_path):
     assert unasked.code == 2
     done = house(*words, "--accept-past", "1", "--yes")
     assert done.code == 0, done.err
-    assert done.out.startswith("merged: 1 adversary ended; a1 goes on")
+    assert done.out.startswith("merged: 1 worker ended; a1 goes on")
     seen = house("workers", "show", "folder/bob")
     assert "folder/ann" in seen.out
     assert "same phone" in seen.out
@@ -197,7 +197,7 @@ def test_a_worker_shows_what_it_would_be_refused_next(house, tmp_path):
     show(tmp_path, (0, 0))
     told = json.loads(house("--json", "workers", "show", "folder/ann").out)
     assert (told["fields_seen"], told["records_seen"], told["open_tasks"]) == (1, 1, 1)
-    assert [(one["property"], one["refused"]) for one in told["exposure"]] == [
+    assert [(one["rule"], one["refused"]) for one in told["exposure"]] == [
         ("all", []),
         ("two", ["disease"]),
     ]

@@ -12,8 +12,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from dispatcher.app.servers import free_ports
 from dispatcher.surfaces.cli.start import main
-from dispatcher.surfaces.demo.ports import free_ports
 from tests.integration.ledger_cases import PAIR, policy
 from tests.patience import PATIENCE
 

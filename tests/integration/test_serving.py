@@ -15,9 +15,8 @@ from dispatcher.stages.serving import (
     Serving,
     Terms,
     Wrong,
-    desk,
     expire,
-    selection,
+    task_assignment,
 )
 from dispatcher.store import Store
 from dispatcher.store import serving as rows
@@ -73,9 +72,9 @@ def test_a_start_asks_the_gate_once_and_looks_up_few_of_many_planned(
 ):
     """An account may have thousands of planned entries: a Start must not feel them."""
     asked, looked_up = [], []
-    decide, entry_rows = desk.decide, rows.entry_rows
+    decide, entry_rows = task_assignment.decide, rows.entry_rows
     monkeypatch.setattr(
-        desk,
+        task_assignment,
         "decide",
         lambda tx, force, *ask: asked.append(ask) or decide(tx, force, *ask),
     )
@@ -90,7 +89,7 @@ def test_a_start_asks_the_gate_once_and_looks_up_few_of_many_planned(
 
     assert house.serving().start(ann) is not None
     assert len(asked) == 1
-    assert looked_up == [selection.FIRST]
+    assert looked_up == [task_assignment.FIRST]
 
 
 def test_a_planned_pair_that_is_unsafe_by_now_is_not_shown(house):
@@ -374,7 +373,7 @@ def test_a_second_tab_gets_nothing_past_a_capacity(store, clock, monkeypatch):
         quick.answer(ann, showing.token, answer("x"))
         shown = house.ask("SELECT entry_id FROM task")
         other = next(entry for entry in entries if entry != shown)
-        return desk.Chosen(other, house.fields["name"], 1, untested=False)
+        return task_assignment.Chosen(other, house.fields["name"], 1, untested=False)
 
     monkeypatch.setattr(slow, "_choice", beside)
     assert slow.start(ann) is None

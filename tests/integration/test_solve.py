@@ -16,8 +16,8 @@ import pytest
 from dispatcher import strategies
 from dispatcher.__main__ import main as program
 from dispatcher.core import plugins
+from dispatcher.operations.instances import report
 from dispatcher.surfaces.cli import solve as solving
-from dispatcher.surfaces.cli.solutions import report
 from dispatcher.surfaces.cli.start import main
 from policies.instances.instance_file import read_instance
 from policies.judging.judge import judge

@@ -1,9 +1,13 @@
 """Status: what is counted, who leads, and what only the operator can mend."""
 
+from dataclasses import replace
+
 import pytest
 
+from dispatcher.operations.status import WaitingPilot, status
 from dispatcher.store import lease, pause
-from dispatcher.surfaces.cli.status import collect, lay_out, needs
+from dispatcher.store.statistics import DownRow
+from dispatcher.surfaces.cli.status import lay_out
 from tests.integration.ledger_cases import PAIR, Case, policy
 
 MINUTE = 60
@@ -24,9 +28,9 @@ def lead(case, clock):
 
 
 def test_an_empty_store_says_what_to_do_first(store, clock):
-    found = collect(store, clock())
-    assert found["counts"]["records"] == 0
-    assert found["needs_you"] == [
+    found = status(store, clock())
+    assert found.counts["records"] == 0
+    assert found.needs_you == [
         "no policy is in force: dispatcher policy apply",
         "no daemon runs: dispatcher up",
     ]
@@ -35,8 +39,8 @@ def test_an_empty_store_says_what_to_do_first(store, clock):
 
 def test_what_is_in_the_store_is_counted_by_state(case, clock):
     case.book(("x/ann", "r1.a r1.c"), ("x/bob", "r1.b"))
-    found = collect(case.store, clock())
-    assert found["counts"] == {
+    found = status(case.store, clock())
+    assert found.counts == {
         "records": 1,
         "entries": 4,
         "accounts": 2,
@@ -45,8 +49,8 @@ def test_what_is_in_the_store_is_counted_by_state(case, clock):
         "answers": 0,
         "quarantined": 0,
     }
-    assert found["tasks"] == {"booked": 3}
-    assert found["outbox"] == {"ready": 2}
+    assert found.tasks == {"booked": 3}
+    assert found.outbox == {"ready": 2}
     assert "3 exposures" in lay_out(found)
 
 
@@ -63,15 +67,18 @@ def test_the_work_is_told_apart_by_connector(case, clock):
             "UPDATE task SET state = 'answered' WHERE account_id = ?",
             [case.accounts["x/bob"]],
         )
-    found = collect(case.store, clock())
+    found = status(case.store, clock())
     until = clock() + 90_000_000
-    rows = {row.pop("connector"): row for row in found["connectors"]}
+    rows = {row.connector: row[1:] for row in found.connectors}
     assert rows == {
-        "x": {"open": 1, "answered": 1, "in_doubt": 1, "rests_until": until},
-        "y": {"open": 1, "answered": 0, "in_doubt": 0, "rests_until": None},
+        "x": (1, 1, 1, until),
+        "y": (1, 0, 0, None),
     }
-    told = lay_out(collect(case.store, clock()))
-    assert "  x: 1 open · 1 answered · 1 in doubt · rests 2 min\n  y: 1 open\n" in told
+    told = lay_out(status(case.store, clock()))
+    assert (
+        "  x: 1 open · 1 answered · 1 in doubt · retries in 2 min\n  y: 1 open\n"
+        in told
+    )
 
 
 def test_a_message_that_was_given_up_may_have_arrived(case, clock):
@@ -79,23 +86,23 @@ def test_a_message_that_was_given_up_may_have_arrived(case, clock):
     with case.store.write() as tx:
         tx.execute("UPDATE outbox SET state = 'dead', attempts = 5")
         tx.execute("UPDATE task SET state = 'dead'")
-    (row,) = collect(case.store, clock())["connectors"]
-    assert (row["open"], row["in_doubt"], row["rests_until"]) == (0, 1, None)
+    (row,) = status(case.store, clock()).connectors
+    assert (row.open, row.in_doubt, row.rests_until) == (0, 1, None)
 
 
 def test_the_leader_is_named_while_its_lease_holds(case, clock):
     lead(case, clock)
-    assert collect(case.store, clock())["leader"] == "host-a pid 4121"
+    assert status(case.store, clock()).leader == "host-a pid 4121"
     clock.advance(seconds=1)
-    found = collect(case.store, clock())
-    assert found["leader"] is None
-    assert "no daemon runs: dispatcher up" in found["needs_you"]
+    found = status(case.store, clock())
+    assert found.leader is None
+    assert "no daemon runs: dispatcher up" in found.needs_you
 
 
 def test_a_joined_adversary_is_counted_once(case, clock):
     groups = '[workers.groups.us]\nmembers = ["x/*"]\n'
     case.apply(policy(PAIR, groups=groups, name="second"))
-    counts = collect(case.store, clock())["counts"]
+    counts = status(case.store, clock()).counts
     assert (counts["accounts"], counts["adversaries"]) == (2, 1)
 
 
@@ -115,7 +122,7 @@ def test_what_needs_the_operator_is_said_with_the_command(case, clock):
     clock.now = case.now
     clock.advance(seconds=11 * MINUTE)
     lead(case, clock)
-    assert collect(case.store, clock())["needs_you"] == [
+    assert status(case.store, clock()).needs_you == [
         "1 field is held back: 5 needed: d and c may not share a worker",
         "1 message was given up: dispatcher queue dead list",
         "a message waits for 11 min: dispatcher queue list --state ready",
@@ -128,32 +135,25 @@ def test_a_connector_that_fails_again_and_again_is_named(case, clock):
     case.book(("x/ann", "r1.a"), ("x/bob", "r1.b"))
     with case.store.write() as tx:
         tx.execute("UPDATE outbox SET attempts = 3, error = 'TooLong' WHERE id = 1")
-    found = collect(case.store, clock())
-    assert found["down"] == [{"connector": "x", "messages": 2, "error": "TooLong"}]
-    assert any("connector x is down" in told for told in found["needs_you"])
+    found = status(case.store, clock())
+    assert found.down == [DownRow("x", 2, "TooLong")]
+    assert any("connector x is down" in told for told in found.needs_you)
 
 
-def test_answers_that_fit_nothing_and_conflicts_and_what_is_down_are_told():
-    found = {
-        "policy_version": 1,
-        "leader": "me",
-        "down": [{"connector": "acme", "messages": 2, "error": "gave no answer"}],
-        "held_back": [],
-        "outbox": {},
-        "oldest_waiting_minutes": 0,
-        "counts": {"quarantined": 3},
-        "results": {"conflict": 2},
-        "burnt": {},
-        "budgets": [],
-        "payments": {"unknown": 1, "held": 1},
-        "waiting_for_money": 2,
-        "paused": {},
-        "workers": {"active": 3, "stopped": 2},
-        "gold_left": {"name": 0, "age": 7},
-        "refused": [],
-        "pilots": [{"run": "x", "let_go": 2, "waiting": 1}],
-    }
-    assert needs(found) == [
+def test_answers_that_fit_nothing_and_conflicts_and_what_is_down_are_named(case, clock):
+    lead(case, clock)
+    found = replace(
+        status(case.store, clock()),
+        down=[DownRow("acme", 2, "gave no answer")],
+        counts={"quarantined": 3},
+        results={"conflict": 2},
+        payments={"unknown": 1, "held": 1},
+        waiting_for_money=2,
+        workers={"active": 3, "stopped": 2},
+        gold_left={"name": 0, "age": 7},
+        pilots=[WaitingPilot("x", let_go=2, waiting=1)],
+    )
+    assert found.needs_you == [
         "connector acme is down, the others are not affected: 2 messages wait "
         "(gave no answer): dispatcher connectors test acme",
         "3 answers were refused: dispatcher answers list --refused",

@@ -446,7 +446,7 @@ def test_the_exposure_is_durable_before_any_byte_leaves(house, make_app, monkeyp
 
 def test_nothing_leaves_when_the_commit_fails(house, app, monkeypatch):
     client = one_task(house, app)
-    from dispatcher.stages.serving.desk import Desk
+    from dispatcher.stages.serving.task_assignment import Desk
 
     def fails(*_args):
         raise StoreLocked("the store is locked")

@@ -33,7 +33,7 @@ from urllib.parse import urlsplit
 from standardwebhooks import Webhook, WebhookVerificationError
 
 from benchmarks.paper_data import Checkins, drawn_checkins, read_checkins
-from dispatcher.surfaces.demo.ports import free_ports
+from dispatcher.app.servers import free_ports
 from dispatcher.surfaces.demo.show import Stage, end
 from tests.contract.buckets import SECRET, bucket_server, objects
 from tests.contract.receiver import Receiver, Request, receiving

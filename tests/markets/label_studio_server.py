@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dispatcher.surfaces.demo.ports import free_ports
+from dispatcher.app.servers import free_ports
 from tests.markets.installed import installed
 
 BOSS = "boss@example.test"

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dispatcher.app.servers import free_ports
 from dispatcher.surfaces.demo.forms import Written, write_records
-from dispatcher.surfaces.demo.ports import free_ports
 from dispatcher.surfaces.demo.report import report
 from dispatcher.surfaces.demo.show import Stage
 from tests.e2e.torture import raw

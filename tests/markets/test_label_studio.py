@@ -9,7 +9,7 @@ import pytest
 from connectors.base import Form, Item, Offer, Rejected, Visit
 from connectors.http.client import Http
 from connectors.label_studio.api import Api
-from connectors.label_studio.instance import HEADER
+from connectors.label_studio.market import HEADER
 from connectors.testing.suite import CANARY, NOW
 from tests.contract.label_studio_suite import (
     LINK,

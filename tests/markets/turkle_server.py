@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dispatcher.surfaces.demo.ports import free_ports
+from dispatcher.app.servers import free_ports
 from tests.markets.installed import installed
 
 PASSWORD = "only for this test"

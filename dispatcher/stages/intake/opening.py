@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from dispatcher.core.errors import Invalid
+from dispatcher.export_format import is_export, unguarded
 from dispatcher.stages.intake.delimited import DelimitedReader, find_delimiter
 from dispatcher.stages.intake.encoding import Encoding, Lines, decoded, find_encoding
-from dispatcher.stages.intake.guarding import NOTE, is_reassembled, unguarded
 from dispatcher.stages.intake.json_reader import (
     JsonElements,
     JsonReader,
@@ -32,6 +32,7 @@ from dispatcher.stages.intake.table import (
 )
 from dispatcher.stages.intake.workbook import WorkbookReader
 
+GUARDED: Final = "written by records reassemble: the formula guard is taken away"
 SUFFIXES: Final = {
     ".csv": Format.CSV,
     ".txt": Format.CSV,
@@ -249,9 +250,9 @@ def _delimited(
     lines = Lines(source.blocks(), encoding)
     reader = DelimitedReader(lines, delimiter, options.batch_rows)
     ours = options.guarded
-    if ours is None and is_reassembled(reader.columns):
+    if ours is None and is_export(reader.columns):
         ours = True
-        facts.notes.append(NOTE)
+        facts.notes.append(GUARDED)
     if not ours:
         return reader.columns, reader.batches()
     return unguarded(reader.columns, reader.batches())

@@ -14,27 +14,30 @@ from typing import Final
 
 import numpy as np
 
+from dispatcher import money
 from dispatcher.core import keys
 from dispatcher.ledger.active_policy import current_policy
 from dispatcher.ledger.book import lock_adversaries
-from dispatcher.stages.serving import gold_pay
-from dispatcher.stages.serving.allowance import DAY, out
 from dispatcher.stages.serving.asking import compose, judged
 from dispatcher.stages.serving.floor import stop_by_gold
-from dispatcher.stages.serving.sight import showing_of
+from dispatcher.stages.serving.task_view import showing_of
 from dispatcher.stages.serving.values import (
+    DAY,
     Given,
     Present,
     Saved,
     Showing,
     Terms,
     Wrong,
+    out,
 )
 from dispatcher.store import Clock, Store, Tx, events, lease, probes
+from dispatcher.store import money as purse
 from dispatcher.store import serving as rows
 from dispatcher.store import tasks as task_rows
 from dispatcher.store.probes import HandedRow, StandingRow
 from dispatcher.store.repeating import committed
+from dispatcher.store.serving import AccountRow
 from policies.answers.validation import Invalid, Valid, check
 
 LOOK: Final = 128
@@ -133,7 +136,7 @@ class MadeUp:
         if chosen is None or self._busy(tx, who, now):
             return None
         task_id = tx.reserve("task")
-        if not gold_pay.earns(tx, task_id, account, run_id, now):
+        if not earns(tx, task_id, account, run_id, now):
             return None
         return self._hand(tx, who, chosen, task_id, 0, now)
 
@@ -304,7 +307,7 @@ class MadeUp:
         if task.purpose == probes.TEST:
             self._end_test(tx, who, task, now)
             return
-        gold_pay.settle(tx, task.id, state, now)
+        settle(tx, task.id, state, now)
         if correct is not None:
             stop_by_gold(tx, who.account_id, self._terms, now)
 
@@ -374,3 +377,45 @@ def _unseen(
 def _over(task: HandedRow) -> bool:
     """Whether a question of a test was handed back: that is its mark."""
     return task.purpose == probes.TEST and task.state == "returned"
+
+
+def earns(tx: Tx, task_id: int, account: AccountRow, run_id: int, now: int) -> bool:
+    """Take what gold earns out of a run's budget; False: it may not be shown.
+
+    A worker whom a market pays for a piece of work is asked gold only where fields earn
+    nothing beside it: a market's bonus is for what was answered in earnest.
+    """
+    budget = purse.budget(tx, run_id)
+    if budget is None or not budget.bonus:
+        return True
+    if purse.piece_in_hand(tx, account.id) is not None:
+        return False
+    row = purse.FieldRow(task_id, run_id, account.id, account.connector, 0)
+    return money.hand_out(tx, row, now)
+
+
+def settle(tx: Tx, task_id: int, state: str, now: int) -> None:
+    """Let gold that was answered be owed, and give back what was not.
+
+    One that is answered late, after its money was given back, takes it again, if there
+    is any.
+    """
+    paid = purse.lock_payments(tx, "field", [task_id]).get(task_id)
+    if paid is None:
+        return
+    if state == "answered" and paid.state == "released":
+        if not purse.reserve_again(tx, paid, now=now, actor=money.ACTOR):
+            return
+        paid = purse.lock_payments(tx, "field", [task_id])[task_id]
+    if paid.state == "reserved":
+        after = "due" if state == "answered" else "released"
+        purse.move(tx, [paid], after, now=now)
+
+
+def give_back(tx: Tx, since: int, now: int) -> None:
+    """Give back what was taken for gold that nobody answered since a moment."""
+    lapsed = probes.unpaid_lapsed(tx, since)
+    found = purse.lock_payments(tx, "field", lapsed).values() if lapsed else ()
+    purse.move(
+        tx, [row for row in found if row.state == "reserved"], "released", now=now
+    )

@@ -14,8 +14,7 @@ from typing import Final
 from dispatcher import money
 from dispatcher.ledger.active_policy import ActivePolicy, current_policy
 from dispatcher.ledger.book import lock_adversaries
-from dispatcher.stages.serving.allowance import DAY, SECOND, out
-from dispatcher.stages.serving.values import Present
+from dispatcher.stages.serving.values import DAY, SECOND, Present, out
 from dispatcher.store import Clock, Store, Tx, accounts, events, probes, serving
 from dispatcher.store import own_work as rows
 

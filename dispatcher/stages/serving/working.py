@@ -9,11 +9,10 @@ from dispatcher.core import keys, meters
 from dispatcher.ledger.active_policy import current_policy
 from dispatcher.ledger.decision import decide
 from dispatcher.model import Answer, record_unit, subject_unit
-from dispatcher.stages.serving import gold_pay
-from dispatcher.stages.serving.allowance import DAY
+from dispatcher.stages.serving import made_up
 from dispatcher.stages.serving.asking import compose, judged
-from dispatcher.stages.serving.desk import Desk
-from dispatcher.stages.serving.values import Given, Present, Saved, Showing, Wrong
+from dispatcher.stages.serving.task_assignment import TaskAssignment
+from dispatcher.stages.serving.values import DAY, Given, Present, Saved, Showing, Wrong
 from dispatcher.store import Clock, Store, Tx, accounts, answers, events, lease, probes
 from dispatcher.store import serving as rows
 from dispatcher.store import tasks as task_rows
@@ -26,8 +25,8 @@ ANSWERABLE = ("shown", "expired", "returned")
 """States from which the same worker may still answer, late too."""
 
 
-class Serving(Desk):
-    """All that a worker can do: see :class:`Desk` for what comes before a task."""
+class Serving(TaskAssignment):
+    """All that a worker can do: see :class:`TaskAssignment` for what comes before a task."""
 
     def owns(self, who: Present, token: str) -> bool:
         """Whether a token names a task of this worker; if not, the audit log says so."""
@@ -238,6 +237,6 @@ def expire(store: Store, clock: Clock, epoch: int | None = None) -> int:
         now = clock()
         expired = task_rows.expire_tasks(tx, now)
         probes.expire(tx, now)
-        gold_pay.give_back(tx, now - DAY, now)
+        made_up.give_back(tx, now - DAY, now)
     meters.count_moves(("shown", "expired", connector) for connector in expired)
     return len(expired)

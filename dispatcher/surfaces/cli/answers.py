@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from dispatcher.core.errors import Usage
-from dispatcher.surfaces.cli import rehearsal
+from dispatcher.surfaces.cli import previews
 from dispatcher.surfaces.cli.context import CliContext, table
 
 app = typer.Typer(
@@ -107,7 +107,7 @@ def dismiss(
         done = answers.dismiss(context, store, ids or None, reason)
     context.show(
         {"schema": "dispatcher.dismissed/1", "dismissed": done, "reason": reason},
-        f"{rehearsal.count(done, 'answer')} dismissed",
+        f"{previews.count(done, 'answer')} dismissed",
     )
 
 

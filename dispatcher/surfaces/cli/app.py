@@ -15,7 +15,6 @@ from dispatcher.surfaces.cli import (
     audit,
     backup,
     connectors,
-    console,
     daemon,
     db,
     demo,
@@ -23,18 +22,12 @@ from dispatcher.surfaces.cli import (
     explain,
     fields,
     init,
-    judging,
-    leading,
     ledger,
     payments,
-    pilot,
     plan,
     policy,
-    purge,
     queue,
-    record_list,
     records,
-    restoring,
     runs,
     solve,
     status,
@@ -56,8 +49,6 @@ MORE = "More commands"
 ANYWHERE = "Options that may stand after the command too"
 
 app.command("init")(init.init)
-records.app.command("list")(record_list.list_records)
-records.app.command("show")(record_list.show_record)
 app.add_typer(records.app, name="records")
 app.add_typer(policy.app, name="policy")
 app.add_typer(workers.app, name="workers")
@@ -66,27 +57,26 @@ app.command("up")(daemon.up)
 app.command("status")(status.status)
 app.command("explain")(explain.explain)
 app.command("demo")(demo.demo)
-app.command("down", rich_help_panel=MORE)(leading.down)
+app.command("down", rich_help_panel=MORE)(daemon.down)
 app.command("pause", rich_help_panel=MORE)(queue.pause)
 app.command("resume", rich_help_panel=MORE)(queue.resume)
 app.command("doctor", rich_help_panel=MORE)(doctor.doctor)
-app.add_typer(console.app, name="console", rich_help_panel=MORE)
+app.add_typer(daemon.console, name="console", rich_help_panel=MORE)
 app.add_typer(fields.app, name="fields", rich_help_panel=MORE)
 app.add_typer(answers.app, name="answers", rich_help_panel=MORE)
 app.add_typer(connectors.app, name="connectors", rich_help_panel=MORE)
 app.add_typer(queue.app, name="queue", rich_help_panel=MORE)
-runs.app.add_typer(pilot.app, name="pilot")
 app.add_typer(runs.app, name="runs", rich_help_panel=MORE)
 app.add_typer(payments.app, name="payments", rich_help_panel=MORE)
 app.add_typer(audit.app, name="audit", rich_help_panel=MORE)
 app.add_typer(ledger.app, name="ledger", rich_help_panel=MORE)
 app.add_typer(backup.app, name="backup", rich_help_panel=MORE)
-app.command("restore", rich_help_panel=MORE)(restoring.restore)
+app.command("restore", rich_help_panel=MORE)(backup.restore)
 app.add_typer(subject.app, name="subject", rich_help_panel=MORE)
-app.command("purge", rich_help_panel=MORE)(purge.purge)
+app.command("purge", rich_help_panel=MORE)(subject.purge)
 app.add_typer(db.app, name="db", rich_help_panel=MORE)
 app.command("solve", rich_help_panel=MORE)(solve.solve)
-app.command("judge", rich_help_panel=MORE)(judging.judge)
+app.command("judge", rich_help_panel=MORE)(solve.judge)
 
 
 def _version(wanted: bool) -> None:

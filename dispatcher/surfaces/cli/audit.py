@@ -23,11 +23,11 @@ def export(
     ],
 ) -> None:
     """Write a seal and the evidence bundle: ids, facts and lines, no field value."""
-    from dispatcher.operations import evidence
+    from dispatcher.operations import ledger
 
     context: CliContext = ctx.obj
     with context.open_store() as store:
-        bundle = evidence.export(context, store, directory)
+        bundle = ledger.export_evidence(context, store, directory)
     context.show(
         {
             "schema": "dispatcher.evidence/1",
@@ -61,9 +61,9 @@ def verify(
 
     The exit status is the verifier's: 0 verified, 1 violated, 2 broken.
     """
-    from dispatcher.operations import evidence
+    from dispatcher.operations import ledger
 
-    verdict = evidence.verify(directory, head or ())
+    verdict = ledger.verify_evidence(directory, head or ())
     context: CliContext = ctx.obj
     document = {
         "schema": "dispatcher.verdict/1",

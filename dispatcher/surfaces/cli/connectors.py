@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import UTC, datetime
+from getpass import getpass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from dispatcher.core.errors import Usage
-from dispatcher.surfaces.cli import connector_setup as setup
-from dispatcher.surfaces.cli.context import CliContext, table
-from dispatcher.surfaces.cli.reconcile import reconcile
+from dispatcher.core.errors import Invalid, Usage
+from dispatcher.surfaces.cli.context import CliContext, read_file, table
 
 if TYPE_CHECKING:
     from connectors.base import Manifest, Tried
+    from dispatcher.stages.reconciling import Drift
 
 app = typer.Typer(
     help="Markets and feeds: what they declare, whether they work.",
     no_args_is_help=True,
 )
 
-app.command("add")(setup.add)
-app.command("set-secret")(setup.set_secret)
-app.command("disable")(setup.disable)
-app.command("new")(setup.new)
-app.command("reconcile")(reconcile)
 
 EXIT_TEMPORARY = 75
 MICRO = 1_000_000
@@ -159,7 +155,7 @@ def enable(
         connectors.check_answer(name, connectors.ask(opened))
     with context.open_store() as store:
         connectors.enable(store, name)
-    setup.show_state(context, name, "enabled")
+    show_state(context, name, "enabled")
 
 
 def _password(path: Path) -> str:
@@ -201,3 +197,218 @@ def _declared(manifest: Manifest) -> dict[str, Any]:
         "per_minute": limits.per_minute or "no limit known",
         "tested_against": manifest.tested_against,
     }
+
+
+RESTART: Final = "a daemon that runs reads it when it is started again"
+
+OneName = Annotated[str, typer.Argument(metavar="NAME", help="Of the connector.")]
+SecretFrom = Annotated[
+    str | None,
+    typer.Option("--secret-from", help="File with its secret; - is stdin."),
+]
+
+
+@app.command()
+def add(
+    ctx: typer.Context,
+    name: OneName,
+    kind: Annotated[
+        str | None, typer.Option(help="Its kind; as the name if not told.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="KEY=VALUE, once for each.")
+    ] = None,
+    secret_from: SecretFrom = None,
+) -> None:
+    """Add a connector to dispatcher.toml; it stays disabled until `connectors enable`.
+
+    It is opened first: where a setting or the secret is wrong, nothing is changed. A
+    secret is kept beside the settings in NAME.secret, for its owner only.
+    """
+    from dispatcher.operations import connectors
+
+    context: CliContext = ctx.obj
+    values = {"kind": kind or name} | dict(_pair(text) for text in settings or ())
+    secret = None if secret_from is None else _read_secret(secret_from)
+    connectors.add(context, name, values, secret)
+    context.show(
+        {"schema": "dispatcher.connectors.add/1", "name": name, "kind": values["kind"]},
+        f"added {name}, disabled; next: dispatcher connectors test {name}, then "
+        f"dispatcher connectors enable {name}",
+    )
+    context.say(RESTART)
+
+
+@app.command("set-secret")
+def set_secret(
+    ctx: typer.Context,
+    name: OneName,
+    source: Annotated[
+        str, typer.Option("--from-file", help="File with the secret; - is stdin.")
+    ] = "-",
+) -> None:
+    """Put another secret into a connector's secret_file; a wrong one changes nothing.
+
+    It is opened with the new secret before the old one is replaced. On a terminal the
+    secret is asked for and not shown.
+    """
+    from dispatcher.operations import connectors
+
+    context: CliContext = ctx.obj
+    connectors.secret_file_of(context, name)  # before anybody types a secret
+    connectors.set_secret(context, name, _read_secret(source))
+    context.show(
+        {"schema": "dispatcher.connectors.secret/1", "name": name},
+        f"the secret of {name} is replaced",
+    )
+    context.say(RESTART)
+
+
+@app.command()
+def disable(
+    ctx: typer.Context,
+    name: OneName,
+    reason: Annotated[str, typer.Option(help="Why; kept and shown.")] = "disabled",
+) -> None:
+    """Send and show nothing more through a connector, at once; answers are taken."""
+    from dispatcher.operations import connectors
+
+    context: CliContext = ctx.obj
+    connectors.values_of(context, name)
+    with context.open_store() as store:
+        connectors.disable(context, store, name, reason)
+    show_state(context, name, "disabled")
+
+
+@app.command()
+def new(
+    ctx: typer.Context,
+    name: OneName,
+    directory: Annotated[
+        Path | None, typer.Option("--into", help="A new directory for the package.")
+    ] = None,
+) -> None:
+    """Write a package with a connector that works, and the contract test of it."""
+    from dispatcher.operations import connectors
+
+    context: CliContext = ctx.obj
+    into = directory or Path(f"sparsi-{connectors.package_of(name)}")
+    written = [str(path) for path in connectors.write_package(name, into)]
+    context.show(
+        {"schema": "dispatcher.connectors.new/1", "written": written},
+        "\n".join(written),
+    )
+    context.say(f"next: cd {into} && pip install -e . pytest && pytest")
+
+
+def show_state(context: CliContext, name: str, state: str) -> None:
+    """Say whether a connector is enabled now."""
+    context.show(
+        {"schema": "dispatcher.connectors.state/1", "name": name, "state": state},
+        f"{name} is {state}",
+    )
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    plain = value.isprintable() and key.replace("_", "").isalnum() and key.isascii()
+    if not equals or not plain or key == "kind":
+        raise Usage(
+            "--set takes KEY=VALUE, both printable",
+            why="each becomes a line of dispatcher.toml",
+            fix="--set url=https://market.example.org",
+        )
+    return key, value
+
+
+def _read_secret(source: str) -> bytes:
+    if source == "-" and sys.stdin.isatty():
+        secret = getpass("secret: ").encode()
+    else:
+        secret = sys.stdin.buffer.read() if source == "-" else read_file(Path(source))
+    if not secret.strip():
+        raise Invalid(
+            "the secret is empty",
+            why="nothing was read",
+            fix="name the file that holds it, or - and give it to stdin",
+        )
+    return secret
+
+
+MEANING = {
+    "unknown": "open there, not known here: withdraw",
+    "arrived": "given up here, lies there: count as sent",
+    "unwithdrawn": "withdrawn here, open there: withdraw again",
+    "gone": "sent, not there any more: return to the plan",
+    "refused": "the market would not withdraw it",
+    "foreign": "another store's: left alone",
+}
+
+
+@app.command()
+def reconcile(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(help="A market of the settings.")],
+    mend: Annotated[
+        bool, typer.Option("--mend", help="Mend what differs, as the daemon does.")
+    ] = False,
+    trust: Annotated[
+        bool,
+        typer.Option("--trust", help="Also where most of what was sent is gone there."),
+    ] = False,
+    answers: Annotated[
+        bool,
+        typer.Option("--answers", help="Have all answers that lie there read again."),
+    ] = False,
+) -> None:
+    """Hold what a market has of this store against what the store knows.
+
+    The daemon does this every day, and mends. Exit status 1: they differ, and nothing
+    was mended.
+    """
+    from dispatcher.operations import connectors
+
+    if trust and not mend:
+        raise Usage(
+            "--trust without --mend", why="it says what may be mended", fix="add --mend"
+        )
+    context: CliContext = ctx.obj
+    connectors.values_of(context, name)
+    with context.open_store() as store:
+        drift = connectors.reconcile(context, store, name, mend=mend, trust=trust)
+        if answers:
+            connectors.collect_again(store, name)
+    _show_drift(context, name, drift, mended=mend)
+    if drift.differs and not mend:
+        raise typer.Exit(1)
+
+
+def _show_drift(context: CliContext, name: str, drift: Drift, *, mended: bool) -> None:
+    lines = [f"{drift.listed:,} offers lie at {name}"]
+    found = [
+        [f"{drift.counts[kind]:,}", kind, told, " ".join(drift.examples.get(kind, ()))]
+        for kind, told in MEANING.items()
+        if drift.counts.get(kind)
+    ]
+    header = ("count", "what", "so", "which")
+    lines += [table(found, header)] if found else ["nothing differs"]
+    if drift.doubtful:
+        lines.append(
+            "most of what was sent is gone there: see whether the list can be right, then"
+            " --mend --trust"
+        )
+    elif drift.differs and not mended:
+        lines.append("nothing was changed: --mend")
+    context.show(
+        {
+            "schema": "dispatcher.connectors.reconcile/1",
+            "name": name,
+            "listed": drift.listed,
+            "differs": drift.differs,
+            "doubtful": drift.doubtful,
+            "mended": mended,
+            **{kind: drift.counts.get(kind, 0) for kind in MEANING},
+            "examples": {k: list(v) for k, v in drift.examples.items()},
+        },
+        "\n".join(lines),
+    )

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json as json_module
-import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NoReturn
@@ -14,10 +13,9 @@ from typing import Any, NoReturn
 import typer
 
 from dispatcher.core.errors import Invalid, Usage
-from dispatcher.core.private_files import private
 from dispatcher.operations.workspace import Workspace
 from dispatcher.operations.workspace import wall_clock as wall_clock  # noqa: PLC0414
-from dispatcher.surfaces.cli.plain import plain
+from dispatcher.surfaces.cli.terminal import plain
 
 
 def told_moment(at: int) -> str:
@@ -32,6 +30,7 @@ class CliContext(Workspace):
     Data goes to stdout; messages, progress and errors go to stderr.
     """
 
+    actor: str = field(default="cli", kw_only=True)
     json: bool = False
     quiet: bool = False
     no_input: bool = False
@@ -115,29 +114,6 @@ def table(rows: Sequence[Sequence[object]], header: Sequence[str]) -> str:
         "  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip()
         for line in lines
     )
-
-
-def write_private(path: Path, text: str, *, replace: bool = True) -> Path:
-    """Write a file that only its owner may read, whatever the umask is.
-
-    A file that is replaced is replaced whole, or stays as it was.
-
-    Raises
-    ------
-    FileExistsError
-        If it is there and ``replace`` is off.
-    """
-    target = path.with_name(f".{path.name}.{os.getpid()}") if replace else path
-    handle = private(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        if replace:
-            target.replace(path)
-    except OSError:  # the disk is full: nothing may stay that is cut off
-        target.unlink(missing_ok=True)
-        raise
-    return path
 
 
 def leave(status: int) -> NoReturn:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import time
-from collections.abc import Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dispatcher.surfaces.cli.context import CliContext, wall_clock
+from dispatcher.core.errors import (
+    EXIT_UNFINISHED,
+    EXIT_UNREACHABLE,
+)
+from dispatcher.surfaces.cli.context import CliContext, leave
 
 if TYPE_CHECKING:
-    from connectors.base import Feed, Market
-    from dispatcher.app.daemon import Daemon
-    from dispatcher.app.systemd import Notifier
-    from dispatcher.store import Store
+    pass
 
 
 class LogFormat(StrEnum):
@@ -61,75 +58,72 @@ def up(
     With --standby it opens no port while another daemon leads, takes over within 10 s
     when that one is gone, and stands by again if it loses the lease.
     """
-    from dispatcher.app.systemd import Notifier
     from dispatcher.core import log
-    from dispatcher.custody.reapplied_erasures import erase_again
-    from dispatcher.operations.subjects import erasure_context
-    from dispatcher.surfaces.cli.leading import lead_in_turn, refuse_root
+    from dispatcher.surfaces import daemon
 
-    refuse_root(allowed=allow_root)
+    daemon.refuse_root(allowed=allow_root)
     context: CliContext = ctx.obj
     log.configure(log_format.value)
     log.guard_uncaught()
-    notifier = Notifier(os.environ, time.monotonic)
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is something to reload
-    with context.open_store() as store:
-        connectors = context.open_connectors(store)
-        with store.read() as tx:
-            for obstacle in context.preflight(store, connectors).look(tx).obstacles:
-                context.say(str(obstacle))
-        while True:
-            daemon = _daemon(store, connectors, context)
-            context.check_anchor(store)  # who has forgotten anything leads nothing
-            if not standby:
-                daemon.lead()  # first: who leads is told before who has the ports
-            elif not lead_in_turn(daemon, store, notifier):
-                return  # told to end while it waited
-            erase_again(
-                erasure_context(context, store, connectors)
-            )  # of a restored backup
-            _lead(store, connectors, context, daemon, drain, notifier)
-            if not (standby and daemon.was_lost()):
-                break
-        store.checkpoint()
-    daemon.raise_if_lost()
+    daemon.run(context, drain=drain, standby=standby, say=context.say)
 
 
-def _lead(
-    store: Store,
-    connectors: Mapping[str, Market | Feed],
-    context: CliContext,
-    daemon: Daemon,
-    drain: float,
-    notifier: Notifier,
+def down(
+    ctx: typer.Context,
+    wait: Annotated[
+        float, typer.Option(min=0, help="Seconds to wait for its end.")
+    ] = 60.0,
 ) -> None:
-    """Serve and tick until a signal comes or the lease is lost."""
-    from dispatcher.app.ticks import make_ticks
-    from dispatcher.surfaces.cli.front import Front
+    """Stop the daemon that leads this store, if it runs on this machine.
 
-    try:
-        context.check_anchor(store)  # a standby may have waited for long
-        front = Front(store, connectors, context, daemon, notifier)
-        front.bind()
-        daemon.start(lambda: make_ticks(store, connectors, context))
-        front.serve(drain, lambda: make_ticks(store, connectors, context))
-    finally:
-        daemon.stop()
+    It is sent SIGTERM and drains; exit 14 when none runs, 8 when it has not ended in
+    time (it goes on draining).
+    """
+    from dispatcher.operations import daemon
 
-
-def _daemon(
-    store: Store, connectors: Mapping[str, Market | Feed], context: CliContext
-) -> Daemon:
-    from dispatcher.app.daemon import Daemon
-    from dispatcher.app.ticks import make_ticks
-
-    def lost() -> None:
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    return Daemon(
-        store,
-        make_ticks(store, connectors, context),
-        wall_clock,
-        lost=lost,
-        renew_seconds=context.config.ticks.leading,
+    context: CliContext = ctx.obj
+    with context.open_store() as store:
+        stopped = daemon.stop(store, wait)
+    if stopped is None:
+        context.say("no daemon runs")
+        leave(EXIT_UNREACHABLE)
+    if not stopped.ended:
+        context.say(f"{stopped.process} drains; it has not ended yet")
+        leave(EXIT_UNFINISHED)
+    context.show(
+        {"schema": "dispatcher.down/1", "stopped": stopped.process},
+        f"stopped {stopped.process}",
     )
+
+
+console = typer.Typer(
+    help="Sign in to the operators' console, and out.", no_args_is_help=True
+)
+
+
+@console.command("link")
+def link(ctx: typer.Context) -> None:
+    """Make a link that opens the console once, within ten minutes.
+
+    Whoever opens it first is signed in, for 12 hours at most and until half an hour
+    goes by without a look.
+    """
+    from dispatcher.operations import daemon
+
+    context: CliContext = ctx.obj
+    with context.open_store() as store:
+        made = daemon.make_sign_in_link(context, store)
+    context.show({"schema": "dispatcher.console-link/1", "link": made}, made)
+    context.say("it works once, within 10 minutes; the console is served by: up")
+
+
+@console.command("sign-out")
+def sign_out(ctx: typer.Context) -> None:
+    """End every session of the console, and every link that was not used."""
+    from dispatcher.operations import daemon
+
+    context: CliContext = ctx.obj
+    with context.open_store() as store:
+        ended = daemon.sign_everybody_out(context, store)
+    words = f"{ended} {'session' if ended == 1 else 'sessions'} ended"
+    context.show({"schema": "dispatcher.console-sign-out/1", "ended": ended}, words)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dispatcher.core.errors import EXIT_MIGRATE, EXIT_NO_STORE, DispatcherError
 from dispatcher.surfaces.cli.context import CliContext, leave
+
+if TYPE_CHECKING:
+    from dispatcher.custody.key_rotation import Rekeyed
 
 app = typer.Typer(help="Look at the store's schema and bring it up to date.")
 
@@ -27,15 +30,14 @@ def upgrade(
     ] = False,
 ) -> None:
     """Apply the migrations that the store lacks, all or none."""
-    from dispatcher.store import upgrades
+    from dispatcher.operations import database
 
     context: CliContext = ctx.obj
-    private = context.store_is_private
     if sql:
-        print(upgrades.script(context.store_url, password_allowed=private), end="")
+        print(database.upgrade_script(context), end="")
         return
     kept = _backed_up(context) if backup else None
-    before = upgrades.upgrade(context.store_url, password_allowed=private)
+    before = database.upgrade(context)
     applied = ", ".join(before.steps) or "none, it was up to date"
     context.show(
         {
@@ -50,18 +52,16 @@ def upgrade(
 
 def _backed_up(context: CliContext) -> str | None:
     """Make a backup of what an upgrade would change; None if that is nothing."""
-    from dispatcher.operations.backups import before_upgrade
-    from dispatcher.store import upgrades
+    from dispatcher.operations import database
 
-    now = upgrades.state(context.store_url, password_allowed=context.store_is_private)
-    if now.found is None or not now.steps:
-        context.say("no backup: there is nothing to upgrade")
-        return None
     try:
-        made = before_upgrade(context)
+        made = database.back_up_before_upgrade(context)
     except DispatcherError:
         context.say("nothing was upgraded: the backup could not be made")
         raise
+    if made is None:
+        context.say("no backup: there is nothing to upgrade")
+        return None
     context.say(f"{made.path}  {made.lines:,} ledger lines, verified by restoring it")
     return made.id
 
@@ -69,10 +69,10 @@ def _backed_up(context: CliContext) -> str | None:
 @app.command()
 def status(ctx: typer.Context) -> None:
     """Say which schema the store has; exit 13 when it is not this program's."""
-    from dispatcher.store import upgrades
+    from dispatcher.operations import database
 
     context: CliContext = ctx.obj
-    now = upgrades.state(context.store_url, password_allowed=context.store_is_private)
+    now = database.state(context)
     context.show(
         {
             "store": now.place,
@@ -111,22 +111,17 @@ def rekey(
 
     The daemon may run meanwhile. Broken off, it goes on where it was.
     """
-    from dispatcher.custody.key_rotation import Rekeyed, rekey_store
+    from dispatcher.operations import database
 
     context: CliContext = ctx.obj
 
-    def tell(done: Rekeyed) -> None:
+    def show_progress(done: Rekeyed) -> None:
         rows = sum(done.sealed.values())
         context.say(f"{rows:,} rows encrypted, {done.rewrapped:,} keys wrapped")
 
-    with context.open_store() as store:
-        done = rekey_store(
-            store,
-            context.key_file,
-            new_key=new_key,
-            forget_old=forget_old_keys,
-            progress=tell,
-        )
+    done = database.rekey(
+        context, new_key=new_key, forget_old=forget_old_keys, progress=show_progress
+    )
     rows = sum(done.sealed.values())
     context.show(
         {
@@ -146,9 +141,10 @@ def rekey(
 @app.command()
 def scrub(ctx: typer.Context) -> None:
     """Leave nothing of deleted values in the store's files (after an erasure)."""
+    from dispatcher.operations import database
+
     context: CliContext = ctx.obj
-    with context.open_store() as store:
-        store.scrub()
+    database.scrub(context)
     context.show({"ok": True}, "the store's files hold nothing of what was deleted")
 
 
@@ -158,13 +154,10 @@ def check(ctx: typer.Context) -> None:
 
     Exit 13 when the tables are others, 1 when rows that the gate trusts were edited.
     """
-    from dispatcher.ledger.comparison import refuse_edited
-    from dispatcher.store import upgrades
+    from dispatcher.operations import database
 
     context: CliContext = ctx.obj
-    upgrades.check(context.store_url, password_allowed=context.store_is_private)
-    with context.open_store() as store:
-        refuse_edited(store)
+    database.check(context)
     context.show(
         {"ok": True},
         "the store's tables are as this program has them, and as the ledger says",

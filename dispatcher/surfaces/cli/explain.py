@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,10 +12,7 @@ from dispatcher.core.errors import NotFound, Usage
 from dispatcher.surfaces.cli.context import CliContext
 
 if TYPE_CHECKING:
-    from dispatcher.ledger.explain import Explanation, Takers
-    from dispatcher.preflight import Clearance
-    from dispatcher.store import Tx
-    from dispatcher.store.accounts import Account
+    from dispatcher.operations.fields import FieldTakers, WorkerExplanation
 
 CODE = re.compile(r"E\d{3}|POL\d{3}")
 
@@ -32,6 +28,8 @@ def explain(
     who: Annotated[bool, typer.Option("--who", help="Who could be shown it?")] = False,
 ) -> None:
     """Explain a decision of the gate, with the gate's own engine."""
+    from dispatcher.operations import fields
+
     context: CliContext = ctx.obj
     if CODE.fullmatch(subject):
         text = _page(subject).rstrip("\n")
@@ -46,172 +44,99 @@ def explain(
         )
     if worker is None and not who:
         if "." not in subject:
-            from dispatcher.operations.fields import refuse_record
-
-            with context.open_store() as store, store.read() as tx:
-                refuse_record(store, tx, subject)
+            with context.open_store() as store:
+                fields.refuse_bare_record(store, subject)
         raise Usage(
             "explain what?",
             why="a field is explained for a worker, or for everybody",
             fix="add --worker CONNECTOR/NAME, or --who",
         )
-    from dispatcher import identity
-    from dispatcher.ledger import explain as gate
-    from dispatcher.operations.fields import find_entry
-
     with context.open_store() as store:
-        preflight = context.preflight(store)
-        with store.read() as tx:
-            entry_id = find_entry(store, tx, subject)
-            ways = _Ways.of(tx, entry_id, preflight.look(tx))
-            takers = gate.takers(tx, entry_id, ways.fits, ways.clear.barred)
-            if worker is None:
-                _show_takers(context, subject, takers, ways)
-                return
-            account = identity.find(tx, worker)
-            found = gate.explain(tx, entry_id, account.id)
-            keys = _keys_of_seen(tx, found)
-    lines = [_lay_out(worker, found, takers, ways.kind, keys)]
-    against = ways.against(account)
-    if against:
-        lines.append(f"  it cannot be sent to {worker}: {against}")
-    document = _document(subject, worker, found, takers)
-    context.show(document | {"sent": not against, "to": ways.kind}, "\n".join(lines))
+        if worker is None:
+            _show_takers(context, subject, fields.takers_of(context, store, subject))
+            return
+        found = fields.explain(context, store, subject, worker)
+    lines = [_lay_out(found)]
+    if found.obstacle:
+        lines.append(f"  it cannot be sent to {worker}: {found.obstacle}")
+    context.show(_document(subject, found), "\n".join(lines))
 
 
-@dataclass(frozen=True)
-class _Ways:
-    """By which connectors a field goes, and to whom: feeds, or workers."""
-
-    clear: Clearance
-    ask: str | None
-    size: int
-
-    @classmethod
-    def of(cls, tx: Tx, entry_id: int, clear: Clearance) -> _Ways:
-        """Read what is sent of an entry; without a policy the gate says so."""
-        from dispatcher.ledger.active_policy import current_policy, no_policy
-        from dispatcher.store import booking
-
-        force = current_policy(tx)
-        if force is None:
-            raise no_policy()
-        _, field_id, size = booking.to_send(tx, [entry_id])[0].tolist()
-        standing = force.fields.get(field_id)
-        fields = force.policy.entity.fields
-        ask = None if standing is None else fields[standing.name].ask
-        return cls(clear, ask, size)
-
-    @property
-    def kind(self) -> str:
-        """Who gets it."""
-        return "feeds" if self.ask is None else "workers"
-
-    def fits(self, account: Account) -> bool:
-        """Whether the connector of an account carries such a field."""
-        return not self._unfit(account.connector)
-
-    def _unfit(self, connector: str) -> str:
-        if self.ask is None and connector not in self.clear.feeds:
-            return "nobody is asked for it, so that it goes to feeds alone"
-        if not self.clear.carries(connector, self.ask):
-            return f"{connector} asks nobody to {self.ask}"
-        most = self.clear.most_bytes(connector)
-        if most is not None and self.size > most:
-            return f"it has {self.size:,} bytes, and {connector} takes {most:,}"
-        return ""
-
-    def against(self, account: Account) -> str:
-        """Say why it cannot be sent to an account, whatever the gate says."""
-        mine = [o for o in self.clear.obstacles if o.connector == account.connector]
-        told = "; ".join(f"{one.what}: {one.fix}" for one in mine)
-        barred = account.id in self.clear.barred
-        return self._unfit(account.connector) or (told if barred else "")
-
-
-def _keys_of_seen(tx: Tx, found: Explanation) -> dict[int, str]:
-    from dispatcher.store import names
-
-    return names.record_keys(tx, [seen.record_id for seen in found.seen])
-
-
-def _show_takers(
-    context: CliContext, subject: str, takers: Takers, ways: _Ways
-) -> None:
+def _show_takers(context: CliContext, subject: str, found: FieldTakers) -> None:
+    takers, route = found.takers, found.route
     context.show(
         {
             "schema": "dispatcher.explain/1",
             "field": subject,
-            "to": ways.kind,
+            "to": route.recipients,
             "can_take": list(takers.accounts),
             "adversaries": takers.adversaries,
         },
         "\n".join(takers.accounts),
     )
     context.say(
-        f"{len(takers.accounts)} of {takers.adversaries} {ways.kind} could be shown it"
+        f"{len(takers.accounts)} of {takers.adversaries} {route.recipients} could be "
+        "shown it"
     )
-    for one in ways.clear.obstacles:
-        if ways.clear.carries(one.connector, ways.ask):
-            context.say(str(one))
+    for one in route.obstacles:
+        context.say(str(one))
 
 
-def _document(
-    subject: str, worker: str, found: Explanation, takers: Takers
-) -> dict[str, Any]:
-    refusal = found.refusal
+def _document(subject: str, found: WorkerExplanation) -> dict[str, Any]:
+    decided = found.explanation
+    refusal, facts = decided.refusal, decided.facts
     return {
         "schema": "dispatcher.explain/1",
         "field": subject,
-        "worker": worker,
-        "allowed": found.allowed,
-        "held": found.facts.held,
+        "worker": found.worker,
+        "allowed": decided.allowed,
+        "held": facts.held,
         "refused_by": refusal.rule if refusal else None,
-        "showings": found.facts.showings,
-        "t": found.facts.limit,
+        "showings": facts.showings,
+        "t": facts.limit,
         "rules": [
             {
-                "property": finding.property,
+                "rule": finding.property,
                 "before": str(finding.before),
                 "after": str(finding.after),
                 "tau": None if finding.tau is None else str(finding.tau),
                 "refused": finding.refused,
             }
-            for finding in found.findings
+            for finding in decided.findings
         ],
-        "can_take": len(takers.accounts),
-        "adversaries": takers.adversaries,
+        "can_take": len(found.takers.accounts),
+        "adversaries": found.takers.adversaries,
+        "sent": not found.obstacle,
+        "to": found.recipients,
     }
 
 
-def _lay_out(
-    worker: str, found: Explanation, takers: Takers, kind: str, keys: dict[int, str]
-) -> str:
-    refusal = found.refusal
-    lines = ["ALLOW" if found.allowed else "DENY"]
+def _lay_out(found: WorkerExplanation) -> str:
+    decided, takers = found.explanation, found.takers
+    refusal, facts = decided.refusal, decided.facts
+    lines = ["ALLOW" if decided.allowed else "DENY"]
     if refusal is not None:
         lines[0] += f"  {refusal.rule}: {refusal.why}"
-    if found.facts.held:
-        lines.append(
-            "  held: the adversary saw it before; seeing it again adds nothing"
-        )
-    for finding in found.findings:
+    if facts.held:
+        lines.append("  held: the worker saw it before; seeing it again adds nothing")
+    for finding in decided.findings:
         limit = "no limit" if finding.tau is None else f"limit f < {finding.tau}"
         mark = "REFUSES" if finding.refused else "allows"
         lines.append(
             f"  {mark:8} {finding.property}: f {finding.before} -> {finding.after}, "
             f"{limit}"
         )
-    for seen in found.seen:
+    for seen in decided.seen:
         at = datetime.fromtimestamp(seen.at / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
         lines.append(
-            f"  has: {keys.get(seen.record_id, '?')}.{seen.field}, "
+            f"  has: {found.keys.get(seen.record_id, '?')}.{seen.field}, "
             f"shown {at} to {seen.account}"
         )
     lines += [
-        f"  as : the adversary of {worker}",
-        f"  shown to {found.facts.showings} of at most {found.facts.limit} adversaries; "
-        f"{len(takers.accounts)} of {takers.adversaries} {kind} could be shown it",
+        f"  as : the worker behind {found.worker}",
+        f"  shown to {facts.showings} of at most {facts.limit} workers; "
+        f"{len(takers.accounts)} of {takers.adversaries} {found.recipients} could be "
+        "shown it",
     ]
     return "\n".join(lines)
 
@@ -223,7 +148,7 @@ def _page(code: str) -> str:
         if code in CODES:
             return explain_rule(code)
     else:
-        from dispatcher.surfaces.cli.error_pages import PAGES
+        from dispatcher.core.errors import PAGES
 
         if code in PAGES:
             return PAGES[code]

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dispatcher.core.errors import Usage
-from dispatcher.surfaces.cli import rehearsal
+from dispatcher.surfaces.cli import previews
 from dispatcher.surfaces.cli.context import CliContext, table
-from dispatcher.surfaces.cli.record_list import State
+from dispatcher.surfaces.cli.records import State
 
 if TYPE_CHECKING:
     from dispatcher.ledger.exhausted_fields import Shown
@@ -117,8 +117,8 @@ def unburn(
             context, store, fields or None, extra_showings, reason, dry_run=dry_run
         )
     if dry_run:
-        context.say(rehearsal.DRY_RUN)
-    words = rehearsal.count(extra_showings, "more showing")
+        context.say(previews.DRY_RUN)
+    words = previews.count(extra_showings, "more showing")
     context.show(
         {
             "schema": "dispatcher.unburnt/1",
@@ -127,7 +127,7 @@ def unburn(
             "by_field": dict(Counter(one.field for one in done)),
             "extra_showings": extra_showings,
         },
-        f"{rehearsal.count(len(done), 'field')} may have {words} each"
+        f"{previews.count(len(done), 'field')} may have {words} each"
         if done
         else "no field is burnt",
     )

@@ -4,33 +4,23 @@ from __future__ import annotations
 
 import json
 import sys
-import time
-from collections import deque
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dispatcher.core.errors import (
-    EXIT_FAILED,
-    DispatcherError,
-    Invalid,
-    Usage,
-)
+from dispatcher.core.errors import EXIT_FAILED, Invalid, Usage
+from dispatcher.core.private_files import write_private
 from dispatcher.surfaces.cli.context import (
     CliContext,
     leave,
     table,
     told_moment,
-    wall_clock,
-    write_private,
 )
 
 if TYPE_CHECKING:
-    from dispatcher.ledger.shipping.checking import Checked
-    from dispatcher.operations.ledger import Proof
+    from dispatcher.operations.ledger import Proof, Verification
 
 app = typer.Typer(
     help="Check, follow, export and anchor the ledger; prove who saw what.",
@@ -49,69 +39,47 @@ def verify(ctx: typer.Context, head: Heads = None) -> None:
 
     What the gate trusts beside the ledger must be as its lines say.
     """
-    from dispatcher.ledger import comparison
-    from dispatcher.ledger.shipping import checking, store_id
-    from dispatcher.ledger.shipping.anchors import anchored
-    from dispatcher.store import moments
+    from dispatcher.operations import ledger
 
     context: CliContext = ctx.obj
     with context.open_store() as store:
-        with store.read() as tx:
-            edited = comparison.compare(tx).differences
-        if not all(one.of_lines for one in edited):
-            raise comparison.edited(edited)  # before anything is told of it elsewhere
-        owner = store_id(store)
-        files = None
-        if context.shipped is not None and context.shipped.is_dir():
-            store.settle(afresh=True)
-            files = checking.check_files(context.shipped, store=owner)
-        with store.read() as tx:
-            found = checking.check_store(tx)
-            behind = checking.compare(tx, files) if files is not None else []
-        anchor = context.anchor
-        noted = list(head or [])
-        noted += anchored(anchor, owner=owner) if anchor is not None else []
-        lost = checking.missing_roots(found, noted)
-        # Lines may have come between the two looks: they are in the store first.
-        forgotten = [name for name, have, seq in behind if seq > have]
-        if not (lost or forgotten or edited):
-            with suppress(DispatcherError), store.write() as tx:  # it may be read-only
-                moments.note_moment(tx, moments.LEDGER_VERIFIED, wall_clock())
-    document = {
-        "schema": "dispatcher.ledger-check/1",
-        "ok": not (lost or forgotten or edited),
-        "lines": found.lines,
-        "chains": found.chains,
-        "seals": found.seals,
-        "root": found.root,
-        "shipped": None if files is None else files.lines,
-        "heads": len(noted),
-        "missing_heads": list(lost),
-        "edited": [one.column for one in edited],
-    }
-    context.show(document, _verdict(found, files, noted, lost))
-    if edited:
-        raise comparison.edited(edited)
-    if lost or forgotten:
+        found = ledger.verify(context, store, head or ())
+    context.show(
+        {
+            "schema": "dispatcher.ledger-check/1",
+            "ok": found.holds,
+            "lines": found.lines,
+            "chains": found.chains,
+            "seals": found.seals,
+            "root": found.root,
+            "shipped": found.shipped,
+            "heads": found.noted,
+            "missing_heads": list(found.missing),
+            "edited": [one.column for one in found.edited],
+        },
+        _verdict(found),
+    )
+    found.raise_if_edited()
+    if not found.holds:
         leave(EXIT_FAILED)
 
 
-def _verdict(
-    found: Checked, files: Checked | None, noted: list[str], lost: list[str]
-) -> str:
+def _verdict(found: Verification) -> str:
     said = [
         f"{found.lines:,} lines of {found.chains:,} chains follow from each other,"
         f" {found.seals:,} seals hold",
         f"last root {found.root or 'none: nothing was sealed yet'}",
         "not shipped"
-        if files is None
-        else f"shipped {files.lines:,} lines, the same as in the store",
+        if found.shipped is None
+        else f"shipped {found.shipped:,} lines, the same as in the store",
     ]
-    if noted:
-        said.append(
-            f"{len(noted) - len(lost):,} of {len(noted):,} noted roots are in it"
-        )
-    said += [f"MISSING root {root}: this ledger is not the one it was" for root in lost]
+    if found.noted:
+        there = found.noted - len(found.missing)
+        said.append(f"{there:,} of {found.noted:,} noted roots are in it")
+    said += [
+        f"MISSING root {root}: this ledger is not the one it was"
+        for root in found.missing
+    ]
     return "\n".join(said)
 
 
@@ -127,46 +95,14 @@ def tail(
     from dispatcher.operations import ledger
 
     context: CliContext = ctx.obj
-    folder = ledger.shipped_folder(context)
-    last: deque[str] = deque(maxlen=lines)
-    source = _shipped(folder, follow=follow)
-    for text in source:
-        if text is None:
-            break
-        last.append(text)
+    last, more = ledger.last_lines(ledger.shipped_folder(context), lines)
     sys.stdout.writelines(last)
     sys.stdout.flush()
-    with suppress(KeyboardInterrupt):
-        for text in source:
-            if text is not None:
+    if follow:
+        with suppress(KeyboardInterrupt):
+            for text in more:
                 sys.stdout.write(text)
                 sys.stdout.flush()
-
-
-def _shipped(folder: Path, *, follow: bool) -> Iterator[str | None]:
-    """Lines of the ledger; None once when all that is there was read."""
-    number, offset, told = 1, 0, False
-    while True:
-        path = folder / f"ledger-{number:06d}.jsonl"
-        if path.is_file():
-            with path.open("rb") as file:
-                file.seek(offset)
-                for raw in file:
-                    if not raw.endswith(b"\n"):
-                        break  # still being written
-                    head = offset == 0
-                    offset += len(raw)
-                    if not head and not raw.startswith(b'{"attached"'):
-                        yield raw.decode()
-        if (folder / f"ledger-{number + 1:06d}.jsonl").is_file():
-            number, offset = number + 1, 0
-            continue
-        if not told:
-            told = True
-            yield None
-        if not follow:
-            return
-        time.sleep(0.3)
 
 
 @app.command()
@@ -224,18 +160,12 @@ def root(
 @app.command()
 def replay(ctx: typer.Context) -> None:
     """Book what the store has forgotten from its shipped ledger, where it stands."""
-    from dispatcher.custody import erasure_list
-    from dispatcher.custody.in_place_recovery import replay_in_place
-    from dispatcher.operations.ledger import shipped_folder
-    from dispatcher.surfaces.cli.restoring import AFTERWARDS, UNLISTED
+    from dispatcher.operations import ledger
+    from dispatcher.surfaces.cli.backup import AFTERWARDS, UNLISTED
 
     context: CliContext = ctx.obj
-    folder = shipped_folder(context)
     with context.open_to_book() as store:
-        lists = erasure_list.places(context.directory, folder)
-        done = replay_in_place(
-            store, folder, clock=wall_clock, lists=lists, anchor=context.anchor
-        )
+        done = ledger.replay(context, store)
     context.show(
         {
             "schema": "dispatcher.replayed/1",

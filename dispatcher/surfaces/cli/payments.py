@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from dispatcher.core.errors import Usage
 from dispatcher.surfaces.cli.context import CliContext, table, told_moment
-from dispatcher.surfaces.cli.rehearsal import count
-
-if TYPE_CHECKING:
-    from dispatcher.store import Tx
-    from dispatcher.store.money import PaymentRow
+from dispatcher.surfaces.cli.previews import count
 
 app = typer.Typer(
     help="What workers are owed and paid, and what waits for you.",
@@ -55,7 +50,6 @@ def list_payments(
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="At most.")] = 100,
 ) -> None:
     """List payments, the latest change first."""
-    from dispatcher import money
     from dispatcher.operations import payments
 
     context: CliContext = ctx.obj
@@ -70,7 +64,7 @@ def list_payments(
             f"{row.kind}-{row.about}",
             row.run,
             row.account,
-            str(money.money_of(row.amount, row.currency)),
+            payments.amount_of(row),
             row.state,
             row.why or "",
         )
@@ -91,7 +85,6 @@ def history(
     name: Annotated[str, typer.Argument(metavar="PAYMENT", help="Such as reward-12.")],
 ) -> None:
     """Show every change of a payment: when, to what, by whom and why."""
-    from dispatcher import money
     from dispatcher.operations import payments
 
     context: CliContext = ctx.obj
@@ -102,7 +95,7 @@ def history(
         (
             told_moment(row.at),
             row.state,
-            str(money.money_of(row.amount, row.currency)),
+            payments.amount_of(row),
             row.actor,
             row.why or "",
         )
@@ -121,7 +114,6 @@ def history(
 @app.command("owed")
 def owed(ctx: typer.Context) -> None:
     """Show what you owe to workers whom no market pays, by run and account."""
-    from dispatcher import money
     from dispatcher.operations import payments
 
     context: CliContext = ctx.obj
@@ -132,7 +124,7 @@ def owed(ctx: typer.Context) -> None:
         (
             row.run,
             row.account,
-            str(money.money_of(row.amount, row.currency)),
+            payments.amount_of(row),
             row.payments,
         )
         for row in found
@@ -168,13 +160,9 @@ def settle(
             why="they are named, or all that one worker is owed is meant",
             fix="name payments, or write --account CONNECTOR/ID",
         )
-
-    def find(tx: Tx) -> list[PaymentRow]:
-        if account is None:
-            return payments.named(tx, names or [], together=["unknown"])
-        return payments.owed_to(tx, account)
-
-    _decide(context, find, payments.settle, "settled", because)
+    with context.open_store() as store:
+        found = payments.settle(context, store, names or [], because, account=account)
+    _show(context, found, "settled")
 
 
 @app.command("approve")
@@ -188,13 +176,9 @@ def approve(ctx: typer.Context, names: Names, because: Because = "") -> None:
 
     context: CliContext = ctx.obj
     context.confirm(f"have {count(len(names), 'payment')} made?")
-    _decide(
-        context,
-        lambda tx: payments.named(tx, names),
-        payments.approve,
-        "approved",
-        because,
-    )
+    with context.open_store() as store:
+        found = payments.approve(context, store, names, because)
+    _show(context, found, "approved")
 
 
 @app.command("refuse")
@@ -206,26 +190,12 @@ def refuse(ctx: typer.Context, names: Names, because: Because = "") -> None:
     from dispatcher.operations import payments
 
     context: CliContext = ctx.obj
-    _decide(
-        context,
-        lambda tx: payments.named(tx, names),
-        payments.refuse,
-        "refused",
-        because,
-    )
-
-
-def _decide(
-    context: CliContext,
-    find: Callable[[Tx], list[PaymentRow]],
-    decision: Callable[..., None],
-    verb: str,
-    because: str,
-) -> None:
-    from dispatcher.operations import payments
-
     with context.open_store() as store:
-        found = payments.decide(context, store, find, decision, because)
+        found = payments.refuse(context, store, names, because)
+    _show(context, found, "refused")
+
+
+def _show(context: CliContext, found: list[str], verb: str) -> None:
     context.show(
         {"schema": "dispatcher.payments.decided/1", verb: found},
         f"{verb}: {count(len(found), 'payment')}",

@@ -9,7 +9,7 @@ import typer
 
 from dispatcher.core.errors import EXIT_PARTLY
 from dispatcher.surfaces.cli.context import CliContext, leave, table
-from dispatcher.surfaces.cli.rehearsal import count
+from dispatcher.surfaces.cli.previews import count
 
 if TYPE_CHECKING:
     from dispatcher.stages.planning import Drafted
@@ -151,15 +151,12 @@ def show_plan(ctx: typer.Context, number: Number = None) -> None:
 
 def lay_out(drafted: Drafted, *, dry_run: bool, auto: bool) -> str:
     """Lay a new plan out for people; ``auto``: the daemon plans by itself too."""
-    from dispatcher.preflight import Obstacle
-    from dispatcher.stages.planning.plan_summary import lack
+    from dispatcher.operations import plans
 
     lines = ["DRY RUN - nothing was changed"] if dry_run else []
     lines.append(numbers_of(drafted.summary))
-    lines += [f"  {Obstacle(**one)}" for one in drafted.summary["refused"]]
-    for core in drafted.summary["cores"]:
-        lines.append(f"  held back: {lack(core)}")
-        lines += [f"    {why}" for why in core["why"]]
+    lines += [f"  {sentence}" for sentence in plans.refused(drafted)]
+    lines += [f"  {line}" for line in plans.held_back(drafted)]
     if drafted.plan_id is None:
         lines.append("  nothing was kept" if dry_run else "  nothing is left to plan")
     else:
@@ -213,7 +210,7 @@ def numbers_of(numbers: dict[str, Any]) -> str:
             f"  {count(numbers['records'], 'record')} · "
             f"{count(numbers['fields'], 'field')} · "
             f"{count(numbers['answers'], 'answer')} wanted · "
-            f"{count(numbers['adversaries'], 'adversary', 'adversaries')} · "
+            f"{count(numbers['adversaries'], 'worker')} · "
             f"{count(numbers['sets'], 'sensitive set')}",
             f"  planned      {count(numbers['pairs'], 'showing')} · "
             f"{count(numbers['held'], 'field')} held back",

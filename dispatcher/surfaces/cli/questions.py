@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dispatcher.surfaces.cli.context import CliContext, table
-from dispatcher.surfaces.cli.rehearsal import count
+from dispatcher.surfaces.cli.previews import count
 
 if TYPE_CHECKING:
     from dispatcher.operations.questions import Purpose

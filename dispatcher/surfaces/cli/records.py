@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+import time
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final
+from types import TracebackType
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final, Self
 
 import typer
 
@@ -13,6 +15,10 @@ from dispatcher.core.errors import EXIT_PARTLY, Usage
 from dispatcher.surfaces.cli.context import CliContext, leave, table
 
 if TYPE_CHECKING:
+    from rich.progress import Progress as Bar
+    from rich.progress import TaskID
+
+    from dispatcher.stages.intake.loading import Progress
     from dispatcher.stages.intake.preview import ColumnFacts, Preview
     from dispatcher.stages.intake.table import Facts, Options
 
@@ -155,12 +161,10 @@ def load(
     the exit status is 3.
     """
     from dispatcher.operations import records
-    from dispatcher.stages.intake.rejects import rejects_path
-    from dispatcher.surfaces.cli.load_progress import LoadProgress
 
     context: CliContext = ctx.obj
     is_stream = str(file) == "-"
-    listed = rejects or rejects_path(Path("stdin.csv") if is_stream else file)
+    listed = rejects or records.rejects_path(Path("stdin.csv") if is_stream else file)
     context.spare(listed, file)
     with context.open_to_book() as store, LoadProgress(context) as progress:
         loaded = records.load(
@@ -271,12 +275,11 @@ def read_options(
     guarded: bool | None = None,
 ) -> Options:
     """Return what the command line says of a file."""
-    from dispatcher.stages.intake.table import Format as TableFormat
-    from dispatcher.stages.intake.table import Options
+    from dispatcher.operations import records
 
     known = {"\\t": "\t", "tab": "\t"}
-    return Options(
-        format=None if format is None else TableFormat(format.value),
+    return records.Options(
+        format=None if format is None else records.FileFormat(format.value),
         encoding=encoding,
         delimiter=known.get(delimiter, delimiter) if delimiter else delimiter,
         sheet=sheet,
@@ -399,3 +402,144 @@ def _preview_document(found: Preview, show_values: bool) -> dict[str, Any]:
             for r in found.rejected
         ],
     }
+
+
+class State(StrEnum):
+    """How far a field is: its answers; or a record: all its fields together."""
+
+    OPEN = "open"
+    CONFLICT = "conflict"
+    ANSWERED = "answered"
+
+
+@app.command("list")
+def list_records(
+    ctx: typer.Context,
+    run: Annotated[str | None, typer.Option(help="Only of this run.")] = None,
+    state: Annotated[
+        State | None, typer.Option(help="Only records in this state.")
+    ] = None,
+    limit: Annotated[
+        int, typer.Option(min=1, max=1_000_000, help="At most so many.")
+    ] = 100,
+) -> None:
+    """List records with the states of their fields: no value."""
+    from dispatcher.operations import records
+
+    context: CliContext = ctx.obj
+    with context.open_store() as store:
+        found = records.list_records(store, run, state.value if state else None, limit)
+    header = ("record", "run", "state", "fields", "answered", "conflict")
+    context.show(
+        {
+            "schema": "dispatcher.records/1",
+            "records": [dict(zip(header, row, strict=True)) for row in found],
+        },
+        table(found, header),
+    )
+    if len(found) == limit:
+        context.say(f"the first {limit:,}; see more with --limit")
+
+
+@app.command("show")
+def show_record(
+    ctx: typer.Context,
+    key: Annotated[str, typer.Argument(help="The record's key, as it was loaded.")],
+) -> None:
+    """Show the fields of a record: state, showings, tasks and answers; no value."""
+    from dispatcher.operations import records
+
+    context: CliContext = ctx.obj
+    with context.open_store() as store:
+        name, found = records.show(store, key)
+    header = records.FIELDS
+    context.show(
+        {
+            "schema": "dispatcher.record/1",
+            "record": key,
+            "pseudonym": name,
+            "fields": [dict(zip(header, row, strict=True)) for row in found],
+        },
+        table(found, header),
+    )
+
+
+BAR_AFTER: Final = 1.0  # seconds; what is faster needs no bar
+LINE_EVERY: Final = 10.0  # seconds, where no terminal reads
+
+
+class LoadProgress:
+    """Shows progress on stderr, and takes the bar away at the end.
+
+    Parameters
+    ----------
+    context : CliContext
+    """
+
+    def __init__(self, context: CliContext) -> None:
+        self._context = context
+        self._started = time.monotonic()
+        self._told = self._started
+        self._bar: Bar | None = None
+        self._task: TaskID | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def show(self, progress: Progress) -> None:
+        """Show the state of a load."""
+        if self._context.quiet:
+            return
+        now = time.monotonic()
+        if sys.stderr.isatty():
+            if now - self._started >= BAR_AFTER:
+                self._draw(progress)
+        elif now - self._told >= LINE_EVERY:
+            self._told = now
+            self._context.say(_line(progress))
+
+    def _draw(self, progress: Progress) -> None:
+        if self._bar is None:
+            self._bar, self._task = _new_bar(progress, color=self._context.color)
+        assert self._task is not None
+        self._bar.update(
+            self._task,
+            completed=progress.position,
+            records=f"{progress.records + progress.skipped:,} records",
+            rejected=f"{progress.rejected:,} rejected" if progress.rejected else "",
+        )
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+
+def _new_bar(progress: Progress, *, color: bool) -> tuple[Bar, TaskID]:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    bar = Progress(
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f} %"),
+        TextColumn("{task.fields[records]}"),
+        TextColumn("{task.fields[rejected]}"),
+        TimeRemainingColumn(),
+        console=Console(stderr=True, no_color=not color),
+        transient=True,
+    )
+    task = bar.add_task("load", total=progress.size, records="", rejected="")
+    bar.start()
+    return bar, task
+
+
+def _line(progress: Progress) -> str:
+    share = f"{100 * progress.position // progress.size} %  " if progress.size else ""
+    return (
+        f"{share}{progress.records + progress.skipped:,} records, "
+        f"{progress.rejected:,} rejected"
+    )

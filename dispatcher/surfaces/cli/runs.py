@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from dispatcher.core.errors import Usage
 from dispatcher.surfaces.cli.context import CliContext, table
+from dispatcher.surfaces.cli.previews import count
 
 if TYPE_CHECKING:
-    from connectors.money import Money
-    from dispatcher.store import Tx
-    from dispatcher.store.money import BudgetRow
+    from dispatcher.operations.runs import Budget, Pilot
 
 app = typer.Typer(help="Sets of records and what they may cost.", no_args_is_help=True)
 budget = typer.Typer(help="What a run may cost.", no_args_is_help=True)
@@ -61,7 +61,7 @@ def set_budget(
     context: CliContext = ctx.obj
     told = {"cap": cap, "per_day": per_day, "reward": reward, "bonus": bonus}
     amounts = {
-        name: _money(text, name)
+        name: runs.read_amount(text, f"--{name.replace('_', '-')}")
         for name, text in told.items()
         if text is not None and (name, text) != ("per_day", "none")
     }
@@ -69,11 +69,9 @@ def set_budget(
         amounts, None if fee is None else _share(fee), no_daily_limit=per_day == "none"
     )
     with context.open_store() as store:
-        row = runs.set_budget(context, store, run, change)
-    now = context.clock()
-    document = {"run": run, **spelt(row, now)}
-    context.show({"schema": "dispatcher.budget/1", **document}, lay_out(document))
-    if row.used_up(now):
+        done = runs.set_budget(context, store, run, change)
+    context.show({"schema": "dispatcher.budget/1", **asdict(done)}, lay_out(done))
+    if done.used_up:
         context.say("nothing new is begun: as much, or more, is taken already")
 
 
@@ -89,10 +87,9 @@ def show_budget(
 
     context: CliContext = ctx.obj
     with context.open_store() as store:
-        budgets = runs.budgets(store, run)
-    found = [{"run": name, **spelt(row, context.clock())} for name, row in budgets]
+        found = runs.budgets(context, store, run)
     context.show(
-        {"schema": "dispatcher.budgets/1", "budgets": found},
+        {"schema": "dispatcher.budgets/1", "budgets": [asdict(one) for one in found]},
         "\n".join(lay_out(one) for one in found),
     )
     if not found:
@@ -106,11 +103,10 @@ def list_runs(ctx: typer.Context) -> None:
 
     context: CliContext = ctx.obj
     with context.open_store() as store:
-        now = context.clock()
-        budgets = {name: spelt(row, now) for name, row in runs.budgets(store)}
+        budgets = {one.run: one for one in runs.budgets(context, store)}
         names = runs.list_runs(store)
     lines = [
-        (name, budgets[name]["cap"], budgets[name]["room"])
+        (name, budgets[name].cap, budgets[name].room)
         if name in budgets
         else (name, "none", "-")
         for name in names
@@ -121,9 +117,7 @@ def list_runs(ctx: typer.Context) -> None:
             "runs": [
                 {
                     "run": name,
-                    "budget": {"run": name, **budgets[name]}
-                    if name in budgets
-                    else None,
+                    "budget": asdict(budgets[name]) if name in budgets else None,
                 }
                 for name in names
             ],
@@ -132,59 +126,16 @@ def list_runs(ctx: typer.Context) -> None:
     )
 
 
-def documents(tx: Tx, now: int, run_id: int | None = None) -> list[dict[str, Any]]:
-    """Budgets in words, by the names of their runs."""
-    from dispatcher.operations.runs import budgets_in
-
-    return [{"run": name, **spelt(row, now)} for name, row in budgets_in(tx, run_id)]
-
-
-def spelt(row: BudgetRow, now: int) -> dict[str, Any]:
-    """Spell a budget out; amounts as exact text."""
-    from dispatcher import money
-
-    def text(parts: int) -> str:
-        sign = "-" if parts < 0 else ""
-        return f"{sign}{money.money_of(abs(parts), row.currency)}"
-
-    return {
-        "cap": text(row.cap),
-        "per_day": None if row.per_day is None else text(row.per_day),
-        "reward": text(row.reward),
-        "bonus": text(row.bonus),
-        "fee_percent": f"{row.fee / 10_000:g}",
-        "promised": text(row.taken - row.paid),
-        "paid": text(row.paid),
-        "today": text(row.taken_today(now)),
-        "room": text(row.room(now)),
-        "used_up": row.used_up(now),
-    }
-
-
-def lay_out(one: dict[str, Any]) -> str:
+def lay_out(one: Budget) -> str:
     """Lay a budget out for people."""
-    day = f", {one['per_day']} a day" if one["per_day"] else ""
+    day = f", {one.per_day} a day" if one.per_day else ""
     return "\n".join([
-        f"{one['run']}  at most {one['cap']}{day}",
-        f"  pays      {one['reward']} a piece of work, {one['bonus']} a field, markets "
-        f"add {one['fee_percent']} %",
-        f"  paid      {one['paid']}   promised or owed {one['promised']}   today "
-        f"{one['today']}",
-        f"  room      {one['room']}",
+        f"{one.run}  at most {one.cap}{day}",
+        f"  pays      {one.reward} a piece of work, {one.bonus} a field, markets add "
+        f"{one.fee_percent} %",
+        f"  paid      {one.paid}   promised or owed {one.promised}   today {one.today}",
+        f"  room      {one.room}",
     ])  # fmt: skip
-
-
-def _money(text: str, name: str) -> Money:
-    from connectors.money import Money
-
-    try:
-        return Money.read(text)
-    except ValueError:
-        raise Usage(
-            f"--{name.replace('_', '-')} is no amount of money",
-            why="it is a currency of three capital letters, a colon and a number",
-            fix="write it like GBP:0.12",
-        ) from None
 
 
 def _share(text: str) -> int:
@@ -197,3 +148,124 @@ def _share(text: str) -> int:
             fix="write it like 33.3",
         )
     return int(found[1]) * 10_000 + int((found[2] or "").ljust(4, "0"))
+
+
+pilot = typer.Typer(
+    help="So many records of a run first; the others when you accept.",
+    no_args_is_help=True,
+)
+app.add_typer(pilot, name="pilot")
+
+
+@pilot.command()
+def begin(
+    ctx: typer.Context,
+    run: RunName,
+    records: Annotated[int, typer.Argument(min=1, metavar="N", help="Records.")],
+) -> None:
+    """Let only N records of a run be shown, picked by chance; a larger N lets more go.
+
+    What is loaded into the run later waits too. `records load --pilot N` does the same
+    for what it loads.
+    """
+    from dispatcher.operations import runs
+
+    context: CliContext = ctx.obj
+    with context.open_store() as store:
+        pilot = runs.begin_pilot(context, store, run, records)
+    document = _document(pilot)
+    context.show({"schema": "dispatcher.pilot/1", **document}, _head(document))
+
+
+@pilot.command()
+def show(ctx: typer.Context, run: RunName) -> None:
+    """Report how the records of a run that were let go went: the pilot, while it lasts."""
+    from dispatcher.operations import runs
+
+    context: CliContext = ctx.obj
+    with context.open_store() as store:
+        pilot = runs.show_pilot(context, store, run)
+    document = _document(pilot)
+    context.show({"schema": "dispatcher.pilot/1", **document}, _lay_out(document))
+
+
+@pilot.command()
+def accept(ctx: typer.Context, run: RunName) -> None:
+    """End a pilot: all records of the run may be shown."""
+    from dispatcher.operations import runs
+
+    context: CliContext = ctx.obj
+    with context.open_store() as store:
+        waited = runs.accept_pilot(context, store, run)
+    context.show(
+        {
+            "schema": "dispatcher.pilot/1",
+            "run": run,
+            "accepted": True,
+            "let_go": waited,
+        },
+        f"{run}: the pilot is accepted, {count(waited, 'record')} more may be shown",
+    )
+
+
+def _document(pilot: Pilot) -> dict[str, Any]:
+    told = []
+    for field in pilot.fields:
+        own = pilot.gold.get(field.field)
+        told.append(
+            {
+                **field._asdict(),
+                "gold_answered": own.answered if own else 0,
+                "gold_right": own.right if own else 0,
+            }
+        )
+    row, budget = pilot.row, pilot.budget
+    return {
+        "run": row.name,
+        "pilot": row.wanted,
+        "let_go": row.opened if row.wanted is not None else None,
+        "waiting": pilot.waiting,
+        "answers": pilot.answers,
+        "seconds": pilot.seconds,
+        "cost": None if budget is None else asdict(budget),
+        "fields": told,
+    }
+
+
+def _head(one: dict[str, Any]) -> str:
+    if one["pilot"] is None:
+        return f"{one['run']}  no pilot"
+    return (
+        f"{one['run']}  pilot of {count(one['pilot'], 'record')}: {one['let_go']:,} let "
+        f"go, {one['waiting']:,} wait for: dispatcher runs pilot accept {one['run']}"
+    )
+
+
+def _lay_out(one: dict[str, Any]) -> str:
+    """Lay a report out for people."""
+    cost = one["cost"]
+    lines = [
+        _head(one),
+        f"  answers  {one['answers']:,}"
+        + (f", {one['seconds']:.1f} s each" if one["answers"] else ""),
+        "  cost     "
+        + (
+            f"{cost['paid']} paid, {cost['promised']} promised" if cost else "no budget"
+        ),
+    ]
+    lines += [f"  {_field_words(field)}" for field in one["fields"]]
+    return "\n".join(lines)
+
+
+def _field_words(row: dict[str, Any]) -> str:
+    words = [f"{row['answered']:,} of {count(row['entries'], 'field')} answered"]
+    if row["conflicts"]:
+        words.append(f"{row['conflicts']:,} in conflict")
+    if row["agreement"] is not None:
+        words.append(f"confidence {row['agreement']:.2f}")
+    if row["seconds"] is not None:
+        words.append(f"{row['seconds']:.1f} s an answer")
+    if row["gold_answered"]:
+        right = f"{row['gold_right']:,} of {row['gold_answered']:,}"
+        words.append(f"made-up questions {right} right")
+    return f"{row['field']}: {', '.join(words)}"

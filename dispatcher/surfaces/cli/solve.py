@@ -1,51 +1,46 @@
-"""``dispatcher solve``: one instance file in, one judged plan out; no store needed."""
+"""``dispatcher solve`` and ``judge``: the paper's problem from files; no store needed."""
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
 from enum import StrEnum
-from fractions import Fraction
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
 
 from dispatcher.core.errors import (
+    EXIT_FAILED,
     EXIT_INFEASIBLE,
     EXIT_UNFINISHED,
     Invalid,
-    Usage,
 )
 from dispatcher.surfaces.cli.context import CliContext, leave
-from dispatcher.surfaces.cli.instance_files import (
-    Adversaries,
-    Copies,
-    Friendships,
-    InstanceFile,
-    functions_named,
-    own_stdout,
-    read_document,
-    read_problem,
-)
-from dispatcher.surfaces.cli.plan_files import check_place, write_whole
-from dispatcher.surfaces.cli.solutions import lay_out, report, report_front, withheld
 
-if TYPE_CHECKING:
-    from policies.instances.instance_file import Instance
-    from policies.model.problem import Problem
-    from policies.solvers import Limits, Solution, Solver
-
-NOTHING: Final = Fraction(0)
-LEAST: Final = 0.1
-"""Seconds of search that the last part of several gets in any case."""
+File = Annotated[
+    Path,
+    typer.Argument(
+        help="sparsi-instance/1 JSON, DIMACS .col, hMETIS .hgr, or CSV of check-ins."
+    ),
+]
+Adversaries = Annotated[
+    int | None, typer.Option(min=1, help="For .col, .hgr and .csv: how many.")
+]
+Copies = Annotated[
+    int, typer.Option(min=1, help="For .col, .hgr and .csv: t of each entry.")
+]
+Friendships = Annotated[
+    Path | None, typer.Option(help="For .csv: pairs of users, with a header.")
+]
 
 
 class Mode(StrEnum):
@@ -79,7 +74,7 @@ class Aim(StrEnum):
 
 def solve(
     ctx: typer.Context,
-    instance: InstanceFile,
+    instance: File,
     algorithm: Annotated[
         str, typer.Option(help="auto, or a solver: docs/reference/instances.md.")
     ] = "auto",
@@ -130,43 +125,69 @@ def solve(
     none exists (the core says why), 8 where that stayed open. Ctrl-C ends the search
     and shows the best plan so far.
     """
-    started = time.perf_counter()
     context: CliContext = ctx.obj
-    if output is not None:
-        context.spare(output, instance, *filter(None, [friendships]))
-        check_place(output)
-    _check(algorithm, objective, pareto)
     with _interruptible() as stop:
-        from dispatcher.strategies import reads_paper, solver_with
+        from dispatcher.operations import instances
 
-        document = read_document(instance, adversaries, copies, friendships)
-        with own_stdout():
-            limits: dict[str, Any] = {
-                "seconds": _seconds(time_limit, work),
-                "work": float("inf") if work is None else work,
-                "clock": time.perf_counter,
-                "stopped": stop.is_set,
-                "threads": threads or os.cpu_count() or 1,
-                "paper": mode is Mode.PAPER and reads_paper(algorithm),
-            }
-            choices = {"--order": ("order", order), "--local": ("local", local)}
-            solver = solver_with(algorithm, choices)
-            found = _read(document, solver, algorithm, str(instance))
-            search = _Search(found, solver, seed, limits, time.perf_counter())
-            with functions_named(str(instance)):
-                told = search.told(objective, pareto, algorithm)
-        told["mode"] = str(Mode.PAPER if limits["paper"] else Mode.SAFE)
-        told["seed"] = seed
-        told["seconds"] = round(time.perf_counter() - started, 3)
-        _tell(context, told, output)
-        if told["mode"] != mode:
+        if output is not None:
+            context.spare(output, instance, *filter(None, [friendships]))
+            instances.check_place(output)
+        search = instances.Search(
+            algorithm=algorithm,
+            paper=mode is Mode.PAPER,
+            choices={"--order": ("order", order), "--local": ("local", local)},
+            safe=objective is Aim.SAFE,
+            levels=pareto,
+            seconds=_seconds(time_limit, work),
+            work=float("inf") if work is None else work,
+            threads=threads or os.cpu_count() or 1,
+            seed=seed,
+        )
+        file = instances.InstanceFile(instance, adversaries, copies, friendships)
+        with _own_stdout():
+            answer = instances.solve(
+                file, search, clock=time.perf_counter, stopped=stop.is_set
+            )
+        _show(context, answer, output)
+        if answer["mode"] != mode:
             context.say(f"mode safe: {algorithm} has no other")
-    status = _status(told)
+    status = _status(answer)
     if status:
         leave(status)
 
 
-def _tell(context: CliContext, told: dict[str, Any], output: Path | None) -> None:
+def judge(
+    ctx: typer.Context,
+    instance: File,
+    plan: Annotated[
+        Path,
+        typer.Argument(
+            help="Output of solve -o, or a JSON list of adversaries for each entry."
+        ),
+    ],
+    adversaries: Adversaries = None,
+    copies: Copies = 1,
+    friendships: Friendships = None,
+) -> None:
+    """Judge a finished plan of an instance: what it is worth, and all that it breaks.
+
+    JSON goes to stdout. The exit status is 0 where every limit is kept, 1 where one is
+    not (violations say which), 5 for a file that is no instance, or no plan of it.
+    """
+    from dispatcher.operations import instances
+
+    context: CliContext = ctx.obj
+    file = instances.InstanceFile(instance, adversaries, copies, friendships)
+    with _own_stdout():
+        judged = instances.judge(file, plan)
+    print(json.dumps(judged, ensure_ascii=False), flush=True)
+    if not context.json:
+        context.say(_judgement(judged))
+    if not judged["feasible"]:
+        leave(EXIT_FAILED)
+
+
+def _show(context: CliContext, answer: dict[str, Any], output: Path | None) -> None:
     """Print the document, or put it in its file; where that fails, print it after all.
 
     Raises
@@ -174,7 +195,9 @@ def _tell(context: CliContext, told: dict[str, Any], output: Path | None) -> Non
     Invalid
         The file cannot be written, and the document was printed.
     """
-    text = json.dumps(told, ensure_ascii=False)
+    from dispatcher.operations.instances import write_whole
+
+    text = json.dumps(answer, ensure_ascii=False)
     try:
         if output is None:
             print(text, flush=True)
@@ -190,7 +213,7 @@ def _tell(context: CliContext, told: dict[str, Any], output: Path | None) -> Non
             fix="keep what was printed, or make room and repeat the command",
         ) from error
     if not context.json:
-        context.say(lay_out(told))
+        context.say(lay_out(answer))
 
 
 def _seconds(time_limit: float | None, work: float | None) -> float:
@@ -200,10 +223,10 @@ def _seconds(time_limit: float | None, work: float | None) -> float:
     return time_limit
 
 
-def _status(told: dict[str, Any]) -> int:
-    if told["assignment"] is not None:
+def _status(answer: dict[str, Any]) -> int:
+    if answer["assignment"] is not None:
         return 0
-    return EXIT_INFEASIBLE if told["verdict"] == "INFEASIBLE" else EXIT_UNFINISHED
+    return EXIT_INFEASIBLE if answer["verdict"] == "INFEASIBLE" else EXIT_UNFINISHED
 
 
 @contextmanager
@@ -229,115 +252,80 @@ def _interruptible() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
-def _check(algorithm: str, objective: Aim, pareto: int | None) -> None:
-    """Raise where options contradict each other."""
-    if objective is Aim.SAFE and algorithm != "auto":
-        raise Usage(
-            f"--objective safe does not go with --algorithm {algorithm}",
-            why="auto alone proves how few sets can be complete; heuristics count "
-            "complete sets first in --mode safe anyway",
-            fix="leave one of both out",
+@contextmanager
+def _own_stdout() -> Iterator[None]:
+    """Keep what engines and packages print off our stdout: it goes to stderr."""
+    sys.stdout.flush()
+    try:
+        kept = os.dup(1)
+        os.dup2(2, 1)
+    except OSError:  # one of them is closed: then nothing can be printed either
+        yield
+        return
+    try:
+        yield
+    finally:  # what is still in a buffer was printed here too: Python's, then C's
+        with suppress(OSError):
+            sys.stdout.flush()
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).fflush(None)
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+def lay_out(answer: dict[str, Any]) -> str:
+    """Lay the answer out for people."""
+    least = answer.get("complete_sets_bound")
+    if answer.get("front") and answer["assignment"] is not None:
+        lines = [
+            f"{answer['verdict']}: {len(answer['front'])} levels ({answer['seconds']:.1f} s)"
+        ]
+        lines += [_level(one) for one in answer["front"]]
+        return "\n".join(lines)
+    if answer["assignment"] is not None:
+        return (
+            f"{answer['verdict']}: objective {answer['objective']:.9g}, at most "
+            f"{answer['bound']:.9g} ({answer['stopped']}, {answer['seconds']:.1f} s)\n"
+            f"  utility {answer['utility']:.9g}   disclosure {answer['disclosure']:.9g}   "
+            f"complete sets {answer['complete_sets']}"
+            + (f" (at least {least})" if least is not None else "")
         )
-    if objective is Aim.SAFE and pareto is not None:
-        raise Usage(
-            "--objective safe does not go with --pareto",
-            why="a front holds disclosure at levels and maximises utility alone",
-            fix="leave one of both out",
+    lines = [f"{answer['verdict']} ({answer['stopped']}, {answer['seconds']:.1f} s)"]
+    if answer["core"]:
+        lines += [f"  {why}" for why in answer["core"]["why"]]
+    else:
+        lines += [f"  tried: {what}" for what in answer["tried"]]
+    lines += [f"  certified: {proof['why']}" for proof in answer["certified"]]
+    if answer.get("withheld"):
+        choice = answer["withheld"]
+        many = len(choice["entries"])
+        named = ", ".join(map(str, choice["entries"][:12])) + ", ..." * (many > 12)
+        lines.append(
+            f"  withhold {many} {'entry' if many == 1 else 'entries'} ({named}) at a price "
+            f"of {choice['price']}; no choice costs less than {choice['bound']}"
         )
+    return "\n".join(lines)
 
 
-def _read(document: object, solver: Solver, algorithm: str, where: str) -> Instance:
-    """Read the instance, and see that the solver takes it."""
-    from dispatcher.strategies import solvers_for
-
-    found = read_problem(document, where)
-    if not solver.supports(found.problem):
-        raise Usage(
-            f"{algorithm} does not solve this kind of problem",
-            why=f"{found.asked} over {found.kind}, with the utility, copies, limits and "
-            "sizes of this file, is outside what it can do",
-            fix=f"leave --algorithm out, or take one of: {', '.join(solvers_for(found.problem))}",
-        )
-    return found
+def _level(one: dict[str, Any]) -> str:
+    """One line of a front."""
+    within = "any" if one["level"] is None else f"{one['level']:.6g}"
+    if one["assignment"] is None:
+        return f"  disclosure at most {within}: {one['verdict']}"
+    return (
+        f"  disclosure {one['disclosure']:.6g} (at most {within}): utility "
+        f"{one['utility']:.9g} of at most {one['bound']:.9g}, complete sets "
+        f"{one['complete_sets']}"
+    )
 
 
-@dataclass
-class _Search:
-    """One search in what is left of the time."""
-
-    found: Instance
-    solver: Solver
-    seed: int
-    limits: dict[str, Any]
-    since: float
-
-    def within(self, share: float = 1.0, work: float = 1.0) -> Limits:
-        """Limits of shares of the time that is left since the instance was read."""
-        from policies.solvers import Limits
-
-        return Limits(**self.limits).left(self.since, share, LEAST).part(work)
-
-    def solve(self, problem: Problem, limits: Limits) -> Solution:
-        import numpy as np
-
-        return self.solver(problem, np.random.default_rng(self.seed), limits)
-
-    def told(
-        self, objective: Aim, pareto: int | None, algorithm: str
-    ) -> dict[str, Any]:
-        """Solve as asked; return the document without its time."""
-        if pareto is not None:
-            return self._front(pareto, algorithm)
-        least = None
-        if objective is Aim.SAFE:
-            solution, least = self._fewest()
-        else:
-            solution = self.solve(self.found.problem, self.within())
-        told = report(self.found, solution, algorithm)
-        if least is not None:
-            told["complete_sets_bound"] = least
-        return told | withheld(self.found, solution, self.seed, self.within())
-
-    def _fewest(self) -> tuple[Solution, int]:
-        """Count complete sets first."""
-        import numpy as np
-
-        from policies.solvers.exact.lexicographic import countable, fewest
-
-        problem, rng = self.found.problem, np.random.default_rng(self.seed)
-        if not countable(problem):
-            raise Usage(
-                "--objective safe does not take this problem",
-                why="complete sets are counted by CP-SAT: of sets, not of relations, "
-                "with a utility that is a sum, and up to 200,000 pairs",
-                fix="leave it out, or name a heuristic that counts complete sets first: "
-                "--algorithm graspl",
-            )
-        made = fewest(problem, rng, self.within(), self.solve)
-        return made.solution, made.least
-
-    def _front(self, count: int, algorithm: str) -> dict[str, Any]:
-        """Utility at levels of disclosure."""
-        from policies.solvers.exact.epsilon_constraint import front, held_at
-
-        problem = self.found.problem
-        if problem.links is not None:
-            raise Usage(
-                "--pareto does not take relations",
-                why="their disclosure is held at a level by discbudget alone",
-                fix="ask discbudget with one tau after another",
-            )
-        if not all(self.solver.supports(held_at(problem, f)) for f in (None, NOTHING)):
-            raise Usage(
-                f"--pareto does not go with --algorithm {algorithm} here",
-                why="utility alone, with disclosure held at a level, is outside what it "
-                "can do",
-                fix="leave --algorithm out: auto picks by structure",
-            )
-        rest = iter(range(count, 0, -1))
-        points = front(
-            problem,
-            count,
-            lambda part: self.solve(part, self.within(1 / next(rest), 1 / count)),
-        )
-        return report_front(self.found, list(points), algorithm)
+def _judgement(judged: dict[str, Any]) -> str:
+    """Lay the judgement out for people."""
+    kept = "every limit is kept" if judged["feasible"] else "not every limit is kept"
+    lines = [
+        f"{kept}: objective {judged['objective']:.9g}",
+        f"  utility {judged['utility']:.9g}   disclosure {judged['disclosure']:.9g}   "
+        f"complete sets {judged['complete_sets']}",
+    ]
+    lines += [f"  {what}" for what in (*judged["violations"], *judged["notes"])]
+    return "\n".join(lines)

@@ -23,7 +23,7 @@ from dispatcher.core.errors import (
     Usage,
 )
 from dispatcher.core.private_files import private
-from dispatcher.surfaces.cli.plain import cut, plain
+from dispatcher.surfaces.cli.terminal import cut, plain
 
 ANYWHERE: Final = frozenset(
     {"--json", "--quiet", "-q", "--no-color", "--no-input", "--yes", "-y"}

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from dispatcher.core.errors import EXIT_FAILED, EXIT_PARTLY, Invalid, Usage
 from dispatcher.surfaces.cli.context import CliContext, leave
-from dispatcher.surfaces.cli.rehearsal import DRY_RUN
+from dispatcher.surfaces.cli.previews import DRY_RUN
 
 if TYPE_CHECKING:
     from dispatcher.custody.backup import Kept
@@ -218,7 +219,7 @@ def _plan(found: Scope) -> str:
         f"would delete  {counts or 'nothing, it is erased'}\n"
         f"open tasks    {tasks or 'none'}\n"
         f"would keep    {kept.lines} ledger entries, by pseudonym only\n"
-        f"cannot undo   what {kept.adversaries} adversaries have already seen"
+        f"cannot undo   what {kept.adversaries} workers have already seen"
     )
 
 
@@ -227,7 +228,7 @@ def _line(found: Scope) -> str:
     words = (
         f"{KINDS[found.id[0]]} {found.id}   {counts['records']} records · "
         f"{counts['fields']} fields · {kept.lines} showings to {kept.adversaries} "
-        "adversaries"
+        "workers"
     )
     if kept.first_at is not None and kept.last_at is not None:
         words += f" · first {_day(kept.first_at)} last {_day(kept.last_at)}"
@@ -253,3 +254,54 @@ def _document(found: Scope) -> dict[str, Any]:
 
 def _day(moment: int) -> str:
     return datetime.fromtimestamp(moment / 1e6, UTC).date().isoformat()
+
+
+_UNITS: Final = {"h": 3600, "d": 86_400, "w": 7 * 86_400}
+
+
+def purge(
+    ctx: typer.Context,
+    older_than: Annotated[
+        str, typer.Option(help="Age since loading: 90d, 12w, 48h.", metavar="AGE")
+    ],
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", "-n", help="Say how much would go.")
+    ] = False,
+    confirm: Annotated[str, typer.Option(help="purge-AGE, such as purge-90d.")] = "",
+) -> None:
+    """Erase the values of records loaded so long ago; ledger and evidence stay.
+
+    What the policy's `retain` says is done by the daemon; this is for more.
+    """
+    from dispatcher.operations import subjects
+
+    context: CliContext = ctx.obj
+    moment = context.clock() - _micros(older_than)
+    word = f"purge-{older_than}"
+    with context.open_store() as store:
+        count = subjects.count_older(store, moment)
+        if dry_run:
+            context.show(
+                {"schema": "dispatcher.purge/1", "dry_run": True, "records": count},
+                f"{DRY_RUN}\nwould erase the values of {count:,} records",
+            )
+            return
+        if confirm != word:
+            raise Usage(
+                f"erasing the values of {count:,} records cannot be undone",
+                why="it was not confirmed",
+                fix=f"repeat the command with --confirm={word}",
+            )
+        done = subjects.purge(context, store, moment)
+    show_erasure(context, done, f"records older than {older_than}")
+
+
+def _micros(age: str) -> int:
+    found = re.fullmatch(r"([0-9]{1,6})([hdw])", age)
+    if found is None:
+        raise Usage(
+            f"--older-than is {age[:40]!r}",
+            why="an age is a whole number and h, d or w",
+            fix="say for instance --older-than 90d",
+        )
+    return int(found[1]) * _UNITS[found[2]] * 1_000_000

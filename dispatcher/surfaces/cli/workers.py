@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dispatcher.core.errors import EXIT_PARTLY
-from dispatcher.surfaces.cli import merging, questions
+from dispatcher.core.errors import EXIT_PARTLY, Usage
+from dispatcher.surfaces.cli import previews, questions
 from dispatcher.surfaces.cli.context import (
     CliContext,
     leave,
     read_file,
     table,
 )
-from dispatcher.surfaces.cli.merging import AcceptPast
-from dispatcher.surfaces.cli.rehearsal import DRY_RUN, count
+from dispatcher.surfaces.cli.previews import DRY_RUN, count
 
 if TYPE_CHECKING:
     from connectors.base import Inviting
+    from dispatcher.ledger.explain import RuleUsage
     from dispatcher.ledger.identity_changes import Added
+    from dispatcher.operations.workers import Merge, Quality
     from dispatcher.store import Store
     from dispatcher.store.accounts import Account
 
@@ -29,9 +30,6 @@ app = typer.Typer(
     help="Add workers, list them, invite them, block them, merge them.",
     no_args_is_help=True,
 )
-app.command("show")(merging.show)
-app.command("merge")(merging.merge)
-app.command("groups")(merging.groups)
 app.add_typer(questions.qualification, name="qualification")
 app.add_typer(questions.gold, name="gold")
 
@@ -53,11 +51,10 @@ def add(
     accept_past: AcceptPast = 0,
 ) -> None:
     """Add workers. Each is an adversary of its own, or part of its groups' one."""
-    from dispatcher.identity import account_of
     from dispatcher.operations import workers
 
     context: CliContext = ctx.obj
-    names = [account_of(text) for text in accounts]
+    names = workers.read_names(accounts)
     workers.check_connectors(context, names)
     invited = names if invite else []
     with context.open_to_book() as store:
@@ -77,17 +74,15 @@ def import_workers(
     days: Days = 90,
     accept_past: AcceptPast = 0,
 ) -> None:
-    """Add all workers of a file; rows that name none are told, exit 3."""
-    from dispatcher.identity import read_accounts
+    """Add all workers of a file; rows that name none are listed, exit 3."""
     from dispatcher.operations import workers
 
     context: CliContext = ctx.obj
-    found = read_accounts(read_file(file))
-    names = [name for name in found.names if name[0] in context.config.connectors]
-    strange = [name for name in found.names if name[0] not in context.config.connectors]
+    found = workers.read_file(context, read_file(file))
+    names = found.names
     for line, reason in found.rejected:
         context.say(f"{file}:{line}: {reason}")
-    for connector, name in strange:
+    for connector, name in found.unknown:
         context.say(f"{connector}/{name}: no connector {connector} is set up")
     invited = names if invite and not dry_run else []
     with context.open_to_book() as store:
@@ -98,7 +93,7 @@ def import_workers(
         else:
             added = workers.add(context, store, names, accept_past=accept_past)
         _show(context, store, added, invited, days, markets)
-    if found.rejected or strange:
+    if found.rejected or found.unknown:
         leave(EXIT_PARTLY)
 
 
@@ -187,21 +182,18 @@ def _show(
     days: int,
     markets: Mapping[str, Inviting],
 ) -> None:
-    """Tell what was added; invite those who work at the task page."""
+    """Say what was added; invite those who work at the task page."""
     from dispatcher.operations import workers
 
     for text in added.known:
         context.say(f"{text} is here already")
-    joined = count(added.joined, "adversary", "adversaries")
+    joined = count(added.joined, "worker")
     context.say(
         f"{count(len(added.accounts), 'worker')} added"
         + (f", {joined} joined by groups" if added.joined else "")
     )
-    told = {account.connector for account in added.accounts}
-    with store.read() as tx:
-        for one in context.preflight(store).look(tx).obstacles:
-            if one.connector in told:
-                context.say(str(one))
+    for obstacle in workers.obstacles(context, store, added):
+        context.say(str(obstacle))
     if added.accepted:
         past = count(len(added.accepted), "set is", "sets are")
         context.say(f"{past} past a limit by it: --accept-past {len(added.accepted)}")
@@ -228,3 +220,270 @@ def _show(
         },
         table(list(links.items()), ("worker", "link")),
     )
+
+
+Because = Annotated[
+    str, typer.Option(help="Why; auditors read it in the ledger. No field value.")
+]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", "-n", help="Show what it would do; change nothing.")
+]
+AcceptPast = Annotated[
+    int,
+    typer.Option(
+        min=0, metavar="N", help="As many sets past a limit as were shown, exactly."
+    ),
+]
+
+
+@app.command()
+def merge(
+    ctx: typer.Context,
+    accounts: Annotated[list[str], typer.Argument(help="CONNECTOR/NAME, two or more.")],
+    because: Because,
+    dry_run: DryRun = False,
+    accept_past: AcceptPast = 0,
+) -> None:
+    """Take accounts as one worker, for good: what each saw counts for all of them.
+
+    What becomes complete by it cannot be undone: the merge is refused (exit 6) unless
+    --accept-past says just as many sets as --dry-run shows. Open tasks that the joint
+    worker may not finish are recalled.
+    """
+    from dispatcher.operations import workers
+
+    workers.read_names(accounts)
+    _merge(ctx.obj, [accounts], because, dry_run, accept_past)
+
+
+@app.command()
+def groups(
+    ctx: typer.Context,
+    file: Annotated[
+        Path | None,
+        typer.Argument(dir_okay=False, help="CSV or JSONL of worker and group."),
+    ] = None,
+    because: Annotated[
+        str, typer.Option(help="Why, with FILE; auditors read it in the ledger.")
+    ] = "",
+    dry_run: DryRun = False,
+    accept_past: AcceptPast = 0,
+) -> None:
+    """List the groups of the policy in force; with FILE, merge the groups in it.
+
+    The accounts that FILE puts in one group become one worker, for good, as by workers
+    merge. Groups that share an account are one.
+    """
+    from dispatcher.operations import workers
+
+    context: CliContext = ctx.obj
+    if file is None:
+        if because or dry_run or accept_past:
+            raise Usage(
+                "these options go with a FILE",
+                why="without one, the groups of the policy are listed",
+                fix="dispatcher workers groups FILE --because TEXT --dry-run",
+            )
+        _list_groups(context)
+        return
+    if not because:
+        raise Usage(
+            "say why these accounts are one worker each",
+            why="the reason is a line of the ledger that auditors read",
+            fix='--because "list of the agency, 2026-11"',
+        )
+    found = workers.read_groups(read_file(file))
+    for line, reason in found.rejected:
+        context.say(f"{file}:{line}: {reason}")
+    if found.parts:
+        _merge(context, found.parts, because, dry_run, accept_past)
+    else:
+        context.say("no group of the file has two accounts: nothing to merge")
+    if found.rejected:
+        leave(EXIT_PARTLY)
+
+
+def _merge(
+    context: CliContext,
+    parts: Sequence[Sequence[str]],
+    because: str,
+    dry_run: bool,
+    accept_past: int,
+) -> None:
+    from dispatcher.operations import workers
+
+    with context.open_to_book() as store:
+        done = workers.preview_merge(context, store, parts, because)
+        if dry_run:
+            context.say(previews.DRY_RUN)
+            context.show(_document(done, dry_run=True), _lay_out(done, ahead=True))
+            return
+        if len(done.merged.accepted) != accept_past or not context.yes:
+            context.say(_lay_out(done, ahead=True))
+        workers.check_accepted(done, accept_past)
+        context.confirm("a merge cannot be undone; merge them?")
+        done = workers.merge(context, store, parts, because, accept_past=accept_past)
+    context.show(_document(done, dry_run=False), _lay_out(done, ahead=False))
+
+
+def _document(done: Merge, *, dry_run: bool) -> dict[str, Any]:
+    merged = done.merged
+    return {
+        "schema": "dispatcher.merge/1",
+        "accounts": [list(part) for part in done.accounts],
+        "adversaries": [f"a{number}" for number in merged.adversaries],
+        "joined": merged.joined,
+        "fields": merged.entries,
+        "past": len(merged.accepted),
+        "by_rule": dict(done.by_rule),
+        "sets": previews.findings(done.findings),
+        "open_tasks": previews.open_numbers(merged.recall, merged.recalled),
+        "dry_run": dry_run,
+    }
+
+
+def _lay_out(shown: Merge, *, ahead: bool) -> str:
+    done = shown.merged
+    by_rule = ", ".join(f"{rule} {n}" for rule, n in shown.by_rule.items())
+    past = len(done.accepted)
+    verb = "becomes" if past == 1 else "become"
+    lines = [
+        f"  joint view  {previews.count(done.entries, 'field')}; "
+        f"{previews.count(past, 'set')} {verb if ahead else 'became'} complete or "
+        f"past a limit{f' ({by_rule})' if by_rule else ''}",
+        *previews.lines(previews.findings(shown.findings)),
+        f"  {previews.open_words(done.recall, done.recalled, ahead=ahead)}",
+    ]
+    if not ahead:
+        ends = previews.count(done.joined, "worker")
+        names = ", ".join(f"a{number}" for number in done.adversaries)
+        goes = "goes" if len(done.adversaries) == 1 else "go"
+        lines.insert(0, f"merged: {ends} ended; {names} {goes} on")
+    elif past:
+        lines.append(f"  to merge them all the same: --accept-past {past}")
+    return "\n".join(lines)
+
+
+def _list_groups(context: CliContext) -> None:
+    from dispatcher.operations import workers
+
+    with context.open_store() as store:
+        found = workers.list_groups(store)
+    context.show(
+        {
+            "schema": "dispatcher.groups/1",
+            "groups": [
+                {"name": g.name, "accounts": g.accounts, "trusted": g.trusted}
+                for g in found
+            ],
+        },
+        table(
+            [
+                (g.name, ", ".join(g.trusted) or "-", " ".join(g.accounts) or "-")
+                for g in found
+            ],
+            ("group", "trusted with", "accounts"),
+        ),
+    )
+
+
+@app.command()
+def show(
+    ctx: typer.Context,
+    account: Annotated[str, typer.Argument(metavar="ACCOUNT", help="CONNECTOR/NAME")],
+) -> None:
+    """Show how near a worker is to each limit, and what it would be refused next."""
+    from dispatcher.operations import workers
+
+    context: CliContext = ctx.obj
+    with context.open_store() as store:
+        worker = workers.show(store, account)
+    found, seen, quality = worker.account, worker.seen, worker.quality
+    context.show(
+        {
+            "schema": "dispatcher.worker/1",
+            "worker": found.text,
+            "state": found.state,
+            "adversary": seen.chain,
+            "accounts": list(seen.accounts),
+            "groups": list(worker.groups),
+            "joins": list(seen.joins),
+            "fields_seen": seen.entries,
+            "records_seen": seen.records,
+            "open_tasks": seen.open_tasks,
+            **_quality(quality),
+            "exposure": [_near(near) for near in seen.nearness],
+        },
+        "\n".join(
+            [
+                f"{found.text}   {found.state}   worker {seen.chain}",
+                f"  with      {_list(a for a in seen.accounts if a != found.text)}",
+                f"  groups    {_list(worker.groups)}",
+                f"  joins     {'; '.join(seen.joins) or '-'}",
+                f"  saw       {previews.count(seen.entries, 'field')} of "
+                f"{previews.count(seen.records, 'record')}, "
+                f"{previews.count(seen.open_tasks, 'open task')}",
+                *_quality_words(found.text, quality),
+                *(f"  {_near_words(near)}" for near in seen.nearness),
+            ]
+        ),
+    )
+
+
+def _quality(quality: Quality) -> dict[str, Any]:
+    return {
+        "agreement": round(quality.agreement, 4),
+        "gold": {
+            **quality.gold._asdict(),
+            "accuracy": round(quality.gold_accuracy, 4),
+        },
+        "tests": [row._asdict() for row in quality.tests],
+        "stopped": None if quality.stopped is None else quality.stopped._asdict(),
+    }
+
+
+def _quality_words(account: str, quality: Quality) -> list[str]:
+    gold, why = quality.gold, quality.stopped
+    tests = (
+        f"{one.field} {one.state}"
+        + (f" ({one.correct} of {one.asked})" if one.asked else "")
+        for one in quality.tests
+    )
+    lines = [
+        f"  accuracy  {quality.agreement:.2f} by agreement, {quality.gold_accuracy:.2f} by "
+        f"made-up questions ({gold.right} of {gold.asked} right)",
+        f"  tests     {_list(tests)}",
+    ]
+    if why is not None:
+        by = "made-up questions" if why.by == "gold" else "agreement with others"
+        lines.append(
+            f"  stopped   below the floor by {by} ({why.percent} %): given nothing "
+            f"new until dispatcher workers unblock {account}"
+        )
+    return lines
+
+
+def _list(texts: Iterable[str]) -> str:
+    return ", ".join(texts) or "-"
+
+
+def _near(near: RuleUsage) -> dict[str, Any]:
+    return {
+        "rule": near.rule,
+        "f": str(near.f),
+        "limit": "none" if near.tau is None else f"f < {near.tau}",
+        "share": round(float(near.share), 4),
+        "units": near.units,
+        "full": near.full,
+        "refused": list(near.refused),
+    }
+
+
+def _near_words(near: RuleUsage) -> str:
+    limit = "no limit" if near.tau is None else f"limit f < {near.tau}"
+    next_ = "nothing would be refused next"
+    if near.full:
+        units = previews.count(near.full, "unit")
+        next_ = f"{', '.join(near.refused)} of {units} would be refused next"
+    share = f"{float(near.share):.2f}"
+    return f"{near.rule}: nearest f = {near.f}, {limit} ({share} of it); {next_}"

@@ -7,7 +7,7 @@
                                 opens the session
 ``GET /``                       overview
 ``GET /workers?page=N``         who was shown how much, and how near to each limit
-``GET /properties``             how near anybody is to each limit
+``GET /rules``                  how near any worker is to each limit
 ``GET /queue?state=STATE``      messages for connectors
 ``GET /records?state=&after=``  records by pseudonym and state
 ``GET /ledger``                 seals
@@ -20,6 +20,6 @@ ten seconds (with ``X-Refresh``), which keeps no session alive.
 """
 
 from dispatcher.surfaces.console.app import console_app
-from dispatcher.surfaces.console.settings import ConsoleSettings
+from dispatcher.surfaces.console.sessions import ConsoleSettings
 
 __all__ = ["ConsoleSettings", "console_app"]

@@ -13,13 +13,10 @@ from dispatcher.core.errors import DispatcherError
 from dispatcher.ledger.limit_usage import LimitUsages
 from dispatcher.preflight import Preflight
 from dispatcher.store import Clock, Store
-from dispatcher.surfaces.console.door import Door
-from dispatcher.surfaces.console.looks import Looks
-from dispatcher.surfaces.console.pages import Pages
-from dispatcher.surfaces.console.settings import ConsoleSettings
-from dispatcher.surfaces.console.views import Views
-from dispatcher.surfaces.guard import Guard
-from dispatcher.surfaces.replies import robots, static, told, unable
+from dispatcher.surfaces.console.pages import Pages, Views
+from dispatcher.surfaces.console.read_cache import ReadCache
+from dispatcher.surfaces.console.sessions import ConsoleSettings, Sessions
+from dispatcher.surfaces.web import Guard, robots, static, told, unable
 
 _STATIC: Final = {
     "console.css": "text/css; charset=utf-8",
@@ -50,14 +47,14 @@ def console_app(
         Tells what cannot be sent.
     """
     pages = Pages()
-    door = Door(store, pages, clock=clock, settings=settings)
+    sessions = Sessions(store, pages, clock=clock, settings=settings)
     near = nearness or LimitUsages()
-    looks = Looks(store, clock, near, stale=settings.stale, preflight=preflight)
-    views = Views(looks, pages, clock)
+    cache = ReadCache(store, clock, near, stale=settings.stale, preflight=preflight)
+    views = Views(cache, pages, clock)
     shown = {
         "/": views.overview,
         "/workers": views.workers,
-        "/properties": views.properties,
+        "/rules": views.rules,
         "/queue": views.queue,
         "/records": views.records,
         "/ledger": views.ledger,
@@ -65,19 +62,19 @@ def console_app(
     app = Starlette(
         routes=[
             *(
-                Route(path, door.signed_in(view), methods=["GET"])
+                Route(path, sessions.signed_in(view), methods=["GET"])
                 for path, view in shown.items()
             ),
-            Route("/login", door.ask, methods=["GET"]),
-            Route("/login", door.sign_in, methods=["POST"]),
-            Route("/logout", door.sign_out, methods=["POST"]),
+            Route("/login", sessions.ask, methods=["GET"]),
+            Route("/login", sessions.sign_in, methods=["POST"]),
+            Route("/logout", sessions.sign_out, methods=["POST"]),
             Route(
                 "/static/{name}",
                 static("dispatcher.surfaces.console", _STATIC),
                 methods=["GET"],
             ),
             Route("/robots.txt", robots, methods=["GET"]),
-            Route("/{rest:path}", door.elsewhere, methods=["GET", "POST"]),
+            Route("/{rest:path}", sessions.elsewhere, methods=["GET", "POST"]),
         ],
         exception_handlers={
             HTTPException: told(pages, _WORDS),

@@ -1,4 +1,4 @@
-"""The pages as HTML; everything is escaped."""
+"""The console's pages: read from the store, and written as escaped HTML."""
 
 from __future__ import annotations
 
@@ -6,16 +6,20 @@ from datetime import UTC, datetime
 from typing import Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse
+from starlette.responses import HTMLResponse, Response
 
 from dispatcher.access import Operator
+from dispatcher.model import TRANSITIONS
+from dispatcher.store import Clock
+from dispatcher.surfaces.console.read_cache import Limit, ReadCache
 
 SECOND: Final = 1_000_000
 NAMES: Final = {
     "overview": ("/", "Overview"),
     "workers": ("/workers", "Workers"),
-    "properties": ("/properties", "Properties"),
+    "rules": ("/rules", "Rules"),
     "queue": ("/queue", "Queue"),
     "records": ("/records", "Records"),
     "ledger": ("/ledger", "Ledger"),
@@ -119,3 +123,141 @@ class Pages:
     ) -> HTMLResponse:
         context["nonce"] = request.state.nonce
         return HTMLResponse(_ENVIRONMENT.get_template(template).render(context), status)
+
+
+PAGE: Final = 50
+MESSAGES: Final = 100
+SEALS: Final = 20
+_LARGEST: Final = 2**62
+_RECORD_STATES: Final = ("open", "conflict", "answered")
+
+
+class Views:
+    """One method a page; each runs in a thread."""
+
+    def __init__(self, cache: ReadCache, pages: Pages, clock: Clock) -> None:
+        self._cache = cache
+        self._pages = pages
+        self._clock = clock
+
+    def overview(self, request: Request, operator: Operator) -> Response:
+        """``GET /``."""
+        found = self._cache.status()
+        limits = self._cache.limits()
+        return self._show(
+            request,
+            operator,
+            "overview",
+            found=found,
+            limits=limits,
+            verdict=verdict(limits),
+            fields=found.fields,
+            record_states=self._cache.record_states(),
+        )
+
+    def workers(self, request: Request, operator: Operator) -> Response:
+        """``GET /workers``."""
+        page = _number(request, "page", 1)
+        if page < 1:
+            raise HTTPException(400)
+        workers, total = self._cache.workers(page, PAGE)
+        pages = max(1, -(-total // PAGE))
+        return self._show(
+            request,
+            operator,
+            "workers",
+            workers=workers,
+            accounts=self._cache.accounts(),
+            limits=self._cache.limits(),
+            page=page,
+            pages=pages,
+            total=total,
+        )
+
+    def rules(self, request: Request, operator: Operator) -> Response:
+        """``GET /rules``."""
+        limits = self._cache.limits()
+        return self._show(
+            request, operator, "rules", limits=limits, verdict=verdict(limits)
+        )
+
+    def queue(self, request: Request, operator: Operator) -> Response:
+        """``GET /queue``."""
+        state = request.query_params.get("state", "dead")
+        if state not in TRANSITIONS["outbox"]:
+            raise HTTPException(400)
+        messages = self._cache.messages(state, MESSAGES + 1)
+        return self._show(
+            request,
+            operator,
+            "queue",
+            state=state,
+            states=list(TRANSITIONS["outbox"]),
+            waiting=self._cache.waiting(),
+            messages=messages[:MESSAGES],
+            more=len(messages) > MESSAGES,
+        )
+
+    def records(self, request: Request, operator: Operator) -> Response:
+        """``GET /records``."""
+        state = request.query_params.get("state") or None
+        if state is not None and state not in _RECORD_STATES:
+            raise HTTPException(400)
+        after = _number(request, "after", 0)
+        rows = self._cache.records(after, state, PAGE + 1)
+        return self._show(
+            request,
+            operator,
+            "records",
+            state=state,
+            states=_RECORD_STATES,
+            counts=self._cache.record_states(),
+            records=rows[:PAGE],
+            after=after,
+            following=rows[PAGE - 1].id if len(rows) > PAGE else None,
+        )
+
+    def ledger(self, request: Request, operator: Operator) -> Response:
+        """``GET /ledger``."""
+        sealed = self._cache.ledger(SEALS)
+        return self._show(request, operator, "ledger", sealed=sealed)
+
+    def _show(
+        self, request: Request, operator: Operator, name: str, **context: object
+    ) -> Response:
+        return self._pages.page(request, name, operator, self._clock(), **context)
+
+
+def verdict(limits: list[Limit]) -> tuple[str, str]:
+    """Say in a word and a sentence how near anybody is to any limit.
+
+    Returns
+    -------
+    tuple of (str, str)
+        ``OK``, ``WARN`` or ``FAIL``, and the sentence.
+    """
+    crossed = [limit for limit in limits if limit.crossed]
+    if crossed:
+        names = ", ".join(limit.name for limit in crossed)
+        return "FAIL", f"A limit is reached: {names}."
+    limited = [limit for limit in limits if limit.tau is not None]
+    if not limited:
+        return "WARN", "No limit is in force."
+    nearest = limited[0]  # they come in this order
+    if not nearest.share:
+        return "OK", "No limit is crossed. Nobody is near any."
+    word = "worker" if nearest.at_worst == 1 else "workers"
+    return (
+        "OK",
+        f"No limit is crossed. Worst share {nearest.share:.2f} of {nearest.name} "
+        f"({nearest.at_worst:,} {word}).",
+    )
+
+
+def _number(request: Request, name: str, default: int) -> int:
+    text = request.query_params.get(name, "")
+    if not text:
+        return default
+    if not (text.isascii() and text.isdigit() and len(text) < 20):
+        raise HTTPException(400)
+    return min(int(text), _LARGEST)

@@ -13,10 +13,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from dispatcher.app.servers import free_ports
 from dispatcher.core.errors import Conflict, DispatcherError
 from dispatcher.surfaces.demo.forms import Written, invent, write_forms, write_records
 from dispatcher.surfaces.demo.people import (
@@ -27,10 +28,10 @@ from dispatcher.surfaces.demo.people import (
     PageWorker,
     Reader,
 )
-from dispatcher.surfaces.demo.ports import free_ports
 from dispatcher.surfaces.demo.report import Report, report
 
 if TYPE_CHECKING:
+    from dispatcher.operations.status import Status
     from dispatcher.store.vault import KeyFile
 
 SETTINGS: Final = """\
@@ -270,18 +271,17 @@ def clear(directory: Path) -> None:
 
 def leader_of(directory: Path) -> str | None:
     """Who leads the store of an earlier demo now; None if nobody or no store."""
+    from dispatcher.operations.status import status
+    from dispatcher.operations.workspace import wall_clock
     from dispatcher.store import open_store
-    from dispatcher.surfaces.cli.context import wall_clock
-    from dispatcher.surfaces.cli.status import collect
 
     try:
         with open_store(
             str(directory / "dispatcher.db"), key_file=_key_file(directory)
         ) as store:
-            leader = collect(store, wall_clock())["leader"]
+            return status(store, wall_clock()).leader
     except DispatcherError:
         return None
-    return None if leader is None else str(leader)
 
 
 def _key_file(directory: Path) -> KeyFile:
@@ -321,9 +321,9 @@ def watch(
     stage: Stage, daemon: subprocess.Popen[bytes], scenario: Scenario, began: float
 ) -> bool:
     """Wait until every field is settled; say how far it is now and then."""
+    from dispatcher.operations.status import status
+    from dispatcher.operations.workspace import wall_clock
     from dispatcher.store import open_store
-    from dispatcher.surfaces.cli.context import wall_clock
-    from dispatcher.surfaces.cli.status import collect
 
     last, moved, told = -1, time.monotonic(), 0.0
     with open_store(
@@ -336,15 +336,15 @@ def watch(
                     why=f"exit {daemon.returncode}",
                     fix=f"look into {stage.directory / 'up.log'}",
                 )
-            found = collect(store, wall_clock())
-            answers = found["counts"]["answers"]
+            found = status(store, wall_clock())
+            answers = found.counts["answers"]
             if answers != last:
                 last, moved = answers, time.monotonic()
             if settled(found):
                 return True
             if time.monotonic() - moved > scenario.patience:
                 stage.say("no answer has come for a while: the rest cannot be done")
-                for sentence in found["needs_you"]:
+                for sentence in found.needs_you:
                     stage.say(f"  {sentence}")
                 return False
             if time.monotonic() - told > 5:
@@ -354,20 +354,20 @@ def watch(
     return False
 
 
-def settled(found: Mapping[str, Any]) -> bool:
+def settled(found: Status) -> bool:
     """Whether every field that is asked has its answer."""
-    results = found["results"]
+    results = found.results
     done = results.get("answered", 0) + results.get("conflict", 0)
-    return bool(found["counts"]["entries"]) and done == found["counts"]["entries"]
+    return bool(found.counts["entries"]) and done == found.counts["entries"]
 
 
-def progress(found: Mapping[str, Any]) -> str:
+def progress(found: Status) -> str:
     """One line about how far it is."""
-    done = found["results"].get("answered", 0) + found["results"].get("conflict", 0)
-    entries = found["counts"]["entries"]
+    done = found.results.get("answered", 0) + found.results.get("conflict", 0)
+    entries = found.counts["entries"]
     return (
-        f"  {done:,} of {entries:,} fields settled · {found['counts']['answers']:,} "
-        f"answers · {found['counts']['exposures']:,} exposures booked"
+        f"  {done:,} of {entries:,} fields settled · {found.counts['answers']:,} "
+        f"answers · {found.counts['exposures']:,} exposures booked"
     )
 
 

@@ -36,6 +36,6 @@ or another site, the page posts it once and takes it out of the address bar.
 """
 
 from dispatcher.surfaces.taskpage.app import task_app
-from dispatcher.surfaces.taskpage.settings import PageSettings
+from dispatcher.surfaces.taskpage.sessions import PageSettings
 
 __all__ = ["PageSettings", "task_app"]

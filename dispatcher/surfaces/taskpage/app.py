@@ -1,28 +1,77 @@
-"""The application: its settings, its routes, and what every request goes through."""
+"""The application: its routes, the fetch route of feeds, and the guard before all of them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import numpy as np
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from connectors.base import Fetching, Market
+from connectors.base import ConnectorError, Fetching, Item, Market, Visit
 from dispatcher.core.errors import DispatcherError
 from dispatcher.stages.serving import Serving, Terms
+from dispatcher.stages.serving.fetching import fetch
 from dispatcher.store import Clock, Store
-from dispatcher.surfaces.guard import Guard
-from dispatcher.surfaces.replies import robots, static, told, unable
-from dispatcher.surfaces.taskpage.arriving import Door
-from dispatcher.surfaces.taskpage.hatch import Hatch
-from dispatcher.surfaces.taskpage.own_page import OwnPage
 from dispatcher.surfaces.taskpage.pages import Pages
-from dispatcher.surfaces.taskpage.sessions import Seals
-from dispatcher.surfaces.taskpage.settings import PageSettings
-from dispatcher.surfaces.taskpage.working import Table
+from dispatcher.surfaces.taskpage.sessions import PageSettings, Sessions, TokenSigner
+from dispatcher.surfaces.taskpage.task_routes import OwnPageRoutes, TaskRoutes
+from dispatcher.surfaces.web import Guard, robots, static, told, unable
+
+_SECOND: Final = 1_000_000
+
+
+class FetchRoutes:
+    """Hands content to receivers that prove who they are.
+
+    Parameters
+    ----------
+    store : Store
+        Used in threads.
+    feeds : Mapping[str, Fetching]
+        By connector name.
+    clock : Clock
+    """
+
+    def __init__(
+        self, store: Store, feeds: Mapping[str, Fetching], clock: Clock
+    ) -> None:
+        self._store = store
+        self._feeds = feeds
+        self._clock = clock
+
+    async def fetch(self, request: Request) -> Response:
+        """Check the request over its raw bytes, then give what was booked for it."""
+        connector = request.path_params["connector"]
+        feed = self._feeds.get(connector)
+        if feed is None:
+            raise HTTPException(404)
+        visit = Visit(headers=dict(request.headers), body=await request.body())
+        now = datetime.fromtimestamp(self._clock() / _SECOND, UTC)
+        try:
+            tokens = await run_in_threadpool(feed.wanted, visit, now)
+        except ConnectorError:
+            return Response(status_code=401)
+        found = await run_in_threadpool(fetch, self._store, connector, tokens)
+        told = {
+            "type": "fields.shared",
+            "data": {"items": [_told(item) for item in found.items]},
+            "later": list(found.later),
+            "missing": list(found.missing),
+        }
+        return JSONResponse(told)
+
+
+def _told(item: Item) -> dict[str, str]:
+    said = {"token": item.token, "field": item.label, "media_type": item.media_type}
+    return said | item.spelt()
+
 
 _STATIC: Final = {
     "task.css": "text/css; charset=utf-8",
@@ -64,31 +113,31 @@ def task_app(
     """
     serving = Serving(store, clock=clock, rng=rng, terms=terms, epoch=epoch)
     pages = Pages(contact=settings.contact, lease=terms.lease)
-    seals = Seals(store.key("task-key"))
-    door = Door(serving, pages, seals, markets, clock=clock, settings=settings)
-    table = Table(serving, pages, door, clock=clock, settings=settings)
-    own = OwnPage(store, pages, door, clock=clock, settings=settings)
-    hatch = Hatch(store, feeds or {}, clock)
+    signer = TokenSigner(store.key("task-key"))
+    sessions = Sessions(serving, pages, signer, markets, clock=clock, settings=settings)
+    tasks = TaskRoutes(serving, pages, sessions, clock=clock, settings=settings)
+    own = OwnPageRoutes(store, pages, sessions, clock=clock, settings=settings)
+    fetching = FetchRoutes(store, feeds or {}, clock)
     task = "/task/{token}"
     app = Starlette(
         routes=[
-            Route("/", door.home, methods=["GET"]),
-            Route("/arrive", door.arrive, methods=["POST"]),
-            Route("/from/{connector}", door.bring, methods=["GET"]),
-            Route("/from/{connector}/notice", door.notice, methods=["GET"]),
-            Route("/hooks/{connector}", door.called, methods=["POST"]),
-            Route("/fetch/{connector}", hatch.fetch, methods=["POST"]),
-            Route("/leave", door.leave, methods=["POST"]),
+            Route("/", sessions.home, methods=["GET"]),
+            Route("/arrive", sessions.arrive, methods=["POST"]),
+            Route("/from/{connector}", sessions.bring, methods=["GET"]),
+            Route("/from/{connector}/notice", sessions.notice, methods=["GET"]),
+            Route("/hooks/{connector}", sessions.called, methods=["POST"]),
+            Route("/fetch/{connector}", fetching.fetch, methods=["POST"]),
+            Route("/leave", sessions.leave, methods=["POST"]),
             Route("/me", own.show, methods=["GET"]),
             Route("/me/leave", own.leave, methods=["POST"]),
-            Route("/start", table.start, methods=["POST"]),
-            Route(task, table.visit, methods=["GET"]),
-            Route(f"{task}/answer", table.answer, methods=["POST"]),
-            Route(f"{task}/draft", table.draft, methods=["POST"]),
-            Route(f"{task}/extend", table.extend, methods=["POST"]),
-            Route(f"{task}/return", table.give_back, methods=["POST"]),
-            Route(f"{task}/known", table.known, methods=["POST"]),
-            Route("/crop/{crop_id}", table.crop, methods=["GET"]),
+            Route("/start", tasks.start, methods=["POST"]),
+            Route(task, tasks.visit, methods=["GET"]),
+            Route(f"{task}/answer", tasks.answer, methods=["POST"]),
+            Route(f"{task}/draft", tasks.draft, methods=["POST"]),
+            Route(f"{task}/extend", tasks.extend, methods=["POST"]),
+            Route(f"{task}/return", tasks.give_back, methods=["POST"]),
+            Route(f"{task}/known", tasks.known, methods=["POST"]),
+            Route("/crop/{crop_id}", tasks.crop, methods=["GET"]),
             Route(
                 "/static/{name}",
                 static("dispatcher.surfaces.taskpage", _STATIC),

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
+from dispatcher.app.servers import free_ports
 from dispatcher.surfaces.demo.forms import Written, invent, write_forms
-from dispatcher.surfaces.demo.ports import free_ports
 from dispatcher.surfaces.demo.show import SETTINGS
 from tests.conftest import Cluster
 from tests.e2e.programs import PATIENCE

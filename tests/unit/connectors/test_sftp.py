@@ -12,7 +12,7 @@ import pytest
 
 from connectors.base import Item, Misconfigured, Offer, Settings, TryLater
 from connectors.sftp import CONNECTOR
-from dispatcher.surfaces.demo.ports import free_ports
+from dispatcher.app.servers import free_ports
 from tests.contract.sshd import sftp_server
 
 OFFER = Offer(

@@ -6,8 +6,7 @@ import re
 import pytest
 
 from dispatcher.core import errors
-from dispatcher.core.errors import DispatcherError, Refused
-from dispatcher.surfaces.cli.error_pages import PAGES
+from dispatcher.core.errors import PAGES, DispatcherError, Refused
 
 CLASSES = [
     found

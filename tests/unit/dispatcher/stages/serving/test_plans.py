@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dispatcher.stages.serving.plans import PlanIndex
+from dispatcher.stages.serving.task_assignment import PlanIndex
 
 
 def pack(*ids: int) -> bytes:

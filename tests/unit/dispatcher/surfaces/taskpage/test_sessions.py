@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatcher.surfaces.taskpage.sessions import Seals, Session
+from dispatcher.surfaces.taskpage.sessions import Session, TokenSigner
 
-SEALS = Seals(b"k" * 32)
+SEALS = TokenSigner(b"k" * 32)
 SESSION = Session.open(7, 2, 1_000)
 
 
@@ -19,7 +19,7 @@ def test_a_session_ends_at_its_moment():
 
 
 def test_another_store_does_not_read_it():
-    assert Seals(b"x" * 32).read(SEALS.write(SESSION), now=0) is None
+    assert TokenSigner(b"x" * 32).read(SEALS.write(SESSION), now=0) is None
 
 
 @given(st.integers(0, 300), st.characters(codec="ascii"))

@@ -1,0 +1,55 @@
+"""Names of processes, by which a lease says who holds it, and whether that one still runs."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+
+def describe_process(name: str) -> str:
+    """Write a process name for people: host and pid."""
+    parts = name.split("/")
+    return f"{parts[0]} pid {parts[2]}" if len(parts) == 4 else name
+
+
+def process_name(pid: int) -> str:
+    """Name a process so that its end can be seen: host, boot, pid and start time."""
+    return f"{socket.gethostname()}/{_boot()}/{pid}/{_started(pid)}"
+
+
+def is_dead(name: str) -> bool:
+    """Whether a name is of this host and boot, and its process is gone."""
+    pid = _pid(name)
+    return pid is not None and _started(pid) != name.rpartition("/")[2]
+
+
+def local_pid(name: str) -> int | None:
+    """Process id of a name, if that process runs on this machine."""
+    return None if is_dead(name) else _pid(name)
+
+
+def _pid(name: str) -> int | None:
+    """Process id of a name of this host and boot; None for a name of elsewhere."""
+    parts = name.split("/")
+    if len(parts) != 4 or not parts[1] or not parts[2].isdigit():
+        return None
+    same = (parts[0], parts[1]) == (socket.gethostname(), _boot())
+    return int(parts[2]) if same else None
+
+
+def _boot() -> str:
+    """Boot of the kernel and namespace of its process ids; pids compare only there."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()[:8]
+        return f"{boot}-{Path('/proc/self/ns/pid').stat().st_ino}"
+    except OSError:
+        return ""  # not Linux: then no process counts as dead
+
+
+def _started(pid: int) -> str:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text("ascii", errors="replace")
+    except OSError:
+        return ""
+    facts = stat.rpartition(")")[2].split()
+    return "" if facts[0] in "ZX" else facts[19]  # a zombie runs no more

@@ -1,0 +1,349 @@
+"""The format of exports: records with their answers, as CSV, JSON lines or Parquet.
+
+First the loaded columns, then those of :data:`COLUMNS` for each asked field, in the order
+of the policy. A column that is added there is written, recognised when the file is loaded
+again, and rewritten by an erasure; where its cell needs more than a :class:`Filled` has,
+the store reads that too (``dispatcher.store.answers.FilledRow``).
+"""
+
+from __future__ import annotations
+
+import csv
+import errno
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, BinaryIO, Final, NamedTuple, Protocol, TypeVar
+
+from connectors.formats.formula_guard import guard, unguard
+from dispatcher.core.errors import Invalid
+from policies.answers.validation import Mark
+
+FORMS: Final = ("csv", "jsonl", "parquet")
+STREAMED: Final = FORMS[:2]
+"""Forms that can be written from the first byte on."""
+
+STATES: Final = ("answered", "illegible", "not_present", "conflict", "open", "empty")
+"""States of an asked field; ``empty``: there was nothing to ask for."""
+
+Cell = str | float | None
+
+_MARKED: Final = {f"[{mark.value}]".encode(): mark.value for mark in Mark}
+_SAMPLE: Final = 100_000
+"""Rows that are looked at to find whether a file is guarded."""
+
+
+class Filled(Protocol):
+    """What is known of one entry of a record."""
+
+    @property
+    def value(self) -> bytes | None:
+        """The agreed answer, or the best guess in a conflict."""
+
+    @property
+    def confidence(self) -> float | None:
+        """Its probability to be right."""
+
+    @property
+    def state(self) -> str | None:
+        """State of the result; None: it has no answer."""
+
+
+def state_of(entry: Filled | None) -> str:
+    """State of an asked field, one of :data:`STATES`; None: the record has no entry."""
+    if entry is None:
+        return "empty"
+    if entry.state is None or entry.value is None:
+        return "open"
+    if entry.state == "answered":
+        return _MARKED.get(entry.value, "answered")
+    return entry.state
+
+
+def answer_of(entry: Filled | None) -> str:
+    """The answer as text; empty where there is none, or the field could not be read."""
+    if state_of(entry) in ("empty", "open") or entry is None or entry.value is None:
+        return ""
+    return "" if entry.value in _MARKED else entry.value.decode("utf-8", "replace")
+
+
+def confidence_of(entry: Filled | None) -> float | None:
+    """Probability that the answer is right, to six digits; None where there is none."""
+    if state_of(entry) in ("empty", "open") or entry is None:
+        return None
+    return None if entry.confidence is None else round(entry.confidence, 6)
+
+
+class Column(NamedTuple):
+    """A column that each asked field gets: FIELD_SUFFIX.
+
+    ``bare``: it is called FIELD alone where no loaded column has that name.
+    """
+
+    suffix: str
+    cell: Callable[[Filled | None], Cell]
+    number: bool = False
+    bare: bool = False
+
+
+COLUMNS: Final = (
+    Column("answer", answer_of, bare=True),
+    Column("confidence", confidence_of, number=True),
+    Column("state", state_of),
+)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The columns of one export.
+
+    Attributes
+    ----------
+    loaded : tuple of str
+        Names of the loaded columns.
+    added : tuple of tuple of str
+        Names of :data:`COLUMNS` for each asked field; a name that is taken gets
+        underscores behind it.
+    """
+
+    loaded: tuple[str, ...]
+    added: tuple[tuple[str, ...], ...]
+
+    @classmethod
+    def of(cls, loaded: Iterable[str], asked: Iterable[str]) -> Layout:
+        """Lay out an export of some loaded columns and asked fields."""
+        columns = tuple(dict.fromkeys(loaded))
+        taken = set(columns)
+        added = []
+        for field in asked:
+            names = []
+            for column in COLUMNS:
+                bare = column.bare and field not in columns
+                name = field if bare else f"{field}_{column.suffix}"
+                while name in taken:
+                    name += "_"
+                taken.add(name)
+                names.append(name)
+            added.append(tuple(names))
+        return cls(columns, tuple(added))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All columns in order."""
+        return (*self.loaded, *(name for names in self.added for name in names))
+
+    @property
+    def numbers(self) -> frozenset[str]:
+        """Names of the columns that hold numbers."""
+        return frozenset(
+            name
+            for names in self.added
+            for name, column in zip(names, COLUMNS, strict=True)
+            if column.number
+        )
+
+    def row(
+        self, loaded: Sequence[Cell], entries: Iterable[Filled | None]
+    ) -> list[Cell]:
+        """Cells of a record: as they were loaded, then those of its asked fields."""
+        return [*loaded, *(c.cell(entry) for entry in entries for c in COLUMNS)]
+
+
+def write(
+    stream: BinaryIO,
+    form: str,
+    names: Sequence[str],
+    rows: Iterable[Sequence[Cell]],
+    *,
+    guarded: bool = True,
+) -> None:
+    """Write an export to a stream.
+
+    Parameters
+    ----------
+    stream : BinaryIO
+    form : str
+        One of :data:`STREAMED`.
+    names : sequence of str
+    rows : iterable of sequence of Cell
+    guarded : bool
+        CSV: put ``'`` before cells that a spreadsheet would run as a formula.
+
+    Raises
+    ------
+    Invalid
+        The form is none of these.
+    """
+    if form not in STREAMED:
+        raise Invalid(
+            f"records are streamed as {' or '.join(STREAMED)}, not as {form!r}",
+            why="only these can be written from the first byte on",
+            fix="use --format csv or jsonl, or name a file",
+        )
+    if form == "jsonl":
+        for row in rows:
+            record = dict(zip(names, row, strict=True))
+            stream.write(json.dumps(record, ensure_ascii=False).encode() + b"\n")
+        return
+    safe: Callable[[str], str] = guard if guarded else str
+    writer = csv.writer(_Encoded(stream))
+    writer.writerow([safe(name) for name in names])
+    for row in rows:
+        writer.writerow(
+            ["" if c is None else safe(c) if isinstance(c, str) else c for c in row]
+        )
+
+
+class _Encoded:
+    """Text written to a stream as UTF-8.
+
+    A text wrapper would close the stream when an error ends the writing, and the stream
+    may be the program's own output.
+    """
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write the text at once."""
+        return self._stream.write(text.encode())
+
+
+def load_polars() -> Any:  # noqa: ANN401 - a module of an optional package
+    """Load the package that writes Parquet.
+
+    Raises
+    ------
+    Invalid
+        It is missing.
+    """
+    try:
+        import polars  # noqa: PLC0415 - 175 MB that only Parquet needs
+    except ImportError:
+        raise Invalid(
+            "Parquet cannot be written: the package polars is missing",
+            why="it is installed with the extra `parquet` only",
+            fix="run: pip install 'sparsi-dispatcher[parquet]'; or write CSV or JSONL",
+        ) from None
+    return polars
+
+
+def write_parquet(path: Path, layout: Layout, lines: Path) -> None:
+    """Write an export as Parquet from its JSON lines, so that memory stays small.
+
+    Parameters
+    ----------
+    path : Path
+        Where to.
+    layout : Layout
+    lines : Path
+        The same export as ``jsonl``; it may be empty.
+
+    Raises
+    ------
+    Invalid
+        The package polars is missing.
+    OSError
+        The file cannot be written.
+    """
+    pl = load_polars()
+    schema = {
+        name: pl.Float64 if name in layout.numbers else pl.String
+        for name in layout.names
+    }
+    try:
+        if lines.stat().st_size:
+            pl.scan_ndjson(lines, schema=schema).sink_parquet(path)
+        else:
+            pl.DataFrame(schema=schema).write_parquet(path)
+    except pl.exceptions.PolarsError as error:
+        raise OSError(errno.EIO, "Parquet could not be written") from error
+
+
+def is_export(columns: Sequence[str]) -> bool:
+    """Whether columns end as those of an export do, guarded or not.
+
+    The last ones are :data:`COLUMNS` of one field, each with underscores behind it where
+    a loaded column had that name.
+    """
+    if len(columns) < len(COLUMNS):
+        return False
+    names = [unguard(name).rstrip("_") for name in columns[-len(COLUMNS) :]]
+    suffix = f"_{COLUMNS[-1].suffix}"
+    field = names[-1].removesuffix(suffix)
+    return field != names[-1] and all(
+        name == f"{field}_{column.suffix}"
+        or (column.bare and name == field.rstrip("_"))
+        for name, column in zip(names, COLUMNS, strict=True)
+    )
+
+
+class Rows(Protocol):
+    """Consecutive rows of a table that is read."""
+
+    columns: tuple[str, ...]
+    rows: list[Sequence[str]]
+
+
+Batch = TypeVar("Batch", bound=Rows)
+
+
+def unguarded(
+    columns: Sequence[str], batches: Iterator[Batch]
+) -> tuple[tuple[str, ...], Iterator[Batch]]:
+    """Take the formula guard away from header and rows: what was written comes back."""
+    names = tuple(unguard(name) for name in columns)
+
+    def without() -> Iterator[Batch]:
+        for batch in batches:
+            batch.columns = names
+            batch.rows = [
+                # A guarded cell begins with ', so most rows are left as they are.
+                [unguard(cell) for cell in row]
+                if any(cell.startswith("'") for cell in row)
+                else row
+                for row in batch.rows
+            ]
+            yield batch
+
+    return names, without()
+
+
+class Written(NamedTuple):
+    """How an export was written: its form, and for CSV whether formulas are guarded."""
+
+    form: str
+    guarded: bool
+
+
+def how_written(path: Path) -> Written:
+    """Find out how an export was written, so that it can be rewritten alike.
+
+    Raises
+    ------
+    OSError
+        It cannot be read.
+    """
+    form = _form(path)
+    if form != "csv":
+        return Written(form, guarded=False)
+    with path.open(encoding="utf-8", errors="replace", newline="") as text:
+        cells = (cell for row in islice(csv.reader(text), _SAMPLE) for cell in row)
+        bare = any(guard(cell) != cell and unguard(cell) == cell for cell in cells)
+    return Written(form, guarded=not bare)
+
+
+def _form(path: Path) -> str:
+    """Form of an export by its bytes: its name need not say it."""
+    with path.open("rb") as file:
+        head = file.readline(1 << 20)
+    if head.startswith(b"PAR1"):
+        return "parquet"
+    if not head:  # no record, and no header: JSON lines
+        return "jsonl"
+    try:
+        return "jsonl" if isinstance(json.loads(head), dict) else "csv"
+    except ValueError:
+        return "csv"

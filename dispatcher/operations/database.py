@@ -1,0 +1,159 @@
+"""The store's files and schema: made, upgraded, rekeyed, scrubbed, compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from dispatcher.core.config import CONFIG_NAME, STARTER
+from dispatcher.core.errors import Conflict
+from dispatcher.core.private_files import write_private
+from dispatcher.custody.key_rotation import Rekeyed, rekey_store
+from dispatcher.ledger.comparison import refuse_edited
+from dispatcher.operations.backups import before_upgrade
+from dispatcher.operations.policies import sample_text
+from dispatcher.operations.workspace import Workspace
+from dispatcher.store import open_store, upgrades
+from dispatcher.store.upgrades import SchemaState
+
+IGNORED = "*.db*\n*.key\nspool/\nledger/\nbackups/\n*.rejected.csv\n"
+"""What a new directory's ``.gitignore`` leaves out: all that may hold values or keys."""
+
+
+@dataclass(frozen=True)
+class Initialised:
+    """A new directory: the files that were written, and where the store is."""
+
+    written: tuple[Path, ...]
+    store: str
+
+
+@dataclass(frozen=True)
+class SavedBackup:
+    """The backup that was made before an upgrade."""
+
+    id: str
+    path: Path
+    lines: int
+
+
+def init(workspace: Workspace, template: str) -> Initialised:
+    """Write settings, a first policy, an empty store with its key, and ``.gitignore``.
+
+    Parameters
+    ----------
+    workspace : Workspace
+    template : str
+        Name of an example policy of the package.
+
+    Raises
+    ------
+    Conflict
+        The directory has settings already.
+    """
+    directory = workspace.directory
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    settings = directory / CONFIG_NAME
+    if settings.exists():
+        raise Conflict(
+            f"{settings} is here already",
+            why="init never overwrites a directory in use",
+            fix="choose another directory with --dir, or delete the file yourself",
+        )
+    # The store first: if it cannot be made, nothing is left for a second try to meet.
+    with open_store(
+        workspace.store_url,
+        create=True,
+        password_allowed=workspace.store_is_private,
+        key_file=workspace.key_file,
+    ) as store:
+        place = store.place
+    written = [write_private(settings, STARTER, replace=False)]
+    if not workspace.policy_path.exists():
+        example = sample_text(template)
+        written.append(write_private(workspace.policy_path, example, replace=False))
+    ignore = directory / ".gitignore"
+    if not ignore.exists():
+        written.append(write_private(ignore, IGNORED, replace=False))
+    return Initialised(tuple(written), place)
+
+
+def state(workspace: Workspace) -> SchemaState:
+    """The schema that the store has, and the one that this program wants."""
+    return upgrades.state(
+        workspace.store_url, password_allowed=workspace.store_is_private
+    )
+
+
+def upgrade_script(workspace: Workspace) -> str:
+    """The statements of an upgrade; nothing is changed."""
+    return upgrades.script(
+        workspace.store_url, password_allowed=workspace.store_is_private
+    )
+
+
+def back_up_before_upgrade(workspace: Workspace) -> SavedBackup | None:
+    """Make and prove a backup of what an upgrade would change; None if that is nothing."""
+    now = state(workspace)
+    if now.found is None or not now.steps:
+        return None
+    made = before_upgrade(workspace)
+    return SavedBackup(made.id, made.path, made.lines)
+
+
+def upgrade(workspace: Workspace) -> SchemaState:
+    """Apply the migrations that the store lacks, all or none; return what it was before."""
+    return upgrades.upgrade(
+        workspace.store_url, password_allowed=workspace.store_is_private
+    )
+
+
+def rekey(
+    workspace: Workspace,
+    *,
+    new_key: bool,
+    forget_old: bool,
+    progress: Callable[[Rekeyed], None] | None = None,
+) -> Rekeyed:
+    """Encrypt values that are in clear, and wrap data keys under the current key.
+
+    Parameters
+    ----------
+    workspace : Workspace
+    new_key : bool
+        Make a new key first.
+    forget_old : bool
+        At the end take old keys out of the key file.
+    progress : callable, optional
+        Takes the counts so far, now and then.
+    """
+    with workspace.open_store() as store:
+        return rekey_store(
+            store,
+            workspace.key_file,
+            new_key=new_key,
+            forget_old=forget_old,
+            progress=progress,
+        )
+
+
+def scrub(workspace: Workspace) -> None:
+    """Leave nothing of deleted values in the store's files."""
+    with workspace.open_store() as store:
+        store.scrub()
+
+
+def check(workspace: Workspace) -> None:
+    """Compare the store's tables with this program's, and their rows with the ledger.
+
+    Raises
+    ------
+    NeedsMigration
+        The tables are not this program's.
+    StoreEdited
+        Rows that the gate trusts were edited.
+    """
+    upgrades.check(workspace.store_url, password_allowed=workspace.store_is_private)
+    with workspace.open_store() as store:
+        refuse_edited(store)

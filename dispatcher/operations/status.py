@@ -1,0 +1,285 @@
+"""How the work stands, in numbers, and what only the operator can mend."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from dispatcher.core.processes import describe_process
+from dispatcher.ledger import exhausted_fields
+from dispatcher.operations.questions import gold_left
+from dispatcher.operations.runs import Budget, budgets_in
+from dispatcher.preflight import Obstacle, Preflight
+from dispatcher.store import Store, Tx, lease, payables, pilots, planning, statistics
+from dispatcher.store import ledger as gate_rows
+from dispatcher.store import pause as pauses
+from dispatcher.store.planning import PlanRow
+from dispatcher.store.statistics import ConnectorRow, DownRow, HeldRow
+
+MINUTE: Final = 60_000_000
+LATE: Final = 10
+"""Minutes that a message may wait before somebody should look."""
+
+
+@dataclass(frozen=True)
+class WaitingPilot:
+    """A run with a pilot: records that were let go, and those that wait."""
+
+    run: str
+    let_go: int
+    waiting: int
+
+
+@dataclass(frozen=True)
+class NearestLimit:
+    """The rule that a plan comes nearest to: its worst f, its limit, and f / tau."""
+
+    rule: str
+    f: str
+    limit: str
+    share: float
+
+
+@dataclass(frozen=True)
+class PlanInForce:
+    """What matters of the applied plan: its showings, and its nearest limit."""
+
+    plan: int
+    pairs: int
+    worst: NearestLimit | None
+    complete: int
+
+
+@dataclass(frozen=True)
+class Status:
+    """The numbers of one snapshot.
+
+    Attributes
+    ----------
+    at : int
+        Moment of the snapshot.
+    policy_version, epoch : int
+        0: none.
+    leader : str or None
+        Host and pid of the daemon that leads.
+    counts : Mapping of str to int
+        Records, entries, accounts, adversaries, exposures, answers, quarantined ones.
+    tasks, outbox, results, workers, payments : Mapping of str to int
+        How many are in each state; a field without an answer is in no state.
+    connectors : sequence of ConnectorRow
+    pilots : sequence of WaitingPilot
+    gold_left : Mapping of str to int
+        Made-up questions left, by field.
+    oldest_waiting_minutes : int
+    sealed_minutes_ago : int or None
+        None: nothing was sealed yet.
+    paused : Mapping of str to str
+        Reason by scope.
+    down : sequence of DownRow
+        Connectors that fail again and again.
+    budgets : sequence of Budget
+    waiting_for_money : int
+        Messages that wait for a budget.
+    refused : sequence of Obstacle
+        What cannot be sent.
+    held_back : sequence of HeldRow
+    burnt : Mapping of str to int
+        Fields that were shown t times without enough answers, by name.
+    plan : PlanInForce or None
+    """
+
+    at: int
+    policy_version: int
+    leader: str | None
+    epoch: int
+    counts: Mapping[str, int]
+    tasks: Mapping[str, int]
+    connectors: Sequence[ConnectorRow]
+    outbox: Mapping[str, int]
+    results: Mapping[str, int]
+    workers: Mapping[str, int]
+    pilots: Sequence[WaitingPilot]
+    gold_left: Mapping[str, int]
+    oldest_waiting_minutes: int
+    sealed_minutes_ago: int | None
+    paused: Mapping[str, str]
+    down: Sequence[DownRow]
+    budgets: Sequence[Budget]
+    payments: Mapping[str, int]
+    waiting_for_money: int
+    refused: Sequence[Obstacle]
+    held_back: Sequence[HeldRow]
+    burnt: Mapping[str, int]
+    plan: PlanInForce | None
+
+    @property
+    def fields(self) -> dict[str, int]:
+        """Fields by state; those without an answer are open."""
+        found = {**self.results, "open": 0}
+        found["open"] = max(0, self.counts["entries"] - sum(found.values()))
+        return found
+
+    @property
+    def needs_you(self) -> list[str]:
+        """Sentences about what only the operator can mend, each with its command."""
+        said: list[str] = []
+        if not self.policy_version:
+            said.append("no policy is in force: dispatcher policy apply")
+        if not self.leader:
+            said.append("no daemon runs: dispatcher up")
+        said += [str(one) for one in self.refused]
+        said += self._about_fields()
+        said += self._about_messages()
+        said += self._about_answers()
+        said += self._about_money()
+        named = {f"connector:{one.connector}" for one in self.refused}
+        said += [
+            f"{scope} is paused: {why}"
+            for scope, why in self.paused.items()
+            if scope not in named
+        ]
+        return said
+
+    def _about_fields(self) -> list[str]:
+        said = [
+            f"{_count(held.entries, 'field is', 'fields are')} held back: {held.reason}"
+            for held in self.held_back
+        ]
+        if self.burnt:
+            total = sum(self.burnt.values())
+            names = ", ".join(f"{name} {n:,}" for name, n in self.burnt.items())
+            said.append(
+                f"{_count(total, 'field is', 'fields are')} burnt, shown t times without "
+                f"enough answers ({names}): dispatcher fields list --burnt"
+            )
+        return said
+
+    def _about_messages(self) -> list[str]:
+        said = [
+            f"connector {one.connector} is down, the others are not affected: "
+            f"{_count(one.messages, 'message waits', 'messages wait')} "
+            f"({one.error or 'no reason given'}): "
+            f"dispatcher connectors test {one.connector}"
+            for one in self.down
+        ]
+        if self.outbox.get("dead"):
+            said.append(
+                f"{_count(self.outbox['dead'], 'message was', 'messages were')} "
+                "given up: dispatcher queue dead list"
+            )
+        if self.oldest_waiting_minutes >= LATE:
+            said.append(
+                f"a message waits for {self.oldest_waiting_minutes} min: "
+                "dispatcher queue list --state ready"
+            )
+        return said
+
+    def _about_answers(self) -> list[str]:
+        said: list[str] = []
+        if strange := self.counts["quarantined"]:
+            said.append(
+                f"{_count(strange, 'answer was', 'answers were')} refused: "
+                "dispatcher answers list --refused"
+            )
+        if conflicts := self.results.get("conflict", 0):
+            said.append(
+                f"{_count(conflicts, 'field is', 'fields are')} in "
+                "conflict: dispatcher records list --state conflict"
+            )
+        if stopped := self.workers.get("stopped", 0):
+            said.append(
+                f"{_count(stopped, 'worker is', 'workers are')} below the accuracy floor "
+                "and given nothing new: "
+                "dispatcher workers list, then dispatcher workers show ACCOUNT"
+            )
+        said += [
+            f"the made-up questions of {name} are used up: "
+            f"dispatcher workers gold add {name} FILE"
+            for name, left in self.gold_left.items()
+            if not left
+        ]
+        said += [
+            f"run {one.run} has a pilot, "
+            f"{_count(one.waiting, 'record waits', 'records wait')}: "
+            f"dispatcher runs pilot show {one.run}, then accept"
+            for one in self.pilots
+        ]
+        return said
+
+    def _about_money(self) -> list[str]:
+        said = [
+            f"the budget of run {one.run} is used up, and nothing new is begun: "
+            f"dispatcher runs budget set {one.run} --cap ..."
+            for one in self.budgets
+            if one.used_up == "cap"
+        ]
+        if self.waiting_for_money:
+            waits = _count(self.waiting_for_money, "message waits", "messages wait")
+            said.append(f"{waits} for money: dispatcher runs budget show")
+        undecided = sum(self.payments.get(state, 0) for state in ("held", "unknown"))
+        if undecided:
+            waits = _count(undecided, "payment waits", "payments wait")
+            said.append(f"{waits} for your decision: dispatcher payments list")
+        return said
+
+
+def status(store: Store, now: int, preflight: Preflight | None = None) -> Status:
+    """Read the numbers of one snapshot; `preflight` finds what cannot be sent."""
+    with store.read() as tx:
+        leader = lease.holder(tx, lease.SHARD)
+        seal = statistics.last_seal(tx)
+        oldest = statistics.oldest_waiting(tx)
+        leads = leader is not None and leader.leased_until > now
+        version = gate_rows.version_in_force(tx)
+        return Status(
+            at=now,
+            policy_version=version,
+            leader=describe_process(leader.holder) if leader and leads else None,
+            epoch=leader.epoch if leader else 0,
+            counts=statistics.counts(tx),
+            tasks=statistics.states(tx, "task"),
+            connectors=statistics.connectors(tx, now),
+            outbox=statistics.states(tx, "outbox"),
+            results=statistics.fields(tx),
+            workers=statistics.states(tx, "account"),
+            pilots=_pilots(tx),
+            gold_left=gold_left(tx),
+            oldest_waiting_minutes=(now - oldest) // MINUTE if oldest else 0,
+            sealed_minutes_ago=(now - seal[1]) // MINUTE if seal else None,
+            paused=pauses.paused(tx),
+            down=statistics.down(tx),
+            budgets=budgets_in(tx, now),
+            payments=payables.counts(tx),
+            waiting_for_money=payables.waiting_messages(tx, now),
+            refused=preflight.look(tx).obstacles if preflight is not None else (),
+            held_back=statistics.held_back(tx),
+            burnt=dict(
+                Counter(one.field for one in exhausted_fields.burnt(tx)).most_common()
+            ),
+            plan=_plan(planning.plans(tx), version),
+        )
+
+
+def _pilots(tx: Tx) -> list[WaitingPilot]:
+    return [
+        WaitingPilot(one.name, one.opened, pilots.waiting(tx, one.run_id))
+        for one in pilots.under_way(tx)
+    ]
+
+
+def _plan(rows: Sequence[PlanRow], version: int) -> PlanInForce | None:
+    """The newest plan that was applied under the policy version in force."""
+    for row in rows:
+        if row.state == "applied" and row.policy_version == version:
+            numbers = json.loads(row.summary)
+            worst = numbers["worst"]
+            nearest = NearestLimit(**worst) if worst else None
+            return PlanInForce(row.id, numbers["pairs"], nearest, numbers["complete"])
+    return None
+
+
+def _count(number: int, one: str, more: str) -> str:
+    return f"{number:,} {one if number == 1 else more}"

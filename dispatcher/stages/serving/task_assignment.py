@@ -1,0 +1,641 @@
+"""The assignment: who may work here, and which field they are shown."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from connectors.base import Arrival
+from dispatcher import money
+from dispatcher.core import meters
+from dispatcher.core.errors import Refused, StaleLease
+from dispatcher.ledger import refusals
+from dispatcher.ledger.active_policy import ActivePolicy, current_policy
+from dispatcher.ledger.book import Asks, Pull, book
+from dispatcher.ledger.decision import decide
+from dispatcher.model import LIVE_TASK_STATES
+from dispatcher.stages.serving.made_up import MadeUp, due
+from dispatcher.stages.serving.task_view import showing_of
+from dispatcher.stages.serving.values import (
+    IN,
+    SECOND,
+    Present,
+    Showing,
+    Terms,
+    full,
+    lapsed,
+    out,
+)
+from dispatcher.store import Clock, Store, Tx, hooks, lease, planning, probes
+from dispatcher.store import money as purse
+from dispatcher.store import serving as rows
+from dispatcher.store import tasks as task_rows
+from dispatcher.store.repeating import committed
+from dispatcher.store.serving import AccountRow, EntryRow, Standing
+from dispatcher.store.tasks import TaskRow
+
+DECISIONS: Final = 48
+"""Candidates that the gate is asked about for one Start, at most."""
+
+TRIES: Final = 4
+"""Times that a Start looks again after another worker was quicker."""
+
+
+class Chosen(NamedTuple):
+    """An entry that could be shown now; ``untested``: its test comes first."""
+
+    entry_id: int
+    field_id: int
+    run_id: int
+    untested: bool
+
+
+class _Taken(Exception):
+    """Another worker was quicker; nothing was booked."""
+
+
+class TaskAssignment:
+    """Arrivals, and the choice of what is shown.
+
+    Parameters
+    ----------
+    store : Store
+    clock : Clock
+    rng : Generator
+        Shuffles what is shown.
+    terms : Terms
+    epoch : callable, optional
+        Fencing token of the daemon that serves; raises StaleLease when it shows
+        nothing new any more. None: no daemon leads (tests, tools).
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        clock: Clock,
+        rng: np.random.Generator,
+        terms: Terms,
+        epoch: Callable[[], int] | None = None,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._terms = terms
+        self._epoch = epoch
+        self._plans = Plans(store)
+        self._rng = rng
+        self._rng_lock = threading.Lock()
+        self._task_key = store.key("task-key")
+        self._made_up = MadeUp(store, clock, terms, self._fence)
+
+    # -- who ---------------------------------------------------------------------
+
+    def arrive(
+        self, connector: str, arrival: Arrival, *, invited: bool = True
+    ) -> Present | None:
+        """Let a resolved visitor in, if the account is active.
+
+        Parameters
+        ----------
+        connector : str
+        arrival : Arrival
+        invited : bool
+            Whether the ticket is of a personal link of ours, which must be the valid
+            one; otherwise the market alone says who comes.
+        """
+        with self._store.read() as tx:
+            account = rows.account_named(tx, connector, arrival.account)
+        if account is None or account.state not in IN:
+            return None
+        if invited and arrival.ticket != str(account.invite):
+            return None
+        return Present(account.id, account.invite)
+
+    def present(self, account_id: int, number: int) -> Present | None:
+        """Ask whether a session still holds."""
+        with self._store.read() as tx:
+            account = rows.account(tx, account_id)
+        return None if out(account, number) else Present(account_id, number)
+
+    def account(self, who: Present) -> tuple[str, str]:
+        """Connector and name of a worker's account."""
+        with self._store.read() as tx:
+            account = rows.account(tx, who.account_id)
+        return ("", "") if account is None else (account.connector, account.name)
+
+    def note_call(self, connector: str, call: str) -> None:
+        """Remember a market's checked call; one that came before changes nothing."""
+        with self._store.write() as tx:
+            hooks.note(tx, connector, call, self._clock())
+
+    def has_task(self, who: Present) -> bool:
+        """Whether the worker has a task in hand."""
+        now = self._clock()
+        with self._store.read() as tx:
+            made_up = probes.in_hand(tx, who.account_id, now)
+            return made_up is not None or (
+                task_rows.leased_task(tx, who.account_id, now) is not None
+            )
+
+    def in_hand(self, who: Present) -> Showing | None:
+        """Return the task in the worker's hands; nothing is booked."""
+        now = self._clock()
+        with self._store.read() as tx:
+            task = task_rows.leased_task(tx, who.account_id, now)
+            if task is None:
+                return self._made_up.in_hand(tx, who, now)
+            return self.showing(tx, task, now)
+
+    # -- what --------------------------------------------------------------------
+
+    def start(self, who: Present) -> Showing | None:
+        """Show the worker a field: the one in hand, or a new one, booked first.
+
+        Returns
+        -------
+        Showing or None
+            None for every reason alike: nothing to do, refused, paused, at capacity.
+        """
+        showing = self.in_hand(who)
+        if showing is not None:
+            return showing
+        try:
+            return self._made_up.reopen(who) or self._reopen(who) or self._new(who)
+        except StaleLease:
+            return None
+
+    def _new(self, who: Present) -> Showing | None:
+        """Book a field that the worker has not seen, and show it; or a made-up one."""
+        for _ in range(TRIES):
+            chosen = self._choice(who)
+            if chosen is None:
+                return None
+            try:
+                made_up = self._instead(who, chosen)
+                if made_up is not None or chosen.untested:
+                    return made_up or self.in_hand(who)
+                return self._book(who, chosen.entry_id)
+            except Refused as refused:
+                meters.GATE_DECISIONS.labels(
+                    "deny", str(refused.facts["property"])
+                ).inc()
+            except _Taken:
+                showing = self.in_hand(who)
+                if showing is not None:
+                    return showing
+        return None
+
+    def _instead(self, who: Present, chosen: Chosen) -> Showing | None:
+        """Give a made-up question in place of a field that could be shown now."""
+        if chosen.untested:
+            return self._made_up.test(who, chosen.field_id)
+        rng = self._shuffler()
+        if rng.random() >= self._terms.gold:
+            return None
+        return self._made_up.gold(who, chosen.field_id, chosen.run_id, rng)
+
+    def _fence(self) -> int | None:
+        """Return the fencing token for what is shown now; None where nobody leads.
+
+        Raises
+        ------
+        StaleLease
+            Nothing is to be shown any more.
+        """
+        return None if self._epoch is None else self._epoch()
+
+    def _choice(self, who: Present) -> Chosen | None:
+        """Pick the best entry that the gate allows now."""
+        allowed: Chosen | None = None
+        refused: list[int] = []
+        with self._store.read() as tx:
+            question = self._question(tx, who)
+            if question is None:
+                return None
+            found = candidates(tx, question, self._shuffler())
+            for entry_id, _ in zip(found, range(DECISIONS), strict=False):
+                said = decide(tx, question.force, entry_id, who.account_id)
+                refusal, entry = said.refusal, said.facts.entry
+                if refusal is None:
+                    field_id = entry.field_id
+                    untested = field_id in question.untested
+                    allowed = Chosen(entry_id, field_id, entry.run_id, untested)
+                    break
+                meters.GATE_DECISIONS.labels("deny", refusal.rule).inc()
+                if refusal.cause not in refusals.PASSING:
+                    refused.append(entry_id)
+        if refused:
+            never = np.intersect1d(np.array(refused, np.int64), question.own)
+            if len(never):
+                self._plans.take_out(
+                    question.plan.plan_id, who.account_id, never, self._fence()
+                )
+        return allowed
+
+    def _question(self, tx: Tx, who: Present) -> Question | None:
+        now = self._clock()
+        account = rows.account(tx, who.account_id)
+        scopes = rows.paused(tx)
+        if account is None or account.state != "active" or out(account, who.number):
+            return None
+        if not scopes.isdisjoint(("all", f"connector:{account.connector}")):
+            return None
+        force = current_policy(tx)
+        shut = money.shut_runs(tx, account.id, now)
+        if shut is None:
+            return None
+        plan = None if force is None else self._plans.in_force(tx, force.version)
+        if force is None or plan is None or full(tx, account, force, now):
+            return None
+        packed = rows.planned_entries(tx, plan.plan_id, account.id)
+        planned = np.frombuffer(packed, "<i8").astype(np.int64)
+        given = np.array(task_rows.entries_given(tx, account.id), np.int64)
+        last = task_rows.last_task(tx, account.id)
+        apart = round(self._terms.apart * SECOND)
+        last_record = None
+        if last is not None and last.created_at + apart > now:
+            shown = rows.shown_entry(tx, last.entry_id)
+            last_record = None if shown is None else shown.record_id
+        tests = [one for one in probes.tests(tx, account.id) if one.state != "passed"]
+        untested = frozenset(one.field_id for one in tests if due(one, now))
+        return Question(
+            account=account,
+            force=force,
+            plan=plan,
+            own=planned[~np.isin(planned, given)],
+            idle_runs=rows.idle_runs(tx, scopes) | shut,
+            last_record=last_record,
+            untested=untested,
+            barred=frozenset(one.field_id for one in tests) - untested,
+            taking=plan.applied_at + round(self._terms.patience * SECOND) <= now,
+        )
+
+    def _book(self, who: Present, entry_id: int) -> Showing:
+        """Book one showing; the commit lies behind us when this returns.
+
+        Raises
+        ------
+        Refused, StaleLease, _Taken
+            Nothing was booked.
+        """
+        moves: list[meters.Move] = []
+        with meters.GATE_DURATION.time():
+            booking = partial(self._book_in, who, entry_id, moves)
+            showing = committed(self._store, booking)
+        meters.GATE_DECISIONS.labels(*meters.ALLOWED).inc()
+        meters.count_moves(moves)
+        return showing
+
+    def _book_in(
+        self, who: Present, entry_id: int, moves: list[meters.Move], tx: Tx
+    ) -> Showing:
+        now = self._clock()
+        booked = book(
+            tx,
+            [Asks(who.account_id, [entry_id])],
+            delivery=Pull(leased_until=now + self._terms.lease_micros),
+            at=now,
+            cause="served",
+            epoch=self._fence(),
+        )
+        task = task_rows.task_of(tx, booked.tasks[0])
+        account, force = rows.account(tx, who.account_id), current_policy(tx)
+        assert task is not None
+        assert account is not None
+        assert force is not None  # the gate has judged by it
+        # The booking holds the locks of the adversary and of the entry, so what is
+        # read now stands: nobody was quicker, in another tab or at another assignment.
+        if (
+            out(account, who.number)
+            or task_rows.has_other_task(tx, task, now)
+            or probes.in_hand(tx, task.account_id, now) is not None
+            or self._misses(tx, task) <= 0
+            or full(tx, account, force, now, booked=1)
+        ):
+            raise _Taken
+        showing = self.showing(tx, task, now)
+        if showing is None or not self._afford(tx, task, now):
+            raise _Taken
+        moves[:] = [(meters.NEW, "shown", task.connector)]
+        return showing
+
+    def _afford(self, tx: Tx, task: TaskRow, now: int) -> bool:
+        """Take what a new task earns out of the budget; False if it is used up."""
+        run_id = purse.run_of_entry(tx, task.entry_id)
+        row = purse.FieldRow(task.id, run_id, task.account_id, task.connector, 0)
+        return money.hand_out(tx, row, now)
+
+    def _misses(self, tx: Tx, task: TaskRow) -> int:
+        """How many answers the entry of a task misses, this task left out."""
+        force, entry = current_policy(tx), rows.shown_entry(tx, task.entry_id)
+        if force is None or entry is None:
+            return 0
+        standing = rows.standings(tx, [task.entry_id], LIVE_TASK_STATES)[task.entry_id]
+        own = int(task.state in LIVE_TASK_STATES)
+        others = standing._replace(live=standing.live - own)
+        return missing(force, entry.field_id, others)
+
+    def _reopen(self, who: Present) -> Showing | None:
+        """Give back the task whose time ran out last, if its answer is still missed.
+
+        The worker holds it already, so nothing new is disclosed and nothing is booked.
+        """
+        now = self._clock()
+        with self._store.read() as tx:
+            if not lapsed(task_rows.last_task(tx, who.account_id), now):
+                return None
+        epoch = self._fence()
+        with self._store.write() as tx:
+            if epoch is not None:
+                lease.check_epoch(tx, lease.SHARD, epoch)
+            account = rows.account(tx, who.account_id)
+            last = task_rows.last_task(tx, who.account_id)
+            in_hand = probes.in_hand(tx, who.account_id, now)
+            if out(account, who.number) or last is None or in_hand is not None:
+                return None
+            task = task_rows.lock_task(tx, last.id)
+            if not lapsed(task, now) or self._misses(tx, last) <= 0:
+                return None
+            force = current_policy(tx)
+            assert force is not None  # something was missed of it
+            if decide(tx, force, last.entry_id, who.account_id).refusal is not None:
+                return None
+            if not money.hand_out_again(tx, last.id, who.account_id, now):
+                return None
+            showing = self.showing(tx, self.lease(tx, last, now), now)
+        meters.count_moves([(last.state, "shown", last.connector)])
+        return showing
+
+    def lease(self, tx: Tx, task: TaskRow, now: int) -> TaskRow:
+        """Put a task into its worker's hands for a full lease."""
+        until = now + self._terms.lease_micros
+        task_rows.lease(tx, task.id, until)
+        return task._replace(state="shown", leased_until=until)
+
+    def showing(self, tx: Tx, task: TaskRow, now: int) -> Showing | None:
+        """Return a task as it is shown; None if the policy sends its field no more.
+
+        The exposure of a task that is found here may still be on its way to the shipped
+        ledger: nothing is shown before it is there.
+        """
+        self._store.settle()
+        entry = rows.shown_entry(tx, task.entry_id)
+        return showing_of(current_policy(tx), task, entry, key=self._task_key, now=now)
+
+    def _shuffler(self) -> np.random.Generator:
+        with self._rng_lock:  # a Generator is for one thread at a time
+            return np.random.default_rng(self._rng.integers(2**63))
+
+
+Ids = NDArray[np.int64]
+
+
+class PlanIndex:
+    """Who was planned for what when the plan was first read.
+
+    A plan only ever loses pairs: those that were booked, which have tasks, and those
+    that the gate refused, told by :meth:`drop`. So one index serves until the next
+    plan: 16 bytes a pair, sorted once.
+
+    Parameters
+    ----------
+    plan_id, applied_at : int
+    packed : sequence of (account id, little-endian 64-bit entry ids)
+    """
+
+    def __init__(
+        self, plan_id: int, applied_at: int, packed: Sequence[tuple[int, bytes]]
+    ) -> None:
+        self.plan_id = plan_id
+        self.applied_at = applied_at
+        parts = [np.frombuffer(raw, "<i8") for _, raw in packed]
+        entries = np.concatenate([*parts, np.empty(0, np.int64)])
+        owners = np.array([account_id for account_id, _ in packed], np.int64)
+        accounts = np.repeat(owners, [len(part) for part in parts])
+        order = np.argsort(entries, kind="stable")
+        self._entries: Ids = entries[order].astype(np.int64)
+        self._accounts: Ids = accounts[order]
+        self._dropped: set[tuple[int, int]] = set()
+
+    def accounts_of(self, entry_id: int) -> frozenset[int]:
+        """Accounts that an entry is planned for, booked or not."""
+        first, last = np.searchsorted(self._entries, [entry_id, entry_id + 1])
+        planned = self._accounts[first:last].tolist()
+        return frozenset(
+            account for account in planned if (account, entry_id) not in self._dropped
+        )
+
+    def drop(self, account_id: int, entry_ids: Iterable[int]) -> None:
+        """Forget pairs that left the plan."""
+        self._dropped.update((account_id, entry_id) for entry_id in entry_ids)
+
+    def sample(self, rng: np.random.Generator, count: int) -> list[int]:
+        """At most so many of the planned entries, by chance, without repeats."""
+        if not len(self._entries):
+            return []
+        picked = rng.integers(0, len(self._entries), size=count)
+        return list(dict.fromkeys(self._entries[picked].tolist()))
+
+
+class Plans:
+    """Keeps the index of the plan in force; safe to use from several threads."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._lock = threading.Lock()
+        self._index: PlanIndex | None = None
+
+    def in_force(self, tx: Tx, version: int) -> PlanIndex | None:
+        """Return the index of the applied plan, or None while there is none."""
+        plan = rows.plan_in_force(tx, version)
+        if plan is None:
+            return None
+        with self._lock:
+            index = self._index
+            if index is None or index.plan_id != plan.id:
+                packed = rows.planned_rows(tx, plan.id)
+                index = PlanIndex(plan.id, plan.applied_at, packed)
+                self._index = index
+        return index
+
+    def take_out(
+        self, plan_id: int, account_id: int, gone: Ids, epoch: int | None = None
+    ) -> None:
+        """Take pairs out of a plan, so that planning may find others for them.
+
+        Raises
+        ------
+        StaleLease
+            ``epoch`` is given and another daemon leads.
+        """
+        with self._store.write() as tx:
+            if epoch is not None:
+                lease.check_epoch(tx, lease.SHARD, epoch)
+            planned = np.frombuffer(
+                planning.lock_planned(tx, plan_id, account_id), "<i8"
+            )
+            left = np.setdiff1d(planned, gone).astype("<i8")
+            if len(left) < len(planned):
+                planning.keep_planned(tx, plan_id, account_id, left.tobytes())
+        with self._lock:
+            if self._index is not None and self._index.plan_id == plan_id:
+                self._index.drop(account_id, gone.tolist())
+
+
+FIRST: Final = 8
+"""Candidates looked up at first: nearly always one of an account's own is free."""
+
+CHUNK: Final = 128
+"""Candidates looked up at once, after these."""
+
+CHUNKS: Final = 16
+"""Chunks of the account's own planned entries looked at, at most."""
+
+LATELY: Final = 2048
+"""Latest tasks of the store in which leftovers are looked for."""
+
+SAMPLE: Final = 256
+"""Planned entries looked at for leftovers, at most."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """For whom, and under which circumstances, an entry is looked for.
+
+    Attributes
+    ----------
+    account : AccountRow
+    force : ActivePolicy
+        The policy in force.
+    plan : PlanIndex
+    own : int64 array
+        Entries planned for the account and not given to it yet.
+    idle_runs : frozenset of int
+        Runs from which nothing is shown now.
+    untested : frozenset of int
+        Fields before whose first entry a test comes.
+    barred : frozenset of int
+        Fields that the account is not shown: it did not pass their test.
+    last_record : int or None
+        Record of the task before; nothing of it is shown next.
+    taking : bool
+        Whether what is planned for others may be taken.
+    """
+
+    account: AccountRow
+    force: ActivePolicy
+    plan: PlanIndex
+    own: Ids
+    idle_runs: frozenset[int]
+    untested: frozenset[int]
+    barred: frozenset[int]
+    last_record: int | None
+    taking: bool
+
+
+def missing(force: ActivePolicy, field_id: int, standing: Standing) -> int:
+    """How many answers an entry still misses, tasks in flight taken as answers.
+
+    0 or less: none. A field that asks nothing, or is not sent, misses none.
+    """
+    field = force.fields.get(field_id)
+    if field is None or not field.sent or standing.settled:
+        return 0
+    asked = force.policy.entity.fields[field.name]
+    if asked.ask is None:
+        return 0
+    return max(asked.answers, standing.wanted) - standing.valid - standing.live
+
+
+def candidates(tx: Tx, question: Question, rng: np.random.Generator) -> Iterator[int]:
+    """Entries to try for the account, best first; whether they are safe is not asked.
+
+    Parameters
+    ----------
+    tx : Tx
+    question : Question
+    rng : Generator
+        Shuffles, so that order tells nothing of the records.
+
+    Yields
+    ------
+    int
+        Entry ids without repeats.
+    """
+    own = rng.permutation(question.own)[: CHUNK * CHUNKS]
+    for chunk in _own_chunks(own.tolist()):
+        for entry, standing in _open(tx, question, chunk):
+            if missing(question.force, entry.field_id, standing) > 0:
+                yield entry.id
+    yield from _left_over(tx, question, rng, set(own.tolist()))
+
+
+def _left_over(
+    tx: Tx, question: Question, rng: np.random.Generator, known: set[int]
+) -> Iterator[int]:
+    lately = task_rows.entries_touched_lately(tx, LATELY)
+    pool = list(dict.fromkeys([*lately, *question.plan.sample(rng, SAMPLE)]))
+    pool = [entry_id for entry_id in pool if entry_id not in known]
+    pool = [pool[place] for place in rng.permutation(len(pool))]
+    gone = rows.idle_accounts(tx)
+    taken: list[tuple[float, int]] = []
+    for chunk in _chunks(pool):
+        free: list[tuple[float, int]] = []
+        for entry, standing in _open(tx, question, chunk):
+            misses = missing(question.force, entry.field_id, standing)
+            planned = question.plan.accounts_of(entry.id) - standing.accounts - gone
+            if misses > 0:
+                group = free if misses > len(planned) else taken
+                group.append((_worth(question.force, entry), entry.id))
+        yield from _best_first(free)
+    if question.taking:
+        yield from _best_first(taken)
+
+
+def _open(
+    tx: Tx, question: Question, entry_ids: list[int]
+) -> list[tuple[EntryRow, Standing]]:
+    """Those of the entries that this account may be given at all, in order."""
+    standings = rows.standings(tx, entry_ids, LIVE_TASK_STATES)
+    found = {row.id: row for row in rows.entry_rows(tx, entry_ids)}
+    kept = []
+    for entry_id in entry_ids:
+        entry = found.get(entry_id)
+        standing = standings.get(entry_id, rows.NOTHING_YET)
+        if (
+            entry is not None
+            and entry.run_id not in question.idle_runs
+            and not entry.waiting
+            and entry.field_id not in question.barred
+            and entry.record_id != question.last_record
+            # A second answer of the same adversary would tell nothing new.
+            and question.account.adversary_id not in standing.adversaries
+        ):
+            kept.append((entry, standing))
+    return kept
+
+
+def _worth(force: ActivePolicy, entry: EntryRow) -> float:
+    name = force.fields[entry.field_id].name
+    return float(force.policy.entity.fields[name].utility)
+
+
+def _best_first(group: list[tuple[float, int]]) -> Iterable[int]:
+    return (entry_id for _, entry_id in sorted(group, key=lambda pair: -pair[0]))
+
+
+def _chunks(ids: list[int]) -> Iterator[list[int]]:
+    for first in range(0, len(ids), CHUNK):
+        yield ids[first : first + CHUNK]
+
+
+def _own_chunks(ids: list[int]) -> Iterator[list[int]]:
+    if ids:
+        yield ids[:FIRST]
+    yield from _chunks(ids[FIRST:])

@@ -1,0 +1,240 @@
+"""What the pages show, read from the store and remembered for a moment.
+
+Several browsers that look at once, each again and again, cost the store one look.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final, TypeVar, cast
+
+from dispatcher.ledger.active_policy import ActivePolicy, current_policy
+from dispatcher.ledger.limit_usage import LimitUsage, LimitUsages, UsageByRule
+from dispatcher.operations.status import Status, status
+from dispatcher.preflight import Preflight
+from dispatcher.store import Clock, Store, moments, outbox, statistics
+from dispatcher.store.statistics import MemberRow, MessageRow, RecordRow, SealRow
+from policies.rules.kinds import title
+
+Read = TypeVar("Read")
+
+SECOND: Final = 1_000_000
+COSTLY: Final = 10
+"""What grows with the store is kept so many times longer."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """One rule, over all adversaries.
+
+    Attributes
+    ----------
+    name, scope, kind : str
+    fields : tuple of str
+    tau : Fraction or None
+    f : Fraction
+        Largest disclosure to anybody.
+    share : float or None
+        The largest f / tau, 0 where nothing is held; None for a rule over links of
+        people, which the gate judges when it is asked.
+    judged : int
+        Pairs of an adversary and a record (or subject) of which it holds something.
+    adversaries : int
+        Those among the pairs.
+    at_worst : int
+        Those that came that near.
+    crossed : int
+        Those at or past the limit.
+    """
+
+    name: str
+    scope: str
+    kind: str
+    fields: tuple[str, ...]
+    tau: Fraction | None
+    f: Fraction
+    share: float | None
+    judged: int
+    adversaries: int
+    at_worst: int
+    crossed: int
+
+
+@dataclass(frozen=True)
+class Worker:
+    """One adversary: its accounts, what it was shown, how near it is to each limit."""
+
+    id: int
+    members: tuple[MemberRow, ...]
+    exposures: int
+    shares: UsageByRule
+    nearest: float
+
+
+@dataclass(frozen=True)
+class Sealed:
+    """The ledger: its size, its last seals, and when it was last verified."""
+
+    chains: int
+    lines: int
+    unsealed: int
+    seals: Sequence[SealRow]
+    verified_at: int | None
+
+
+class ReadCache:
+    """What was read from a store, kept for a moment; safe to use from several threads."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        nearness: LimitUsages,
+        *,
+        stale: float,
+        preflight: Preflight | None = None,
+    ) -> None:
+        self._store = store
+        self._preflight = preflight
+        self._clock = clock
+        self._nearness = nearness
+        self._stale = stale
+        self._locks: dict[str, threading.Lock] = defaultdict(threading.Lock)
+        self._known: dict[str, tuple[int, Any]] = {}
+
+    def status(self) -> Status:
+        """Return what ``dispatcher status`` says."""
+
+        def make() -> Status:
+            return status(self._store, self._clock(), self._preflight)
+
+        return self._fresh("status", make)
+
+    def limits(self) -> list[Limit]:
+        """Return every rule of the policy in force, the nearest first."""
+
+        def make() -> list[Limit]:
+            with self._store.read() as tx:
+                force = current_policy(tx)
+                near = self._nearness.look(tx)
+            if force is None:
+                return []
+            names = (*force.rules.all, *force.rules.links)
+            found = [_limit(force, name, near) for name in names]
+            return sorted(found, key=lambda limit: (-(limit.share or 0), limit.name))
+
+        return self._fresh("limits", make)
+
+    def accounts(self) -> dict[str, int]:
+        """How many accounts are in each state."""
+
+        def make() -> dict[str, int]:
+            with self._store.read() as tx:
+                return statistics.states(tx, "account")
+
+        return self._fresh("accounts", make)
+
+    def workers(self, page: int, size: int) -> tuple[list[Worker], int]:
+        """Adversaries, the nearest to any limit first: a page of them, and how many."""
+        with self._store.read() as tx:
+            near = self._nearness.look(tx)
+            every = statistics.adversaries(tx)
+            every.sort(key=lambda number: (-_nearest(near.get(number, {})), number))
+            chosen = every[(page - 1) * size : page * size]
+            exposures = statistics.exposures(tx, chosen)
+            members: dict[int, list[MemberRow]] = defaultdict(list)
+            for row in statistics.members(tx, chosen):
+                members[row.adversary_id].append(row)
+        workers = [
+            Worker(
+                number,
+                tuple(members[number]),
+                exposures.get(number, 0),
+                near.get(number, {}),
+                float(_nearest(near.get(number, {}))),
+            )
+            for number in chosen
+        ]
+        return workers, len(every)
+
+    def waiting(self) -> Sequence[MessageRow]:
+        """Messages by connector and state."""
+
+        def make() -> Sequence[MessageRow]:
+            with self._store.read() as tx:
+                return statistics.messages(tx)
+
+        return self._fresh("waiting", make)
+
+    def messages(self, state: str, limit: int) -> list[tuple[object, ...]]:
+        """Messages in a state, as ``dispatcher queue list`` gives them."""
+        with self._store.read() as tx:
+            return outbox.messages(tx, state, limit)
+
+    def record_states(self) -> dict[str, int]:
+        """How many records are in each state."""
+
+        def make() -> dict[str, int]:
+            with self._store.read() as tx:
+                return statistics.record_states(tx)
+
+        return self._fresh("record-states", make, COSTLY)
+
+    def records(self, after: int, state: str | None, limit: int) -> list[RecordRow]:
+        """Records after one, in order of loading."""
+        with self._store.read() as tx:
+            return statistics.records(tx, after, state, limit)
+
+    def ledger(self, limit: int) -> Sealed:
+        """Return the state of the ledger with its last seals."""
+
+        def make() -> Sealed:
+            with self._store.read() as tx:
+                return Sealed(
+                    *statistics.lines(tx),
+                    statistics.seals(tx, limit),
+                    moments.moment(tx, moments.LEDGER_VERIFIED),
+                )
+
+        return self._fresh("ledger", make)
+
+    def _fresh(self, name: str, make: Callable[[], Read], times: int = 1) -> Read:
+        with self._locks[name]:
+            now = self._clock()
+            at, known = self._known.get(name, (0, None))
+            if not at or not at <= now < at + self._stale * times * SECOND:
+                known = make()
+                self._known[name] = (now, known)
+        return cast(Read, known)
+
+
+def _nearest(shares: UsageByRule) -> Fraction:
+    limited = [near.share for near in shares.values() if near.tau is not None]
+    return max(limited, default=Fraction(0))
+
+
+def _limit(force: ActivePolicy, name: str, near: Mapping[int, UsageByRule]) -> Limit:
+    prop = force.policy.properties[name]
+    found = [shares[name] for shares in near.values() if name in shares]
+    best = max((one.f for one in found), default=Fraction(0))
+    return Limit(
+        name=name,
+        scope=prop.scope.value,
+        kind=title(prop.disclosure),
+        fields=tuple(sorted(prop.fields)),
+        tau=prop.tau,
+        f=best,
+        share=None if name in force.rules.links else float(best / (prop.tau or 1)),
+        judged=sum(one.units for one in found),
+        adversaries=len(found),
+        at_worst=sum(one.f == best for one in found) if best else 0,
+        crossed=sum(_crossed(one) for one in found),
+    )
+
+
+def _crossed(near: LimitUsage) -> bool:
+    return near.tau is not None and near.f >= near.tau

@@ -1,0 +1,177 @@
+"""Sessions of operators: who is signed in, and which host names and origins are served."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+
+from dispatcher import access
+from dispatcher.access import Operator
+from dispatcher.core.rate_limit import Rate, RateLimiter
+from dispatcher.store import Clock, Store
+from dispatcher.surfaces.console.pages import Pages
+from dispatcher.surfaces.web import own_page, read_form
+
+
+@dataclass(frozen=True)
+class ConsoleSettings:
+    """How the console is reached.
+
+    Attributes
+    ----------
+    url : str
+        How operators reach it from outside, ``https://ops.example.org``; empty where
+        they sit at this machine.
+    behind_proxy : bool
+        Whether a proxy with TLS is before it: only then is it answered to others than
+        this machine.
+    sign_in : Rate
+        How often an address may try to sign in.
+    stale : float
+        Seconds for which what was read from the store may be shown again.
+    """
+
+    url: str = ""
+    behind_proxy: bool = False
+    sign_in: Rate = field(default_factory=lambda: Rate(per_minute=20, burst=10))
+    stale: float = 3.0
+
+    @property
+    def https(self) -> bool:
+        """Whether browsers come over TLS: cookies are then ``Secure``, ``__Host-``."""
+        return self.url.startswith("https://")
+
+    @property
+    def host(self) -> str | None:
+        """Name under which it is reached from outside."""
+        return urlsplit(self.url).hostname
+
+
+Handler = Callable[[Request], Awaitable[Response]]
+Page = Callable[[Request, Operator], Response]
+
+
+class Sessions:
+    """Signs in and out; lets nobody else see a page."""
+
+    def __init__(
+        self, store: Store, pages: Pages, *, clock: Clock, settings: ConsoleSettings
+    ) -> None:
+        self._store = store
+        self._pages = pages
+        self._clock = clock
+        self._settings = settings
+        self._pace = RateLimiter(settings.sign_in)
+        self._cookie = f"{'__Host-' if settings.https else ''}console"
+
+    def signed_in(self, page: Page) -> Handler:
+        """Make the handler of a page that only the signed in may see."""
+
+        async def handler(request: Request) -> Response:
+            operator = await self._operator(request)
+            if operator is None:
+                return self.closed(request)
+            return await run_in_threadpool(page, request, operator)
+
+        return handler
+
+    async def elsewhere(self, request: Request) -> Response:
+        """Any other address: there is none, but only operators are told so."""
+        if await self._operator(request) is None:
+            return self.closed(request)
+        raise HTTPException(404)
+
+    async def ask(self, request: Request) -> Response:
+        """``GET /login``: the same form for everybody."""
+        self._check_host(request)
+        return self._pages.login(request, status=200)
+
+    async def sign_in(self, request: Request) -> Response:
+        """``POST /login``: a link becomes a session, once.
+
+        Where the browser does not say which page sent the form, the link itself is the
+        token that no other page can know.
+
+        Raises
+        ------
+        HTTPException
+            403: the form came from another page. 429: too many attempts.
+        """
+        self._check_host(request)
+        form = await read_form(request)
+        if own_page(request) is False:
+            raise HTTPException(403)
+        address = request.client.host if request.client else ""
+        if not self._settings.behind_proxy and not _is_loopback(address):
+            raise HTTPException(403)
+        wait = self._pace.wait(address, self._clock())
+        if wait:
+            raise HTTPException(429, headers={"retry-after": str(wait)})
+        code = form.get("code", "").strip().rpartition("#k=")[2]
+        secret = await run_in_threadpool(
+            access.sign_in, self._store, code, self._clock()
+        )
+        if secret is None:
+            return self._pages.login(request, status=403, refused=True)
+        response = RedirectResponse("/", 303)
+        response.set_cookie(
+            self._cookie,
+            secret,
+            path="/",
+            secure=self._settings.https,
+            httponly=True,
+            samesite="strict",
+        )
+        return response
+
+    async def sign_out(self, request: Request) -> Response:
+        """``POST /logout``: the session ends, here and in every copy of its cookie."""
+        form = await read_form(request)
+        operator = await self._operator(request)
+        if operator is None:
+            return self.closed(request)
+        ours = own_page(request)
+        if ours is None:
+            ours = operator.sent(form.get("form_token", ""))
+        if not ours:
+            raise HTTPException(403)
+        secret = request.cookies.get(self._cookie, "")
+        await run_in_threadpool(access.sign_out, self._store, secret, self._clock())
+        response = RedirectResponse("/login", 303)
+        response.delete_cookie(self._cookie, secure=self._settings.https)
+        return response
+
+    def closed(self, request: Request) -> Response:
+        """Ask whoever is not signed in to do so; a page's own question gets no page."""
+        if "x-refresh" in request.headers:
+            return PlainTextResponse("sign in again\n", 401)
+        return self._pages.login(request, status=401)
+
+    async def _operator(self, request: Request) -> Operator | None:
+        self._check_host(request)
+        secret = request.cookies.get(self._cookie, "")
+        acting = "x-refresh" not in request.headers
+        return await run_in_threadpool(
+            access.operator, self._store, secret, self._clock(), acting=acting
+        )
+
+    def _check_host(self, request: Request) -> None:
+        """Refuse names that are not ours: another site may resolve to this machine."""
+        host = urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
+        mine = _is_loopback(host) or host in ("localhost", self._settings.host)
+        if not mine and not (self._settings.behind_proxy and not self._settings.url):
+            raise HTTPException(421)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,397 @@
+"""The daemon: leads a store, ticks the stages, serves its pages, and reads settings anew."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from connectors.base import Content, Feed, Fetching, Heeding, Market
+from dispatcher.app.daemon import Daemon, Tick
+from dispatcher.app.health import health_app
+from dispatcher.app.leadership import Standby
+from dispatcher.app.metrics import Events, Tables, Timed, make_registry
+from dispatcher.app.servers import Listener, Swap, bind, serve
+from dispatcher.app.systemd import Notifier
+from dispatcher.app.ticks import make_ticks
+from dispatcher.core.config import Config, split_address
+from dispatcher.core.errors import DispatcherError, Usage
+from dispatcher.core.log import get_logger
+from dispatcher.ledger.limit_usage import LimitUsages
+from dispatcher.operations.daemon import make_sign_in_link
+from dispatcher.operations.subjects import erase_restored
+from dispatcher.operations.workspace import Workspace
+from dispatcher.stages.serving import Terms
+from dispatcher.store import Clock, Store, lease, statistics
+from dispatcher.surfaces.console import ConsoleSettings, console_app
+from dispatcher.surfaces.taskpage import PageSettings, task_app
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+AT_START: Final = (
+    "store",
+    "policy",
+    "key_file",
+    "seed",
+    "surfaces",
+    "ledger",
+    "connectors",
+)
+"""Keys of the settings that are read when the daemon starts, and not again."""
+MARGIN: Final = 30.0
+"""Seconds for the end beyond the drain, told to the service manager."""
+
+
+POLL: Final = 0.1
+"""Seconds between two looks at signals while standing by."""
+
+
+def refuse_root(*, allowed: bool) -> None:
+    """Refuse to run as root, or warn where it was asked for.
+
+    Raises
+    ------
+    Usage
+        This is root, and nobody said that it may be.
+    """
+    if os.geteuid() != 0:
+        return
+    if allowed:
+        print(
+            "WARN running as root: a fault of this program is then a fault of the "
+            "whole machine",
+            file=sys.stderr,
+        )
+        return
+    raise Usage(
+        "the daemon does not run as root",
+        why="it reads what strangers send; as root, a fault of it could change anything "
+        "on this machine",
+        fix="run it as a user of its own; where there is none (a container), add "
+        "--allow-root or set DISPATCHER_ALLOW_ROOT=1",
+    )
+
+
+def run(
+    workspace: Workspace,
+    *,
+    drain: float,
+    standby: bool,
+    say: Callable[[str], None],
+) -> None:
+    """Lead the store of a workspace until a signal ends it.
+
+    Parameters
+    ----------
+    workspace : Workspace
+    drain : float
+        Seconds to wait for answers at the end.
+    standby : bool
+        Wait while another daemon leads, then lead.
+    say : callable
+        Takes what the operator should know before it begins.
+
+    Raises
+    ------
+    AnotherLeads
+        Another daemon leads, and this one does not stand by.
+    StaleLease, StoreEdited
+        Why it stopped leading.
+    """
+    notifier = Notifier(os.environ, time.monotonic)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is something to reload
+    with workspace.open_store() as store:
+        connectors = workspace.open_connectors(store)
+        with store.read() as tx:
+            for obstacle in workspace.preflight(store, connectors).look(tx).obstacles:
+                say(str(obstacle))
+        while True:
+            daemon = _daemon(store, connectors, workspace)
+            workspace.check_anchor(store)  # a store that forgot anything leads nothing
+            if not standby:
+                daemon.lead()  # first: a conflict over who leads matters more than ports
+            elif not stand_by(daemon, store, notifier, workspace.clock):
+                return  # ended by a signal while it waited
+            erase_restored(workspace, store, connectors)
+            _lead(store, connectors, workspace, daemon, drain, notifier)
+            if not (standby and daemon.was_lost()):
+                break
+        store.checkpoint()
+    daemon.raise_if_lost()
+
+
+def stand_by(daemon: Daemon, store: Store, notifier: Notifier, clock: Clock) -> bool:
+    """Wait until the lease is free and take it; SIGTERM and SIGINT end the waiting.
+
+    Returns
+    -------
+    bool
+        Whether it leads; signals have the effect again that they had before.
+    """
+    signals: list[int] = []
+    before = {
+        number: signal.signal(number, lambda number, _: signals.append(number))
+        for number in (signal.SIGTERM, signal.SIGINT)
+    }
+
+    def pause(seconds: float) -> bool:
+        until = time.monotonic() + seconds
+        notifier.ready("standing by")
+        while not signals and (left := until - time.monotonic()) > 0:
+            notifier.beat()
+            time.sleep(min(POLL, left))
+        return bool(signals)
+
+    waits = Standby(store, clock, steady=time.monotonic, pause=pause)
+    try:
+        leads = daemon.lead_after(waits)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if leads and signals:  # one came as the lease was taken: nothing else handles it
+        daemon.stop()
+        return False
+    return leads
+
+
+def _lead(
+    store: Store,
+    connectors: Mapping[str, Market | Feed],
+    workspace: Workspace,
+    daemon: Daemon,
+    drain: float,
+    notifier: Notifier,
+) -> None:
+    """Serve and tick until a signal comes or the lease is lost."""
+    try:
+        workspace.check_anchor(store)  # a standby may have waited for long
+        servers = DaemonServers(store, connectors, workspace, daemon, notifier)
+        servers.bind()
+        daemon.start(lambda: make_ticks(store, connectors, workspace))
+        servers.serve(drain, lambda: make_ticks(store, connectors, workspace))
+    finally:
+        daemon.stop()
+
+
+def _daemon(
+    store: Store, connectors: Mapping[str, Market | Feed], workspace: Workspace
+) -> Daemon:
+    def lost() -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    return Daemon(
+        store,
+        make_ticks(store, connectors, workspace),
+        workspace.clock,
+        lost=lost,
+        renew_seconds=workspace.config.ticks.leading,
+    )
+
+
+class DaemonServers:
+    """Builds the applications, serves them, and builds them anew on SIGHUP.
+
+    Parameters
+    ----------
+    store : Store
+    connectors : Mapping[str, Market | Feed]
+    workspace : Workspace
+        Its settings are replaced by a reload.
+    daemon : Daemon
+    notifier : Notifier
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        connectors: Mapping[str, Market | Feed],
+        workspace: Workspace,
+        daemon: Daemon,
+        notifier: Notifier,
+    ) -> None:
+        self._store = store
+        self._connectors = connectors
+        self._workspace = workspace
+        self._daemon = daemon
+        self._notifier = notifier
+        self._reloaded = True
+        self._log = get_logger("servers")
+        self._nearness = LimitUsages()
+        tables = Tables(
+            store,
+            self._workspace.clock,
+            self._nearness,
+            leads=daemon.is_leading,
+            reloaded=lambda: self._reloaded,
+            connectors=sorted(connectors),
+        )
+        webhooks = frozenset(
+            name
+            for name, values in workspace.config.connectors.items()
+            if values.get("kind", name) == "webhook"
+        )
+        self._registry, self._timing = make_registry(tables, Events(webhooks))
+        self._listeners: list[Listener] = []
+
+    def bind(self) -> None:
+        """Take the ports, before anything ticks.
+
+        Raises
+        ------
+        Conflict
+            One of them is taken.
+        """
+        surfaces = self._workspace.config.surfaces
+        for name, app in self._apps().items():
+            host, port = split_address(getattr(surfaces, name), name)
+            self._listeners.append(Listener(name, Swap(app), bind(name, host, port)))
+
+    def serve(self, drain: float, ticks: Callable[[], list[Tick]]) -> None:
+        """Serve until a signal ends it.
+
+        Parameters
+        ----------
+        drain : float
+            Seconds to wait for answers at the end.
+        ticks : callable
+            Makes the stages' turns from the settings in force.
+        """
+
+        def draining() -> None:
+            if not self._daemon.was_lost():  # else it may stand by and lead again
+                self._notifier.stopping(drain + MARGIN)
+            self._daemon.begin_drain()
+
+        serve(
+            self._listeners,
+            draining=draining,
+            drained=self._drained,
+            drain_seconds=drain,
+            started=self._started,
+            reload=lambda: self.reload(ticks),
+            beat=lambda: self._notifier.beat(self._alive),
+            proxied=self._workspace.config.surfaces.behind_proxy,
+        )
+
+    def reload(self, ticks: Callable[[], list[Tick]]) -> bool:
+        """Read the settings again; those in force stay where the file is bad.
+
+        Returns
+        -------
+        bool
+            Whether they are in force now, as far as a running daemon can change.
+        """
+        self._notifier.reloading()
+        before = self._workspace.config
+        try:
+            read = replace(self._workspace).config  # one that has read nothing yet
+            kept = {name: getattr(before, name) for name in AT_START}
+            self._workspace.config = read.model_copy(update=kept)
+            apps = self._apps()
+            self._daemon.retick(ticks(), self._workspace.config.ticks.leading)
+        except DispatcherError as error:
+            self._workspace.config = before
+            self._reloaded = False
+            self._log.error("reload-refused", code=error.code, what=error.what)
+        else:
+            for listener in self._listeners:
+                listener.app.app = apps[listener.name]
+            self._reloaded = True
+            later = [name for name in AT_START if getattr(read, name) != kept[name]]
+            self._log.info("reloaded", needs_restart=",".join(later))
+        self._notifier.ready("leading")
+        return self._reloaded
+
+    def _apps(self) -> dict[str, ASGIApp]:
+
+        config = self._workspace.config
+        operators = console_app(
+            self._store,
+            clock=self._workspace.clock,
+            nearness=self._nearness,
+            settings=ConsoleSettings(
+                url=config.surfaces.operator_url or "",
+                behind_proxy=config.surfaces.behind_proxy,
+            ),
+            preflight=self._workspace.preflight(self._store, self._connectors),
+        )
+        return {
+            "operators": Timed(operators, "operators", self._timing),
+            "workers": Timed(self._task_page(config), "workers", self._timing),
+            "admin": health_app(
+                self._store, self._daemon, self._workspace.clock, self._registry
+            ),
+        }
+
+    def _task_page(self, config: Config) -> Any:  # noqa: ANN401 - an ASGI application
+
+        markets = {
+            name: connector
+            for name, connector in self._connectors.items()
+            if isinstance(connector, Market)
+            and (
+                connector.manifest.content is Content.OURS
+                or isinstance(connector, Heeding)
+            )
+        }
+        return task_app(
+            self._store,
+            markets,
+            clock=self._workspace.clock,
+            rng=np.random.default_rng(),
+            epoch=self._daemon.epoch_to_show,
+            terms=Terms(
+                lease=config.tasks.lease,
+                extensions=config.tasks.extensions,
+                apart=config.tasks.apart,
+                patience=config.tasks.patience,
+                gold=config.quality.gold,
+                floor=config.quality.floor,
+                floor_after=config.quality.floor_after,
+            ),
+            settings=PageSettings(
+                https=(config.surfaces.worker_url or "").startswith("https://")
+            ),
+            feeds={
+                name: connector
+                for name, connector in self._connectors.items()
+                if isinstance(connector, Fetching)
+            },
+        )
+
+    def _started(self) -> None:
+        for listener in self._listeners:
+            print(f"{listener.name:9} {listener.url}/", file=sys.stderr, flush=True)
+        self._notifier.ready("leading")
+        if sys.stderr.isatty():  # a journal would keep the link
+            with suppress(DispatcherError):  # busy: a command makes one as well
+                url = self._listeners[0].url
+                link = make_sign_in_link(self._workspace, self._store, url)
+                print(f"sign in   {link}   (once, within 10 min)", file=sys.stderr)
+
+    def _drained(self) -> bool:
+
+        if not self._daemon.is_leading():
+            return True  # another one leads: nothing is ours to wait for
+        try:
+            with self._store.read() as tx:
+                return statistics.live_shown(tx, self._workspace.clock()) == 0
+        except DispatcherError:
+            return False  # busy: asked again in a moment
+
+    def _alive(self) -> bool:
+        """Whether the loop that books still turns: it keeps the lease."""
+        try:
+            with self._store.read() as tx:
+                found = lease.holder(tx, lease.SHARD)
+        except DispatcherError:
+            return True  # the store is away: to be started anew would not help
+        return found is None or found.leased_until > self._workspace.clock()

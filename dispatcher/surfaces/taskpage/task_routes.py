@@ -1,0 +1,302 @@
+"""Routes of a worker at work: start, answer, save a draft, extend, return; and ``/me``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Final, TypeVar
+
+import anyio
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from dispatcher.core.rate_limit import RateLimiter
+from dispatcher.stages.serving import (
+    Given,
+    Present,
+    Saved,
+    Serving,
+    Showing,
+    Wrong,
+    leave,
+    own_work,
+)
+from dispatcher.store import Clock, Store
+from dispatcher.surfaces.taskpage.pages import Pages
+from dispatcher.surfaces.taskpage.sessions import Guest, PageSettings, Sessions
+from policies.answers.validation import Mark
+
+_MARKS: Final = {mark.value: mark for mark in Mark}
+Result = TypeVar("Result")
+
+
+class TaskRoutes:
+    """What a worker who has arrived can do."""
+
+    def __init__(
+        self,
+        serving: Serving,
+        pages: Pages,
+        sessions: Sessions,
+        *,
+        clock: Clock,
+        settings: PageSettings,
+    ) -> None:
+        self._serving = serving
+        self._pages = pages
+        self._sessions = sessions
+        self._clock = clock
+        self._neutral = settings.neutral
+        self._starts = RateLimiter(settings.start)
+        self._answers = RateLimiter(settings.answer)
+        self._drafts = RateLimiter(settings.draft)
+        self._looks = RateLimiter(settings.look)
+
+    async def start(self, request: Request) -> Response:
+        """``POST /start``: book, then show."""
+        guest = await self._sessions.actor(request)
+        if guest is None:
+            return self._sessions.closed(request, refused=False)
+        return await self._next(request, guest, guest.worker)
+
+    async def visit(self, request: Request) -> Response:
+        """``GET /task/TOKEN``: the way to *Continue*, never the task."""
+        guest = await self._sessions.guest(request)
+        if guest is None:
+            return self._sessions.closed(request, refused=False)
+        self._pace(self._looks, guest.worker)
+        began = anyio.current_time()
+        token = request.path_params["token"]
+        own = await run_in_threadpool(self._serving.owns, guest.worker, token)
+        if not own:
+            return await self._nothing(request, guest, began)
+        continues = await run_in_threadpool(self._serving.has_task, guest.worker)
+        form_token = self._sessions.form_token(guest.session)
+        return self._pages.ready(request, form_token, continues=continues)
+
+    async def answer(self, request: Request) -> Response:
+        """``POST /task/TOKEN/answer``."""
+        guest = await self._sessions.actor(request)
+        if guest is None:
+            return self._sessions.closed(request, refused=False)
+        self._pace(self._answers, guest.worker)
+        began = anyio.current_time()
+        mark = _MARKS.get(guest.form.get("outcome", ""))
+        given = Given(guest.form, mark)
+        token = request.path_params["token"]
+        outcome = await run_in_threadpool(
+            self._serving.answer, guest.worker, token, given
+        )
+        if isinstance(outcome, Wrong):
+            return self._task(request, guest, outcome.showing, outcome.reason)
+        if outcome is None:
+            return await self._nothing(request, guest, began)
+        return await self._after(request, guest, guest.worker, outcome)
+
+    async def draft(self, request: Request) -> Response:
+        """``POST /task/TOKEN/draft``: keep what was typed; says nothing back."""
+        guest = await self._sessions.actor(request)
+        if guest is None:
+            return Response(status_code=401)
+        self._pace(self._drafts, guest.worker)
+        kept = await self._on_task(request, guest.worker, self._save, guest)
+        return Response(status_code=204 if kept else 409)
+
+    async def extend(self, request: Request) -> Response:
+        """``POST /task/TOKEN/extend``: more time; what was typed is kept."""
+        guest = await self._sessions.actor(request)
+        if guest is None:
+            return self._sessions.closed(request, refused=False)
+        self._pace(self._drafts, guest.worker)
+        began = anyio.current_time()
+        await self._on_task(request, guest.worker, self._save, guest)
+        showing = await self._on_task(request, guest.worker, self._serving.extend)
+        if "application/json" in request.headers.get("accept", ""):
+            if showing is None:
+                return JSONResponse({"left": 0}, 409)
+            return JSONResponse({"left": showing.left})
+        if showing is None:
+            return await self._nothing(request, guest, began)
+        return self._task(request, guest, showing)
+
+    async def give_back(self, request: Request) -> Response:
+        """``POST /task/TOKEN/return``: skip; another one follows."""
+        guest = await self._sessions.actor(request)
+        if guest is None:
+            return self._sessions.closed(request, refused=False)
+        self._pace(self._answers, guest.worker)
+        began = anyio.current_time()
+        done = await self._on_task(request, guest.worker, self._serving.give_back)
+        if not done:
+            return await self._nothing(request, guest, began)
+        return await self._after(
+            request, guest, guest.worker, Saved("The task was handed back.")
+        )
+
+    async def known(self, request: Request) -> Response:
+        """``POST /task/TOKEN/known``: nothing of this person any more."""
+        guest = await self._sessions.actor(request)
+        if guest is None:
+            return self._sessions.closed(request, refused=False)
+        self._pace(self._answers, guest.worker)
+        began = anyio.current_time()
+        done = await self._on_task(request, guest.worker, self._serving.recuse)
+        if not done:
+            return await self._nothing(request, guest, began)
+        return self._pages.ready(
+            request,
+            self._sessions.form_token(guest.session),
+            continues=False,
+            saved="Nothing of this person will be shown to you again.",
+        )
+
+    async def crop(self, request: Request) -> Response:
+        """``GET /crop/ID``: the image of the task in this worker's hands.
+
+        The only GET that gives bytes of a field. The name was made for this session and
+        task by the page that booked it, and is good only while the task is leased.
+        """
+        guest = await self._sessions.guest(request)
+        if guest is None:
+            return self._sessions.closed(request, refused=False)
+        began = anyio.current_time()
+        showing = None
+        if _wants_image(request):
+            showing = await run_in_threadpool(self._serving.in_hand, guest.worker)
+        name = request.path_params["crop_id"]
+        if showing is None or name != self._sessions.crop_id(
+            guest.session, showing.task_id
+        ):
+            self._pace(self._looks, guest.worker)
+            await run_in_threadpool(self._serving.note_stray, guest.worker)
+            return await self._nothing(request, guest, began)
+        return Response(showing.content, media_type=showing.media)
+
+    # -- parts ---------------------------------------------------------------------
+
+    async def _next(self, request: Request, guest: Guest, worker: Present) -> Response:
+        self._pace(self._starts, worker)
+        began = anyio.current_time()
+        showing = await run_in_threadpool(self._serving.start, worker)
+        if showing is None:
+            return await self._nothing(request, guest, began)
+        return self._task(request, guest, showing)
+
+    async def _after(
+        self, request: Request, guest: Guest, worker: Present, saved: Saved
+    ) -> Response:
+        if guest.form.get("then") == "next":
+            return await self._next(request, guest, worker)
+        return self._pages.ready(
+            request,
+            self._sessions.form_token(guest.session),
+            continues=False,
+            saved=saved.words,
+        )
+
+    async def _nothing(self, request: Request, guest: Guest, began: float) -> Response:
+        way_out = await run_in_threadpool(self._sessions.way_out, guest.worker)
+        if self._neutral > 0:
+            passed = anyio.current_time() - began
+            steps = max(1, math.ceil(passed / self._neutral))
+            await anyio.sleep(steps * self._neutral - passed)
+        form_token = self._sessions.form_token(guest.session)
+        return self._pages.nothing(request, form_token, way_out)
+
+    def _task(
+        self, request: Request, guest: Guest, showing: Showing, error: str = ""
+    ) -> Response:
+        return self._pages.task(
+            request,
+            self._sessions.form_token(guest.session),
+            showing,
+            self._sessions.crop_id(guest.session, showing.task_id),
+            error,
+        )
+
+    def _save(self, worker: Present, token: str, guest: Guest) -> bool:
+        return self._serving.save_draft(worker, token, guest.form)
+
+    async def _on_task(
+        self,
+        request: Request,
+        worker: Present,
+        act: Callable[..., Result],
+        *more: object,
+    ) -> Result:
+        return await run_in_threadpool(act, worker, request.path_params["token"], *more)
+
+    def _pace(self, pace: RateLimiter, worker: Present) -> None:
+        wait = pace.wait(worker.account_id, self._clock())
+        if wait:
+            raise HTTPException(429, headers={"retry-after": str(wait)})
+
+
+def _wants_image(request: Request) -> bool:
+    """Whether a page of ours asks, as far as the browser tells; no looking ahead."""
+    headers = request.headers
+    ahead = "sec-purpose" in headers or "purpose" in headers
+    site = headers.get("sec-fetch-site", "same-origin")
+    goal = headers.get("sec-fetch-dest", "image")
+    ours = site == "same-origin" and goal == "image"
+    return request.method == "GET" and ours and not ahead
+
+
+class OwnPageRoutes:
+    """What a worker sees of their own work."""
+
+    def __init__(
+        self,
+        store: Store,
+        pages: Pages,
+        sessions: Sessions,
+        *,
+        clock: Clock,
+        settings: PageSettings,
+    ) -> None:
+        self._work = partial(own_work, store, clock)
+        self._leave = partial(leave, store, clock)
+        self._pages = pages
+        self._sessions = sessions
+        self._clock = clock
+        self._looks = RateLimiter(settings.look)
+
+    async def show(self, request: Request) -> Response:
+        """``GET /me``: counts, pay and dates; no value, and nobody else."""
+        guest = await self._sessions.guest(request)
+        if guest is None:
+            return self._sessions.closed(request, refused=False)
+        self._pace(guest.worker)
+        return await self._page(request, guest)
+
+    async def leave(self, request: Request) -> Response:
+        """``POST /me/leave``: end the account, if the worker is sure."""
+        guest = await self._sessions.actor(request)
+        if guest is None:
+            return self._sessions.closed(request, refused=False)
+        if guest.form.get("sure") != "yes":
+            return await self._page(request, guest, unsure=True)
+        await run_in_threadpool(self._leave, guest.worker)
+        response = self._pages.message(
+            request,
+            200,
+            "You have left",
+            "Nothing is shown to you any more. Thank you for your work.",
+        )
+        self._sessions.forget(response)
+        return response
+
+    async def _page(
+        self, request: Request, guest: Guest, *, unsure: bool = False
+    ) -> Response:
+        work = await run_in_threadpool(self._work, guest.worker)
+        form_token = self._sessions.form_token(guest.session)
+        return self._pages.me(request, form_token, work, unsure=unsure)
+
+    def _pace(self, worker: Present) -> None:
+        wait = self._looks.wait(worker.account_id, self._clock())
+        if wait:
+            raise HTTPException(429, headers={"retry-after": str(wait)})

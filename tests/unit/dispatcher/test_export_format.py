@@ -1,0 +1,203 @@
+"""Exports: what is written comes back, and no other file is taken for one."""
+
+import csv
+import io
+import json
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from connectors.formats.formula_guard import guard
+from dispatcher.export_format import (
+    COLUMNS,
+    Layout,
+    Written,
+    how_written,
+    is_export,
+    write,
+    write_parquet,
+)
+from dispatcher.stages.intake.opening import GUARDED, open_table
+from dispatcher.stages.intake.table import Options
+
+HEADER = ("id", "note", "note_answer", "note_confidence", "note_state")
+SIGNS = st.text(alphabet="'=+-@\ta ,\"", max_size=6)
+
+
+def written(header, rows):
+    out = io.StringIO(newline="")
+    csv.writer(out).writerows([header, *rows])
+    return out.getvalue().encode()
+
+
+def read(data, **options):
+    with open_table(io.BytesIO(data), Options(**options), name="whole.csv") as table:
+        rows = [tuple(row) for batch in table.batches for row in batch.rows]
+        return table.columns, rows, table.facts.notes
+
+
+@given(cells=st.lists(SIGNS, min_size=1, max_size=5))
+@settings(max_examples=60)
+def test_every_cell_that_was_guarded_comes_back_exactly(cells):
+    """Also cells that began with quotes of their own."""
+    rows = [(str(i), c, c, "0.5", "answered") for i, c in enumerate(cells)]
+    guarded = [tuple(map(guard, row)) for row in rows]
+    columns, found, notes = read(written(HEADER, guarded))
+    assert (columns, found) == (HEADER, rows)
+    assert notes == [GUARDED]
+
+
+def test_a_column_that_begins_like_a_formula_keeps_its_name():
+    header = ("id", "=n", "=n_answer", "=n_confidence", "=n_state")
+    rows = [("1", "-1.5", "", "", "open")]
+    data = written(map(guard, header), [map(guard, row) for row in rows])
+    assert read(data)[:2] == (header, rows)
+
+
+def test_a_file_of_somebody_else_is_loaded_as_it_is():
+    """There a quote before a sign is part of the cell."""
+    _, rows, notes = read(written(("id", "note"), [("1", "'-1.5")]))
+    assert rows == [("1", "'-1.5")]
+    assert notes == []
+
+
+def test_the_operator_has_the_last_word():
+    theirs = written(("id", "note"), [("1", "'-1.5")])
+    assert read(theirs, guarded=True)[1] == [("1", "-1.5")]
+    ours = written(HEADER, [("1", "'=x", "'=x", "1.0", "answered")])
+    assert read(ours, guarded=False)[1] == [("1", "'=x", "'=x", "1.0", "answered")]
+
+
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        (("id", "a", "a_confidence", "a_state"), True),
+        (("id", "a", "a_answer", "a_confidence", "a_state"), True),
+        (("a_state", "a", "a_", "a_confidence", "a_state_"), True),
+        (("id", "a_confidence", "a_state"), False),
+        (("a", "a_confidence", "a_state", "later"), False),
+        (("a", "b_confidence", "b_state"), False),
+        (("a_state",), False),
+    ],
+)
+def test_the_shape_of_an_export(columns, expected):
+    assert is_export(columns) is expected
+
+
+class Entry(NamedTuple):
+    """One entry, as the store gives it."""
+
+    value: bytes | None = None
+    confidence: float | None = None
+    state: str | None = None
+
+
+NAMES = st.text(alphabet="ab_=", min_size=1, max_size=4)
+ENTRIES = st.one_of(
+    st.none(),
+    st.just(Entry()),
+    st.builds(
+        Entry,
+        st.one_of(
+            st.sampled_from([b"[illegible]", b"[not_present]"]), SIGNS.map(str.encode)
+        ),
+        st.floats(0, 1),
+        st.sampled_from(["answered", "conflict"]),
+    ),
+)
+
+
+@st.composite
+def exports(draw):
+    """A layout, and rows of it."""
+    layout = Layout.of(
+        draw(st.lists(NAMES, min_size=1, max_size=4, unique=True)),
+        draw(st.lists(NAMES, min_size=1, max_size=3, unique=True)),
+    )
+    rows = draw(
+        st.lists(st.tuples(*[SIGNS] * len(layout.loaded)), min_size=1, max_size=4)
+    )
+    return layout, [
+        layout.row(cells, [draw(ENTRIES) for _ in layout.added]) for cells in rows
+    ]
+
+
+@given(export=exports())
+@settings(max_examples=80)
+def test_an_export_is_known_again_and_gives_every_cell_back(export):
+    """Whatever the names of loaded columns, and whatever was answered."""
+    layout, rows = export
+    out = io.BytesIO()
+    write(out, "csv", layout.names, rows)
+    assert is_export(layout.names)
+    columns, found, notes = read(out.getvalue(), encoding="utf-8", delimiter=",")
+    assert columns == layout.names
+    assert found == [tuple("" if c is None else str(c) for c in row) for row in rows]
+    assert notes == [GUARDED]
+
+
+@given(export=exports())
+@settings(max_examples=40)
+def test_names_of_an_export_are_one_for_each_column(export):
+    layout, rows = export
+    assert len(set(layout.names)) == len(layout.names)
+    assert all(len(row) == len(layout.names) for row in rows)
+    assert len(layout.names) == len(layout.loaded) + len(COLUMNS) * len(layout.added)
+
+
+@pytest.mark.parametrize(
+    ("entry", "cells"),
+    [
+        (None, ["", None, "empty"]),
+        (Entry(), ["", None, "open"]),
+        (Entry(b"gout", 0.91234567, "answered"), ["gout", 0.912346, "answered"]),
+        (Entry(b"gout", 0.5, "conflict"), ["gout", 0.5, "conflict"]),
+        (Entry(b"[illegible]", 0.9, "answered"), ["", 0.9, "illegible"]),
+        (Entry(b"[not_present]", 0.9, "conflict"), ["", 0.9, "conflict"]),
+    ],
+)
+def test_each_state_of_a_field_has_its_cells(entry, cells):
+    assert Layout.of(["id"], ["a"]).row(["1"], [entry]) == ["1", *cells]
+
+
+@pytest.mark.parametrize("name", ["whole", "whole.out", "whole.jsonl", "whole.csv"])
+@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
+def test_the_form_of_an_export_is_read_from_it(tmp_path, form, name):
+    """So that an erasure rewrites it alike, under whatever name it was written."""
+    layout = Layout.of(["id"], ["a"])
+    rows = [layout.row(["1"], [Entry(b"gout", 0.5, "answered")])]
+    path = tmp_path / name
+    if form == "parquet":
+        lines = tmp_path / "lines"
+        with lines.open("wb") as stream:
+            write(stream, "jsonl", layout.names, rows)
+        write_parquet(path, layout, lines)
+    else:
+        with path.open("wb") as stream:
+            write(stream, form, layout.names, rows)
+    assert how_written(path).form == form
+
+
+@pytest.mark.parametrize("guarded", [True, False])
+def test_whether_formulas_are_guarded_is_read_from_an_export(tmp_path, guarded):
+    path = tmp_path / "whole.csv"
+    layout = Layout.of(["id"], ["a"])
+    with path.open("wb") as stream:
+        rows = [layout.row(["=1+1"], [Entry(b"gout", 0.5, "answered")])]
+        write(stream, "csv", layout.names, rows, guarded=guarded)
+    assert how_written(path) == Written("csv", guarded)
+
+
+def test_json_lines_keep_numbers_and_gaps():
+    layout, out = Layout.of(["id"], ["a"]), io.BytesIO()
+    rows = [
+        layout.row(["1"], [Entry(b"gout", 0.5, "answered")]),
+        layout.row(["2"], [None]),
+    ]
+    write(out, "jsonl", layout.names, rows)
+    assert [json.loads(line) for line in out.getvalue().splitlines()] == [
+        {"id": "1", "a": "gout", "a_confidence": 0.5, "a_state": "answered"},
+        {"id": "2", "a": "", "a_confidence": None, "a_state": "empty"},
+    ]
