@@ -315,7 +315,7 @@ def test_it_is_said_what_the_states_of_accounts_mean(case, client):
         assert f"1 {word}" in text
     assert "x/ann below the accuracy floor" in text
     assert "x/dan active" not in text
-    assert "dispatcher workers unblock ACCOUNT lets them work again" in text
+    assert "dispatcher workers unblock ACCOUNT lets it work again" in text
 
 
 def test_every_state_of_an_account_has_a_word():
