@@ -25,8 +25,8 @@ from policies.judging.judge import judge as judge_plan
 from policies.model.problem import Plan, Problem
 from policies.rules.functions import InvalidFunction
 from policies.solvers import Limits, Solution, Solver, Verdict
-from policies.solvers.exact.lexicographic import countable, fewest
 from policies.solvers.exact.epsilon_constraint import front, held_at
+from policies.solvers.exact.lexicographic import countable, fewest
 from policies.solvers.explain.messages import certificate, sentences
 from policies.solvers.explain.withholding import cheapest
 
