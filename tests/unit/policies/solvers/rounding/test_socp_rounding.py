@@ -1,4 +1,4 @@
-"""Quadratic average tradeoffs: values, bounds and refusals, against all plans."""
+"""Means of linear and quadratic loads, in tradeoffs and below limits, against all plans."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -8,13 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from policies.instances.instance_file import read_instance, rows_of
 from policies.model.problem import Goal
 from policies.model.sets import NO_CAP, Measure
-from policies.solvers import Limits, Verdict
+from policies.solvers import SOLVERS, Limits, Verdict
+from policies.solvers.auto import TABLE, Auto
 from policies.solvers.bounds import cone_relaxation
 from policies.solvers.bounds.cone_relaxation import tangent_bound
 from policies.solvers.load_tables import loads
 from policies.solvers.rounding.socp_rounding import SocpRounding
+from tests.unit.policies.referee import best, evaluate
 from tests.unit.policies.tiny import Made, Tiny, pairs_of, priced, uncapped
 
 
@@ -108,3 +111,86 @@ def test_a_step_that_takes_longer_than_there_is_time_is_not_begun(monkeypatch):
     it = loads(square().problem())
     monkeypatch.setattr(cone_relaxation, "_cones", None)
     assert cone_relaxation.relaxed(it, Limits(seconds=1e-6)) is None
+
+
+QUADRATIC = {"kind": "quadratic", "aggregation": "average"}
+
+
+def crossing(n, sizes, tau, *, t=2, k=2, seed=7, **more):
+    """Sets that cross each other, a few wanted adversaries an entry, f < tau."""
+    rng = np.random.default_rng(seed)
+    properties = []
+    for size in sizes:
+        entries = sorted(rng.choice(n, size, replace=False).tolist())
+        properties.append({"entries": entries, "a": [1 / size] * size})
+    weights = np.where(rng.random((n, k)) < 0.6, 0.03, rng.uniform(0.2, 0.5, (n, k)))
+    return {
+        "schema": "sparsi-instance/1",
+        "n_entries": n,
+        "n_adversaries": k,
+        "t": t,
+        "weights": weights.tolist(),
+        "utility_norm": float(np.sort(weights, axis=1)[:, -t:].sum()),
+        "properties": properties,
+        "disclosure": QUADRATIC,
+        "problem": "discbudget",
+        "tau": tau,
+    } | more
+
+
+@pytest.mark.parametrize("tau", [0.3, 0.5])
+@pytest.mark.parametrize("kind", ["linear", "quadratic"])
+@pytest.mark.parametrize("prior", [[], [[0, 1], [3, 0]]])
+def test_the_bound_is_above_all_plans_and_the_plan_below_the_limit(kind, tau, prior):
+    """Seven entries in four sets: value <= optimum of all 3^7 plans <= bound."""
+    document = crossing(7, (3, 4, 4, 5), tau, prior=prior)
+    document["disclosure"] = {"kind": kind, "aggregation": "average"}
+    problem = read_instance(document).problem
+    answer = SocpRounding()(problem, np.random.default_rng(0), Limits(work=0.1))
+    optimum = best(document)
+    if optimum is None:
+        assert answer.verdict is Verdict.UNKNOWN
+        return
+    assert float(answer.bound) >= optimum - 1e-9
+    if answer.verdict is Verdict.SOLVED:
+        rows = rows_of(answer.plan, problem.n_entries)
+        assert evaluate(document, rows)[-1]
+        assert float(answer.value) <= optimum + 1e-9
+
+
+def test_a_hundred_entries_at_the_edge_come_close_to_the_bound():
+    """No plan is below 1/9; at 1.06/9 the best plans are within 3 % of the bound."""
+    document = crossing(100, [24, 27, 30, 33] * 2, 1.06 / 9, k=3)
+    problem = read_instance(document).problem
+    solver = SOLVERS["socp-rounding"]
+    assert solver.supports(problem)
+    answer = solver(problem, np.random.default_rng(0), Limits(work=2))
+    assert answer.verdict is Verdict.SOLVED
+    assert float(answer.value) > 0.97 * float(answer.bound)
+
+
+def test_limits_on_single_sets_and_pooled_loads_are_left_to_others():
+    """A worst budget, a coalition and a step function have no price here."""
+    worst = {"kind": "quadratic", "aggregation": "worst"}
+    step = {"kind": "step", "aggregation": "average"}
+    fine = crossing(6, (3, 4), 0.6)
+    assert SocpRounding().supports(read_instance(fine).problem)
+    others = ({"disclosure": worst}, {"disclosure": step}, {"any_m": 2}, {"tau": 0.0})
+    for other in others:
+        assert not SocpRounding().supports(read_instance(fine | other).problem)
+
+
+def exact(document):
+    """Rows of AUTO that prove."""
+    rows = Auto().rows(read_instance(document).problem, Limits())
+    kinds = {row.name for row in TABLE if row.phase == "exact"}
+    return [name for name in rows if name in kinds]
+
+
+def test_highs_proves_means_and_cp_sat_follows_it():
+    """Floats cannot tell what ends on a limit; a pooled whole set is first found."""
+    assert exact(crossing(100, [24, 27, 30, 33], 0.2, k=3)) == ["highs", "cp-sat-after"]
+    step = {"kind": "step", "aggregation": "worst"}
+    whole = {"disclosure": step, "problem": "zero_step", "any_m": 2}
+    pooled = crossing(30, [5] * 20, 0.0, k=4) | whole
+    assert exact(pooled) == ["hitting-set", "cp-sat-feasible", "highs"]

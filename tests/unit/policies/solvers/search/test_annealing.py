@@ -1,26 +1,45 @@
-"""Annealing keeps all limits, and comes close to the best plan."""
+"""Annealing keeps all limits, comes close to the best plan, and bounds worst tradeoffs."""
 
 from dataclasses import replace
 from fractions import Fraction
+from itertools import combinations, count
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
 
 from policies.instances.instance_file import read_instance, rows_of
 from policies.judging.judge import judge
 from policies.model.coalitions import Coalitions
+from policies.model.problem import Average, Goal, Plan
 from policies.model.problem_arrays import plan_of
+from policies.model.sets import NO_CAP, Measure
 from policies.solvers import SOLVERS, Limits, Verdict
+from policies.solvers.bounds.level_relaxation import Ladder
 from policies.solvers.kernels import annealing as kernel
 from policies.solvers.kernels.compiling import kernels
+from policies.solvers.kernels.plan_state import DEGREE, GIVEN, U
+from policies.solvers.load_tables import loads
 from policies.solvers.search.annealing import (
+    AnnealingSolver,
+    PenaltyAnnealer,
     SmoothAnnealer,
+    anneal_across,
     anneal_smoothly,
     annealable,
+    crossable,
 )
 from policies.solvers.search.annealing_state import AnnealingState
 from tests.unit.policies.referee import best, evaluate
-from tests.unit.policies.tiny import Tiny, step
+from tests.unit.policies.tiny import (
+    Made,
+    Tiny,
+    pairs_of,
+    priced,
+    step,
+    tinies,
+    uncapped,
+)
 
 ASKED = {
     "smooth": ("linear", "worst", "tradeoff", 0.3),
@@ -292,3 +311,284 @@ def test_a_level_in_vain_is_not_tried_again():
     assert annealer.level == pytest.approx(4 / 7)
     assert min(levels) == pytest.approx(3 / 7)
     assert levels.count(min(levels)) == 1
+
+
+def solve(tiny, seed=0, **limits):
+    limits = {"work": 0.005} | limits
+    return AnnealingSolver()(
+        tiny.problem(), np.random.default_rng(seed), Limits(**limits)
+    )
+
+
+@given(tiny=uncapped((Measure.LINEAR, Measure.QUADRATIC), average=False))
+@settings(max_examples=60, deadline=None)
+def test_value_and_bound_enclose_the_best_plan(tiny):
+    """Brute force over all plans lies between them."""
+    found, best = solve(tiny), tiny.best()
+    if found.verdict is Verdict.SOLVED:
+        assert tiny.feasible(pairs_of(found.plan))
+        assert found.value == tiny.objective(pairs_of(found.plan))
+        assert found.value <= best
+    if best is not None:
+        assert best <= found.bound
+
+
+def thirds(measure=Measure.LINEAR):
+    """Three entries of one set, two workers: somebody holds two of three."""
+    one = Made({0: 1, 1: 1, 2: 1}, NO_CAP, 3)
+    return Tiny(3, 2, [one], measures=(measure,), goal=priced(9, average=False))
+
+
+@pytest.mark.parametrize(
+    ("measure", "value"), [(Measure.LINEAR, 3 - 6), (Measure.QUADRATIC, 3 - 4)]
+)
+def test_the_bound_knows_that_loads_are_whole(measure, value):
+    """The relaxation says f = 1/2; no plan has f below 2/3, and the bound says so."""
+    found = solve(thirds(measure))
+    assert found.value == value
+    assert found.bound - value < Fraction(1, 10**6)
+
+
+def test_short_time_leaves_some_for_the_bound():
+    """A clock of 0.1 s a look: a run of 10^6 steps ends halfway, then comes the bound."""
+    ticks = count()
+    clock = {"seconds": 10.0, "clock": lambda: 0.1 * next(ticks)}
+    found = solve(thirds(), work=100.0, **clock)
+    assert found.bound - found.value < Fraction(1, 10**6)
+
+
+def test_the_bound_gets_the_time_that_is_left(monkeypatch):
+    """A clock of 0.1 s a look: half of ten seconds are spent when it begins."""
+    ticks, given = count(), []
+
+    def now():
+        return 0.1 * next(ticks)
+
+    def climb(self, value, level, most, over, limits):
+        given.append(now() + limits.seconds)
+
+    monkeypatch.setattr(Ladder, "climb", climb)
+    solve(thirds(), work=100.0, seconds=10.0, clock=now)
+    assert given == [pytest.approx(10.0, abs=0.5)]
+
+
+def test_same_seed_same_plan():
+    """A run can be made again."""
+    one, two = solve(thirds(), seed=3), solve(thirds(), seed=3)
+    assert pairs_of(one.plan) == pairs_of(two.plan)
+
+
+def test_every_relaxation_only_lowers_what_is_proven():
+    """One level after the other."""
+    problem = thirds().problem()
+    ladder = Ladder(problem, loads(problem))
+    limits, seen = Limits(), [ladder.bound]
+    for _ in range(3):
+        ladder.climb(-3.0, 2 / 3, 1, lambda: False, limits)
+        seen.append(ladder.bound)
+    assert seen == sorted(seen, reverse=True)
+    assert seen[-1] >= -3
+
+
+def test_capacities_that_leave_no_plan_are_not_answered_with_one():
+    """Three copies, two places: no plan, and the bound is a number still."""
+    found = solve(replace(thirds(), capacity=[1, 1]))
+    assert found.verdict is Verdict.UNKNOWN
+    assert found.bound <= 3
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"goal": Goal()},
+        {"goal": priced(average=True)},
+        {"measures": (Measure.STEP,)},
+        {"trusted": [[True, False]]},
+        {"sets": [Made({0: 1, 1: 1}, 1, 2)]},
+    ],
+)
+def test_other_problems_are_annealed_without_that_bound(changed):
+    """Budgets, means, steps, trust and limits: as good as the exact model."""
+    problem = replace(thirds(), **changed).problem()
+    assert AnnealingSolver().supports(problem)
+    found = AnnealingSolver()(problem, np.random.default_rng(0), Limits(work=0.05))
+    exact = SOLVERS["milp"](problem, np.random.default_rng(0), Limits())
+    assert exact.verdict is found.verdict is Verdict.SOLVED
+    assert found.value == exact.value
+    assert found.tried == ("annealing",)
+
+
+SHORT = Limits(work=0.02)
+
+
+def ring(n=5, k=2, **more):
+    """Pairs of neighbours, none of which one adversary may hold."""
+    rows = [[1 + (3 * d + 2 * a) % 7 for a in range(k)] for d in range(n)]
+    sets = [step(d, (d + 1) % n, (d + 2) % n) for d in range(n)]
+    return Tiny(n, k, sets, weights=rows, **more)
+
+
+def laid_out(crossing):
+    """A drawn plan, what annealing keeps beside it, and its numbers."""
+    state = crossing.arrays.state(crossing._drawn())
+    extra = crossing.arrays.annealing(state, smooth=False)
+    extra.sums[kernel.OVER] = np.maximum(state.load - extra.cap, 0).sum()
+    state.total[U] = state.worth[state.chosen].sum()
+    numbers = np.zeros(kernel.NUMBERS)
+    numbers[kernel.BEST] = -np.inf
+    return state, extra, numbers
+
+
+def annealed(tiny, start=None, limits=SHORT):
+    return anneal_across(tiny.problem(), start, np.random.default_rng(0), limits)
+
+
+@pytest.mark.parametrize(
+    "tiny",
+    [
+        ring(),
+        ring(6, 3, hi=[2] * 6),
+        ring(5, 3, lo=[0, 1, 1, 2, 0], hi=[0, 2, 1, 3, 1]),
+        ring(5, 3, hi=[2] * 5, forbidden=[(0, 0), (3, 1)]),
+        ring(5, 2, trusted=[[True, False]]),
+    ],
+    ids=["colouring", "copies", "uneven", "forbidden", "trusted"],
+)
+def test_rings_are_planned_as_well_as_by_trying_all(tiny):
+    found = annealed(tiny)
+    assert found.verdict is Verdict.SOLVED
+    assert found.value == tiny.best() <= found.bound
+
+
+@settings(max_examples=60, deadline=None)
+@given(tinies())
+def test_what_is_told_keeps_all_limits(tiny):
+    """A plan is found only where there is one, and is never better than the best."""
+    problem = tiny.problem()
+    if not crossable(problem):
+        return
+    found = annealed(tiny, limits=Limits(work=0.001))
+    best = tiny.best()
+    if found.verdict is Verdict.SOLVED:
+        assert best is not None
+        assert found.value <= best <= found.bound
+    assert best is None or best <= found.bound
+
+
+def test_three_neighbours_at_two_adversaries_have_no_plan():
+    """An odd ring of pairs: a price is paid to the end, and no plan is told."""
+    found = annealed(Tiny(3, 2, [step(*pair) for pair in combinations(range(3), 2)]))
+    assert found.verdict is Verdict.UNKNOWN
+    assert not len(found.plan)
+    assert found.bound == 3
+
+
+def test_an_entry_with_too_few_places_is_not_searched_for():
+    found = annealed(Tiny(2, 2, [step(0, 1)], lo=[2, 1], hi=[2, 1], forbidden=[(0, 1)]))
+    assert found.verdict is Verdict.UNKNOWN
+
+
+def test_the_plan_to_start_from_comes_back_where_there_is_no_time():
+    tiny = ring()
+    start = Plan.of([(0, 0), (1, 1), (2, 0), (3, 1), (4, 1)])
+    assert tiny.feasible({(0, 0), (1, 1), (2, 0), (3, 1), (4, 1)})
+    ticks = count()
+    limits = Limits(seconds=0.5, clock=lambda: float(next(ticks)))
+    found = annealed(tiny, start, limits)
+    assert found.plan.adversary.tolist() == start.adversary.tolist()
+    assert found.stopped == "time"
+
+
+def test_a_plan_at_the_bound_ends_it():
+    """All weights 1: any plan is the best, and no second run is made."""
+    problem = Tiny(6, 2, [step(d, d + 1) for d in range(5)]).problem()
+    crossing = PenaltyAnnealer(problem, np.random.default_rng(0), Limits())
+    assert crossing.anneal(10**12, 6.0) == "gap"
+    assert crossing.runs == 1
+    found = anneal_across(problem, None, np.random.default_rng(0), Limits())
+    assert (found.value, found.stopped) == (6, "optimal")
+
+
+def test_a_stop_that_is_asked_for_ends_it():
+    found = annealed(ring(), limits=Limits(stopped=lambda: True))
+    assert found.stopped == "interrupt"
+
+
+def test_the_same_draws_give_the_same_plan():
+    plans = [annealed(ring(6, 3, hi=[2] * 6)).plan for _ in range(2)]
+    assert plans[0].adversary.tolist() == plans[1].adversary.tolist()
+
+
+def test_crossings_raise_the_price_and_plans_lower_it():
+    """No plan: 1.5, then a quarter more. A plan: it falls, down to the least price."""
+    none = Tiny(3, 2, [step(0, 1), step(0, 2), step(1, 2)])
+    prices = []
+    for tiny in (none, ring()):
+        run = PenaltyAnnealer(tiny.problem(), np.random.default_rng(0), SHORT)
+        run.run(10_000)
+        prices.append(run.price)
+    assert prices == [1.5 * 1.25, 1.5 * 0.92]
+
+
+def test_what_a_walk_counts_is_what_there_is():
+    """Loads, degrees, crossings and utility after 20,000 steps, by hand."""
+    problem = ring(7, 3, hi=[2] * 7).problem()
+    crossing = PenaltyAnnealer(problem, np.random.default_rng(1), SHORT)
+    state, extra, numbers = laid_out(crossing)
+    numbers[kernel.PRICE], numbers[kernel.TEMPERATURE] = 2.0, 3.0
+    draws = np.random.default_rng(2).random((20_000, kernel.DRAWS_ACROSS))
+    anneal = kernels("annealing", quick=True)["anneal_across"]
+    anneal(state, extra, numbers, draws)
+    rows = np.zeros((7, 7), np.int64)
+    for one in range(7):
+        rows[one, problem.sets.members(one)] = 1
+    load = rows @ state.chosen
+    assert (state.load == load).all()
+    assert (state.entry[:-1, DEGREE] == state.chosen.sum(axis=1)).all()
+    assert (state.adversary[:-1, GIVEN] == state.chosen.sum(axis=0)).all()
+    assert extra.sums[kernel.OVER] == np.maximum(load - 2, 0).sum()
+    assert state.total[U] == pytest.approx(state.worth[state.chosen].sum())
+
+
+def test_the_compiled_walk_takes_the_same_steps():
+    problem = ring(6, 3, hi=[2] * 6).problem()
+    ends = []
+    quick = kernels("annealing", quick=True)["anneal_across"]
+    for anneal in (kernel.anneal_across, quick):
+        crossing = PenaltyAnnealer(problem, np.random.default_rng(1), SHORT)
+        state, extra, numbers = laid_out(crossing)
+        numbers[kernel.PRICE], numbers[kernel.TEMPERATURE] = 2.0, 1.0
+        draws = np.random.default_rng(2).random((2_000, kernel.DRAWS_ACROSS))
+        anneal(state, extra, numbers, draws)
+        ends.append((state.chosen.tolist(), extra.best.tolist(), numbers.tolist()))
+    assert ends[0] == ends[1]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"capacity": np.array([3, 3])},
+        {"history": Plan.of([(0, 0)])},
+        {"coalitions": Coalitions(any_m=2)},
+        {"averages": (Average((0,), 1),)},
+    ],
+    ids=["capacity", "history", "coalitions", "averages"],
+)
+def test_what_it_does_not_look_at_is_refused(change):
+    problem = ring().problem()
+    assert crossable(problem)
+    assert not crossable(replace(problem, **change))
+
+
+@pytest.mark.parametrize(
+    "tiny",
+    [
+        Tiny(13, 2, [Made({0: 2, 1: 1}, 2, 3)]),
+        Tiny(13, 2, [Made(dict.fromkeys(range(13), 1), 12, 13)]),
+        Tiny(25_001, 2, [step(0, 1)]),
+        ring(5, 4),
+    ],
+    ids=["amounts", "large sets", "many pairs", "many adversaries"],
+)
+def test_what_is_not_small_and_plain_is_refused(tiny):
+    assert not crossable(tiny.problem())
