@@ -86,6 +86,7 @@ _TINY: Final = 64  # pairs below which exact solvers come before heuristics
 _PAIRWISE: Final = 20_000  # pairs above which GREEDY costs seconds
 _COMPILED: Final = 10_000  # members x observers from which kernels pay at any limit
 _LOADING: Final = 1.2  # seconds of a limit from which loading them pays too
+_LOADED: Final = 4.0  # the same where HiGHS needs all of a short limit
 _BESIDE: Final = 0.25  # of the time (or work), for a search that shares one thread
 _EXACT: Final = 0.7  # of the work, for an exact row, where no clock ends it
 _BEFORE: Final = (
@@ -773,7 +774,8 @@ MAKERS: Final[dict[str, Solver]] = {
 
 def _warm(f: Features) -> bool:
     """Whether kernels pay: loading them costs about half a second of CPU."""
-    return f.size >= _COMPILED or f.seconds >= _LOADING
+    loading = _LOADED if f.large else _LOADING
+    return f.size >= _COMPILED or f.seconds >= loading
 
 
 def _near(f: Features) -> bool:
