@@ -10,8 +10,8 @@ from typing import Final
 from policies.solvers.auto import Auto
 from policies.solvers.exact.conflict_graph import Clique
 from policies.solvers.exact.cpsat import CpSat
+from policies.solvers.exact.highs import Milp
 from policies.solvers.exact.hitting_set import HittingSet
-from policies.solvers.exact.milp import Milp
 from policies.solvers.interfaces import (
     Cause,
     Clash,

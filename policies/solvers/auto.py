@@ -45,8 +45,8 @@ from policies.solvers.exact.cpsat import exactly
 from policies.solvers.exact.cpsat import search as first_plan
 from policies.solvers.exact.enumeration import listed
 from policies.solvers.exact.epsilon_constraint import by_number, leakless
+from policies.solvers.exact.highs import solve
 from policies.solvers.exact.hitting_set import HittingSet
-from policies.solvers.exact.milp import solve
 from policies.solvers.explain.cores import counted, infeasible
 from policies.solvers.features import Features, free_plan
 from policies.solvers.interfaces import (

@@ -17,7 +17,7 @@ from policies.solvers.exact.conflict_graph import pairs_only
 from policies.solvers.exact.cpsat import CpSat
 from policies.solvers.exact.enumeration import listable
 from policies.solvers.exact.epsilon_constraint import stepped, whole
-from policies.solvers.exact.milp import Milp, linear
+from policies.solvers.exact.highs import Milp, linear
 from policies.solvers.interfaces import Limits
 from policies.solvers.kernels.compiling import FROM
 from policies.solvers.load_tables import plain

@@ -1,10 +1,24 @@
 """HITTING-SET: step functions with t = k, where all may see everything but leaks.
 
-Then a plan is what is withheld: for each adversary a set of entries that hits every
-D_p, and no entry withheld from all. Without the last rule the adversaries are apart,
-and the cheapest hitting set of each is found and proven by branch and bound; that gives
-the bound. A plan that attains it is looked for by solving them in turn, each without
-what the others used up.
+A plan is then what is withheld (paper, section 4.1, with t = k): for each adversary a set
+W_a of entries that hits every D_p, and no entry withheld from all. It costs
+
+    sum over a of sum over d in W_a of u_da,
+
+and u is the best utility less that. Without the last rule the adversaries are apart, so
+the sum of the cheapest hitting sets is a lower bound of the cost. A plan that attains it
+is looked for by solving them in turn, each without what the others used up; it is optimal.
+
+The cheapest hitting set of one adversary is found and proven by branch and bound:
+
+* duals y >= 0 of the covering LP, rounded down to whole numbers and kept only where y
+  satisfies every column (sum of y over the sets that an entry hits <= its cost): by weak
+  duality sum(y) is a bound, exactly;
+* an entry whose reduced cost exceeds what is left up to the best cover is in no cheaper
+  one, and is left out (reduced-cost fixing: Balas and Ho, Set covering algorithms using
+  cutting planes, heuristics, and subgradient optimization, 1980).
+
+In a tradeoff a plan that completes any set has f = 1, so lambda less is its bound.
 """
 
 from __future__ import annotations

@@ -345,7 +345,8 @@ class Builder:
             return _constant(1)
         columns = self.column[entry, who]
         columns = columns[columns >= 0]
-        if len(columns) <= 1 or self.problem.hi[entry] <= 1:
+        single = self.problem.hi[entry] <= 1 and not self.whole_numbers
+        if len(columns) <= 1 or single:  # a clause of CP-SAT's has a literal an entry
             return Sum(columns, np.ones(len(columns), np.int64))
         key = (entry, observer)
         if key not in self._unions:

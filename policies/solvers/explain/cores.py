@@ -32,7 +32,7 @@ from policies.solvers.bounds.counting import capacity, clash, needs, singles
 from policies.solvers.bounds.link_pairs import outgrown
 from policies.solvers.exact import enumeration
 from policies.solvers.exact.cpsat import CpSat, clashing, exactly, search
-from policies.solvers.exact.milp import Milp, solve
+from policies.solvers.exact.highs import Milp, solve
 from policies.solvers.interfaces import (
     Cause,
     Clash,

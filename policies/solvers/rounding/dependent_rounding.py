@@ -24,8 +24,7 @@ from policies.model.problem import Plan, Problem
 from policies.model.problem_arrays import Floats, able, plan_of, tables
 from policies.model.sets import Bools
 from policies.solvers.exact.cpsat import refuted
-from policies.solvers.exact.highs import EMPTY, build, run
-from policies.solvers.exact.milp import Milp, bound_of
+from policies.solvers.exact.highs import EMPTY, Milp, bound_of, build, run
 from policies.solvers.interfaces import Limits, Solution, Verdict, answer, free_bound
 from policies.solvers.search.delta_evaluation import Gains
 from policies.solvers.search.local_search import Meter, climb, fits, with_end

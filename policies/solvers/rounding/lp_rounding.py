@@ -23,8 +23,7 @@ from policies.model.problem import Plan, Problem
 from policies.model.problem_arrays import able, plan_of
 from policies.model.sets import Bools, Ints, Measure
 from policies.solvers.exact.cpsat import refuted
-from policies.solvers.exact.highs import EMPTY, build, run
-from policies.solvers.exact.milp import Milp, bound_of
+from policies.solvers.exact.highs import EMPTY, Milp, bound_of, build, run
 from policies.solvers.interfaces import Limits, Solution, Verdict, answer, free_bound
 from policies.solvers.load_tables import loads, plain
 from policies.solvers.rounding.beck_fiala import additive

@@ -9,8 +9,7 @@ import pytest
 from policies.model.objective import Objective
 from policies.model.problem import Goal
 from policies.solvers.exact import highs
-from policies.solvers.exact.highs import build
-from policies.solvers.exact.milp import solve
+from policies.solvers.exact.highs import build, solve
 from policies.solvers.interfaces import Limits
 from tests.unit.policies.tiny import Tiny, step
 
