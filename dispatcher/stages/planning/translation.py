@@ -6,8 +6,6 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
-from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
@@ -19,24 +17,25 @@ from dispatcher.stages.planning.backlog import Backlog
 from dispatcher.stages.planning.workforce import Workforce, workforce
 from dispatcher.store import planning as rows
 from dispatcher.store import probes
-from dispatcher.store.accounts import Account
 from dispatcher.store.transaction import Tx
-from policies.model.problem import Average, Goal, Pairs, Problem
+from policies.model.problem import Pairs, Problem
 from policies.model.sets import NO_CAP
-from policies.model.utility_functions import ByRecord, Utilities
-from policies.model.weights import Weights
 from policies.planning.blocked_pairs import blocked_pairs
 from policies.planning.caps_on_averages import AverageCaps, past_by_history
 from policies.planning.cosines import loosened
+from policies.planning.policy_objective import (
+    averages_of,
+    goal_of,
+    weights_of,
+    with_utility,
+)
 from policies.planning.problem import PlanningProblem
-from policies.policy import Policy, UtilityRow
+from policies.policy import UtilityRow
 from policies.rules.entry_table import EntryTable
 from policies.rules.expand import Expansion, expand
 from policies.rules.field_utility import by_record
 
 Ints = npt.NDArray[np.int64]
-
-STEPS = 1_000  # utilities and factors are told apart to a thousandth
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -103,17 +102,19 @@ def _translated(
         place=backlog.place,
     )
     expansion = expand(force.policy, table, backlog.links, force.levels)
+    wheres = [row for row in force.policy.utilities if row.where]
+    match = _matches(tx, backlog, wheres)
     problem = Problem(
         sets=expansion.sets,
         lo=backlog.copies,
         hi=backlog.copies,
-        weights=_weights(tx, force.policy, backlog, fields, kind, people),
+        weights=weights_of(force.policy, fields, kind, match, people.accounts),
         capacity=_capacity(people),
         forbidden=_forbidden(tx, backlog, people),
         history=_shown(backlog, people),
         trusted=_trusted(expansion, people),
-        goal=_goal(force.policy),
-        averages=tuple(_averages(force.policy, expansion)),
+        goal=goal_of(force.policy),
+        averages=tuple(averages_of(force.policy, expansion)),
     )
     names = np.array(fields)[kind] if len(kind) else np.empty(0, np.str_)
     shown = _shown(backlog, people, planned=False)
@@ -121,7 +122,7 @@ def _translated(
     problem = replace(problem, forbidden=problem.forbidden.union(never))
     if force.worth is not None:
         worth = by_record(force.worth, fields, backlog.record, kind)
-        problem = _valued(problem, worth, force.policy, people)
+        problem = with_utility(problem, worth, force.policy, people.accounts)
     made = Translation(
         problem=problem,
         expansion=expansion,
@@ -217,88 +218,6 @@ def _trusted(expansion: Expansion, people: Workforce) -> npt.NDArray[np.bool_] |
         [[rule.name in names for names in people.trusted] for rule in expansion.rules],
         np.bool_,
     ).reshape(len(expansion.rules), len(people))
-
-
-def _goal(policy: Policy) -> Goal:
-    budget = policy.budget
-    return Goal(
-        objective=budget.objective,
-        lambda_=budget.lambda_,
-        tau=budget.tau if budget.tau is not None else Fraction(0),
-    )
-
-
-def _averages(policy: Policy, expansion: Expansion) -> Iterator[Average]:
-    if policy.budget.average is not None:
-        yield Average(tuple(range(len(expansion.rules))), policy.budget.average)
-    for number, rule in enumerate(expansion.rules):
-        if rule.average is not None:
-            yield Average((number,), rule.average)
-
-
-# -- weights -------------------------------------------------------------------
-
-
-def _weights(
-    tx: Tx,
-    policy: Policy,
-    backlog: Backlog,
-    fields: tuple[str, ...],
-    kind: Ints,
-    people: Workforce,
-) -> Weights:
-    """w_da = field utility x product of the rows that match, in thousandths.
-
-    Entries that the same rows with ``where`` match are of one kind.
-    """
-    wheres = [row for row in policy.utilities if row.where]
-    match = _matches(tx, backlog, wheres)
-    pairs, of_entry = np.unique(
-        np.column_stack([kind, match]), axis=0, return_inverse=True
-    )
-    factor = np.ones((len(people), max(1, len(pairs))))
-    for column, (number, mask) in enumerate(pairs.tolist()):
-        chosen = [r for i, r in enumerate(wheres) if mask >> i & 1]
-        chosen += [r for r in policy.utilities if not r.where]
-        for a, accounts in enumerate(people.accounts):
-            factor[a, column] = _mean_factor(chosen, accounts, fields[number])
-    utility = np.array([float(policy.entity.fields[f].utility) for f in fields])
-    return Weights.scaled(
-        of_entry.reshape(-1),
-        utility[kind] if len(kind) else np.empty(0),
-        factor,
-        steps=STEPS,
-    )
-
-
-def _valued(
-    problem: Problem, worth: ByRecord, policy: Policy, people: Workforce
-) -> Problem:
-    """Put the user's utility in place of the weights; rows weigh the workers."""
-    scale = tuple(
-        Fraction(round(_mean_factor(policy.utilities, accounts, "") * STEPS), STEPS)
-        for accounts in people.accounts
-    )
-    flat = Weights.flat(problem.n_entries, problem.n_adversaries)
-    made = Utilities((worth,) * len(people), scale)
-    return replace(problem, weights=flat, utilities=made)
-
-
-def _mean_factor(
-    chosen: Sequence[UtilityRow], accounts: Sequence[Account], field: str
-) -> float:
-    """Worth of an adversary for a field: the mean over its active accounts."""
-    total = 0.0
-    for account in accounts:
-        product = 1.0
-        for row in chosen:
-            if (row.fields and field not in row.fields) or not fnmatchcase(
-                account.text, row.worker
-            ):
-                continue
-            product *= account.quality if row.from_ else float(row.weight or 0)
-        total += product
-    return total / len(accounts)
 
 
 def _matches(tx: Tx, backlog: Backlog, wheres: Sequence[UtilityRow]) -> Ints:
