@@ -1,4 +1,7 @@
-"""The arrays of a plan under construction, as kernels read and change them.
+"""The plan state of kernels: the arrays of a plan under construction.
+
+The delta evaluation (:mod:`policies.solvers.kernels.moves`) and annealing
+(:mod:`policies.solvers.kernels.annealing`) read and change the same arrays.
 
 Axes: n entries, k adversaries, h observers (adversaries, then coalitions), q units
 (sensitive sets, then links), c caps on means, m memberships (an entry in a unit). Facts of

@@ -25,7 +25,7 @@ from policies.solvers.search.delta_evaluation import Floats, Gains
 from policies.solvers.search.local_search import Meter, climb, fits, with_end
 
 THETAS: Final = (0.02, 0.1, 0.3, 1.0)
-"""Shares of the even row, tried in this order."""
+"""Shares of the even row, tried in this order; .02 sealed 20 of 20 (guarantees, R1)."""
 
 _RUNS = 4  # successes of which the best is kept
 _BATCH = 20  # draws for each wanted copy between two looks at the clock

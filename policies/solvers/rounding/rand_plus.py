@@ -22,6 +22,7 @@ from policies.solvers.search.delta_evaluation import Floats, Gains
 from policies.solvers.search.local_search import Meter, fits, with_end
 
 DRAWS: Final = 100
+"""As in section 6 of the paper."""
 
 _LEAST = 1e-300  # stands for 0 in keys: after all others, evenly among themselves
 

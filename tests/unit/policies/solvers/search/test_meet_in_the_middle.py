@@ -16,8 +16,8 @@ from policies.solvers.search.exchange import proven
 from policies.solvers.search.meet_in_the_middle import (
     Boxes,
     Choices,
+    Deviations,
     Half,
-    Turns,
     nearest,
 )
 from tests.unit.policies.tiny import Made, Tiny, priced, uncapped
@@ -121,7 +121,7 @@ def test_no_plan_is_above_what_was_proven_wherever_the_search_is_cut(tiny, most,
 def test_what_pairs_lose_is_held_against_the_bound_of_the_prices(most):
     """Two alike workers and one that pays otherwise, and the second best plan to start.
 
-    The search over rows of one price lowers the bound first. With four sets of turns a
+    The search over rows of one price lowers the bound first. With four sets of deviations a
     half the pairs that it would fix at that bound are those of the best plan.
     """
     pay = [(13, 8), (9, 8), (9, 7), (11, 12), (7, 8), (11, 7)]
@@ -140,8 +140,8 @@ def test_what_pairs_lose_is_held_against_the_bound_of_the_prices(most):
 
 
 def test_a_thousand_alike_entries_are_too_many_to_list_and_no_overflow():
-    """Sets of turns of 1,201 entries that lose nothing are counted by their bits."""
-    turns = Turns(
+    """Sets of deviations of 1,201 entries that lose nothing are counted by their bits."""
+    deviations = Deviations(
         entry=np.repeat(np.arange(1201), 3),
         subset=np.zeros(3603, np.int64),
         loss=np.zeros(3603),
@@ -149,7 +149,7 @@ def test_a_thousand_alike_entries_are_too_many_to_list_and_no_overflow():
         best=np.zeros(1201, np.int64),
         start=np.zeros(2),
     )
-    assert Half.of(turns, np.ones(3603, np.bool_), 1.0, 10**6, never) is None
+    assert Half.of(deviations, np.ones(3603, np.bool_), 1.0, 10**6, never) is None
 
 
 def uneven():
@@ -170,7 +170,7 @@ def test_nothing_is_said_beyond_the_gap_that_was_asked_for():
 
 
 def test_a_search_that_is_cut_keeps_the_bound_of_its_last_whole_step():
-    """With five sets of turns a half little is said, but nothing false."""
+    """With five sets of deviations a half little is said, but nothing false."""
     tiny = replace(uneven(), weights=[[4, 2, 1]] * 7)
     b, prices = balance(tiny), np.array([1.0, 1.0, 1.0])
     true = least(b, prices, tiny)
@@ -187,8 +187,8 @@ def test_when_time_is_over_nothing_is_searched():
 
 
 def test_a_half_lists_each_set_of_its_turns_once():
-    """Three entries with one, two and one turns: twelve sets, those within 3 listed."""
-    turns = Turns(
+    """Three entries with one, two and one deviations: twelve sets, those within 3 listed."""
+    deviations = Deviations(
         entry=np.array([0, 1, 1, 4]),
         subset=np.zeros(4, np.int64),
         loss=np.array([1.0, 1.0, 2.0, 2.5]),
@@ -196,14 +196,14 @@ def test_a_half_lists_each_set_of_its_turns_once():
         best=np.zeros(5, np.int64),
         start=np.zeros(1),
     )
-    half = Half.of(turns, np.ones(4, np.bool_), 3.0, 100, never)
+    half = Half.of(deviations, np.ones(4, np.bool_), 3.0, 100, never)
     expected = {0.0, 1.0, 10.0, 20.0, 100.0, 11.0, 21.0}
     assert set(half.shift[:, 0]) == expected
     assert len(half.loss) == len(expected)
     assert (np.diff(half.loss) >= 0).all()
     for at, height in enumerate(half.shift[:, 0]):
-        assert turns.shift[half.turns(at), 0].sum() == height
-    assert Half.of(turns, np.ones(4, np.bool_), 3.0, 6, never) is None
+        assert deviations.shift[half.deviations(at), 0].sum() == height
+    assert Half.of(deviations, np.ones(4, np.bool_), 3.0, 6, never) is None
 
 
 @given(
