@@ -4,10 +4,6 @@ One small store: ann (1), bob (2) and eve (3) are loaded, zoe is only linked wit
 adversary 3 was shown goes on as adversary 2's.
 """
 
-import importlib.util
-import subprocess
-import sys
-import types
 from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
@@ -29,27 +25,6 @@ from dispatcher.store import (
 )
 from dispatcher.store.entry_registrations import Facts
 from dispatcher.store.packed import Block
-
-OLD = "4583515"
-
-
-def old(module: types.ModuleType) -> types.ModuleType:
-    """The module as it was with statements of text."""
-    path = module.__name__.replace(".", "/") + ".py"
-    source = subprocess.run(
-        ["git", "show", f"{OLD}:{path}"], check=True, capture_output=True, text=True
-    ).stdout
-    spec = importlib.util.spec_from_loader(f"old_{module.__name__}", loader=None)
-    assert spec is not None
-    made = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = made
-    exec(compile(source, path, "exec"), made.__dict__)
-    return made
-
-
-@pytest.fixture(params=["old", "new"])
-def pick(request: pytest.FixtureRequest) -> Any:
-    return old if request.param == "old" else lambda module: module
 
 
 @pytest.fixture
@@ -168,151 +143,163 @@ VISIT = "adversary_id, subject_id, field_id, place, visits"
 # -- links and visits ------------------------------------------------------------------
 
 
-def test_links_of_a_relation(tx: Tx, pick: Any) -> None:
-    it = pick(relations)
-    assert rows(it.pairs(tx, "friend")) == [
+def test_links_of_a_relation(tx: Tx) -> None:
+    assert rows(relations.pairs(tx, "friend")) == [
         ("ann", "bob"), ("ann", "zoe"), ("bob", "eve"), ("yan", "zoe"),
     ]  # fmt: skip
-    assert rows(it.links(tx, "friend")) == [(1, 1, 2), (3, 2, 3)]
-    assert rows(it.links(tx, "none")) == []
-    assert rows(it.half_links(tx, "friend")) == [(1, 1, 2), (2, 1, -1), (3, 2, 3)]
-    assert rows(it.links_by_version(tx)) == [
+    assert rows(relations.links(tx, "friend")) == [(1, 1, 2), (3, 2, 3)]
+    assert rows(relations.links(tx, "none")) == []
+    assert rows(relations.half_links(tx, "friend")) == [
+        (1, 1, 2),
+        (2, 1, -1),
+        (3, 2, 3),
+    ]
+    assert rows(relations.links_by_version(tx)) == [
         (1, "friend", 1, 2), (1, "friend", 1, None), (2, "friend", 2, 3),
         (2, "friend", None, None), (3, "kin", 1, 3),
     ]  # fmt: skip
-    assert [it.count_up_to(tx, version) for version in (0, 1, 2, 9)] == [0, 2, 4, 5]
-    assert it.ends(tx, []) == {}
-    assert it.ends(tx, [2, 5, 99]) == {2: ("ann", "zoe"), 5: ("ann", "eve")}
+    assert [relations.count_up_to(tx, version) for version in (0, 1, 2, 9)] == [
+        0,
+        2,
+        4,
+        5,
+    ]
+    assert relations.ends(tx, []) == {}
+    assert relations.ends(tx, [2, 5, 99]) == {2: ("ann", "zoe"), 5: ("ann", "eve")}
 
 
-def test_a_link_is_added_under_a_number_of_its_own(tx: Tx, pick: Any) -> None:
+def test_a_link_is_added_under_a_number_of_its_own(tx: Tx) -> None:
     tx.reserve("link", 5)
-    pick(relations).add_links(tx, "kin", [("bob", "zoe")], 4)
-    pick(relations).add_links(tx, "kin", [], 4)
-    assert rows(pick(relations).pairs(tx, "kin")) == [("ann", "eve"), ("bob", "zoe")]
+    relations.add_links(tx, "kin", [("bob", "zoe")], 4)
+    relations.add_links(tx, "kin", [], 4)
+    assert rows(relations.pairs(tx, "kin")) == [("ann", "eve"), ("bob", "zoe")]
 
 
-def test_whom_a_person_is_linked_with(tx: Tx, pick: Any) -> None:
-    it = pick(relations)
-    assert sorted(it.mates(tx, "friend", 1), key=repr) == [2, None]
-    assert sorted(it.mates(tx, "friend", 2)) == [1, 3]
-    assert it.friends(tx, "friend", 1) == [2]
-    assert it.friends(tx, "kin", 2) == []
-    assert it.mates(tx, "friend", 99) == []
+def test_whom_a_person_is_linked_with(tx: Tx) -> None:
+    assert sorted(relations.mates(tx, "friend", 1), key=repr) == [2, None]
+    assert sorted(relations.mates(tx, "friend", 2)) == [1, 3]
+    assert relations.friends(tx, "friend", 1) == [2]
+    assert relations.friends(tx, "kin", 2) == []
+    assert relations.mates(tx, "friend", 99) == []
 
 
-def test_what_an_adversary_has_of_people(tx: Tx, pick: Any) -> None:
-    it = pick(relations)
-    assert sorted(rows(it.held_of(tx, 1, [1, 2]))) == [(1, 1, 1), (1, 1, 2)]
-    assert sorted(rows(it.held_of(tx, 2, [1, 2, 3]))) == [(1, 4, 1), (2, 2, 1)]
-    assert rows(it.held_of(tx, 2, [])) == rows(it.held_of(tx, 9, [1])) == []
-    assert sorted(rows(it.all_held(tx, 2))) == [(1, 4, 1), (2, 2, 1)]
-    assert rows(it.all_held(tx, 9)) == []
-    assert it.holders(tx) == it.adversaries(tx) == [1, 2]
-    assert sorted(rows(it.visits(tx, 2, [1, 2]))) == [(1, 1, "p", 3), (2, 1, "p", 1)]
-    assert rows(it.visits(tx, 2, [])) == rows(it.visits(tx, 9, [1])) == []
-    assert sorted(rows(it.all_visits(tx, 2))) == [(1, 1, "p", 3), (2, 1, "p", 1)]
+def test_what_an_adversary_has_of_people(tx: Tx) -> None:
+    assert sorted(rows(relations.held_of(tx, 1, [1, 2]))) == [(1, 1, 1), (1, 1, 2)]
+    assert sorted(rows(relations.held_of(tx, 2, [1, 2, 3]))) == [(1, 4, 1), (2, 2, 1)]
+    assert (
+        rows(relations.held_of(tx, 2, [])) == rows(relations.held_of(tx, 9, [1])) == []
+    )
+    assert sorted(rows(relations.all_held(tx, 2))) == [(1, 4, 1), (2, 2, 1)]
+    assert rows(relations.all_held(tx, 9)) == []
+    assert relations.holders(tx) == relations.adversaries(tx) == [1, 2]
+    assert sorted(rows(relations.visits(tx, 2, [1, 2]))) == [
+        (1, 1, "p", 3),
+        (2, 1, "p", 1),
+    ]
+    assert rows(relations.visits(tx, 2, [])) == rows(relations.visits(tx, 9, [1])) == []
+    assert sorted(rows(relations.all_visits(tx, 2))) == [(1, 1, "p", 3), (2, 1, "p", 1)]
 
 
-def test_what_is_loaded_of_fields(tx: Tx, pick: Any) -> None:
-    it = pick(relations)
-    assert sorted(rows(it.known_of(tx, [1, 3]))) == [
+def test_what_is_loaded_of_fields(tx: Tx) -> None:
+    assert sorted(rows(relations.known_of(tx, [1, 3]))) == [
         (1, 1, 1), (1, 4, 1), (2, 2, 1), (2, 4, 3),
     ]  # fmt: skip
-    assert rows(it.known_of(tx, [])) == []
-    found = sorted(rows(it.known_visits(tx, [1, 3])))
+    assert rows(relations.known_of(tx, [])) == []
+    found = sorted(rows(relations.known_visits(tx, [1, 3])))
     assert found == [(1, 1, "p", 5), (2, 1, "p", 1)]
-    assert rows(it.places(tx)) == [(1, "p", 2), (3, "p", 1), (4, "q", 5), (5, "p", 3)]
-    assert it.place_of(tx, 1) == ("p", 2)
-    assert it.place_of(tx, 2) == it.place_of(tx, 99) == (None, 0)
+    assert rows(relations.places(tx)) == [
+        (1, "p", 2),
+        (3, "p", 1),
+        (4, "q", 5),
+        (5, "p", 3),
+    ]
+    assert relations.place_of(tx, 1) == ("p", 2)
+    assert relations.place_of(tx, 2) == relations.place_of(tx, 99) == (None, 0)
 
 
-def test_visits_are_added_up_and_forgotten(tx: Tx, pick: Any) -> None:
-    it = pick(relations)
-    it.add_visits(tx, [(1, 1, 1, "p", 4), (1, 2, 1, "q", 1)])
+def test_visits_are_added_up_and_forgotten(tx: Tx) -> None:
+    relations.add_visits(tx, [(1, 1, 1, "p", 4), (1, 2, 1, "q", 1)])
     assert table(tx, "visit", VISIT)[:2] == [(1, 1, 1, "p", 6), (1, 2, 1, "q", 1)]
-    it.forget_visits(tx, 1)
-    it.forget_visits(tx, 1)
+    relations.forget_visits(tx, 1)
+    relations.forget_visits(tx, 1)
     assert table(tx, "visit", VISIT) == [(2, 1, 1, "p", 3), (2, 2, 1, "p", 1)]
 
 
-def test_visits_are_made_anew_from_exposures(tx: Tx, pick: Any) -> None:
-    it = pick(relations)
+def test_visits_are_made_anew_from_exposures(tx: Tx) -> None:
     kept = table(tx, "visit", VISIT)
-    assert it.differing_visits(tx, [1]) == 0
-    assert it.differing_visits(tx, []) == 3  # all that is kept, and nothing made
-    it.add_visits(tx, [(1, 1, 1, "p", 4), (9, 1, 1, "p", 1)])
-    assert it.differing_visits(tx, [1]) == 3  # one too many, one twice: kept and made
-    it.rebuild_visits(tx, [1], 1)
+    assert relations.differing_visits(tx, [1]) == 0
+    assert relations.differing_visits(tx, []) == 3  # all that is kept, and nothing made
+    relations.add_visits(tx, [(1, 1, 1, "p", 4), (9, 1, 1, "p", 1)])
+    assert (
+        relations.differing_visits(tx, [1]) == 3
+    )  # one too many, one twice: kept and made
+    relations.rebuild_visits(tx, [1], 1)
     assert table(tx, "visit", VISIT) == [*kept, (9, 1, 1, "p", 1)]
-    it.rebuild_visits(tx, [1])
+    relations.rebuild_visits(tx, [1])
     assert table(tx, "visit", VISIT) == kept
-    it.rebuild_visits(tx, [], 2)
+    relations.rebuild_visits(tx, [], 2)
     assert table(tx, "visit", VISIT) == kept[:1]
-    it.rebuild_visits(tx, [1], 2)  # with what chain 3 brought into it
+    relations.rebuild_visits(tx, [1], 2)  # with what chain 3 brought into it
     assert table(tx, "visit", VISIT) == kept
-    it.rebuild_visits(tx, [])
+    relations.rebuild_visits(tx, [])
     assert table(tx, "visit", VISIT) == []
 
 
 # -- sums ------------------------------------------------------------------------------
 
 
-def test_sums_are_kept_one_by_one_and_replaced(tx: Tx, pick: Any) -> None:
-    it = pick(averages)
-    assert it.stamp(tx) is None
-    assert it.last_load(tx) == 0
+def test_sums_are_kept_one_by_one_and_replaced(tx: Tx) -> None:
+    assert averages.stamp(tx) is None
+    assert averages.last_load(tx) == 0
     columns = ["seq", "keys", "relations", "facts", "repeats"]
     tx.insert_many("key_lines", columns, [(3, b"", b"", b"", 0), (8, b"", b"", b"", 0)])
-    assert it.last_load(tx) == 8
-    assert it.sum_of(tx, 1, "x") == 0
-    it.put_sum(tx, 1, "x", "1/3")
-    it.put_sum(tx, 1, "x", "2/3")
-    it.put_sum(tx, 2, "y", "5")
-    assert it.sum_of(tx, 1, "x") == Fraction(2, 3)
-    assert sorted(rows(it.sums(tx))) == [(1, "x", "2/3"), (2, "y", "5")]
-    it.forget_sums(tx, 1)
-    assert rows(it.sums(tx)) == [(2, "y", "5")]
-    it.replace(tx, [("x", 4), ("y", 1)], [(7, "x", "1/2")], b"v1")
-    assert sorted(rows(it.sets(tx))) == [("x", 4), ("y", 1)]
-    assert rows(it.sums(tx)) == [(7, "x", "1/2")]
-    it.replace(tx, [], [], b"v2")
-    assert rows(it.sets(tx)) == rows(it.sums(tx)) == []
-    assert it.stamp(tx) == b"v2"
+    assert averages.last_load(tx) == 8
+    assert averages.sum_of(tx, 1, "x") == 0
+    averages.put_sum(tx, 1, "x", "1/3")
+    averages.put_sum(tx, 1, "x", "2/3")
+    averages.put_sum(tx, 2, "y", "5")
+    assert averages.sum_of(tx, 1, "x") == Fraction(2, 3)
+    assert sorted(rows(averages.sums(tx))) == [(1, "x", "2/3"), (2, "y", "5")]
+    averages.forget_sums(tx, 1)
+    assert rows(averages.sums(tx)) == [(2, "y", "5")]
+    averages.replace(tx, [("x", 4), ("y", 1)], [(7, "x", "1/2")], b"v1")
+    assert sorted(rows(averages.sets(tx))) == [("x", 4), ("y", 1)]
+    assert rows(averages.sums(tx)) == [(7, "x", "1/2")]
+    averages.replace(tx, [], [], b"v2")
+    assert rows(averages.sets(tx)) == rows(averages.sums(tx)) == []
+    assert averages.stamp(tx) == b"v2"
 
 
-def test_entries_and_holdings_by_unit(tx: Tx, pick: Any) -> None:
-    it = pick(averages)
-    of_records = rows(it.entries_by_unit(tx, subject=False))
+def test_entries_and_holdings_by_unit(tx: Tx) -> None:
+    of_records = rows(averages.entries_by_unit(tx, subject=False))
     assert [row[0] for row in of_records] == [1, 1, 2, 3, 4, 4]
     assert sorted(of_records, key=repr)[:2] == [(1, 1, None), (1, 2, 60)]
-    of_subjects = rows(it.entries_by_unit(tx, subject=True))
+    of_subjects = rows(averages.entries_by_unit(tx, subject=True))
     assert [row[0] for row in of_subjects] == [1, 1, 1, 2, 2]
-    assert rows(it.holdings_by_unit(tx, subject=True)) == [
+    assert rows(averages.holdings_by_unit(tx, subject=True)) == [
         (1, 1, 2, 60, 1), (2, 2, 1, 0, 1),
     ]  # fmt: skip
-    of_records = rows(it.holdings_by_unit(tx, subject=False))
+    of_records = rows(averages.holdings_by_unit(tx, subject=False))
     assert [row[0] for row in of_records] == [1, 1, 2, 3, 4]
-    assert sorted(rows(it.unit_entries(tx, 1, subject=False)), key=repr) == [
+    assert sorted(rows(averages.unit_entries(tx, 1, subject=False)), key=repr) == [
         (1, None), (2, 60),
     ]  # fmt: skip
-    assert sorted(rows(it.unit_entries(tx, 2, subject=True)), key=repr) == [
+    assert sorted(rows(averages.unit_entries(tx, 2, subject=True)), key=repr) == [
         (1, 70), (3, 80),
     ]  # fmt: skip
-    assert rows(it.unit_entries(tx, 9, subject=True)) == []
-    assert sorted(rows(it.unit_holdings(tx, 1, 2))) == [(1, 0, 1), (2, 0, 1)]
-    assert rows(it.unit_holdings(tx, 1, 4)) == []
-    assert it.anything_held(tx)
+    assert rows(averages.unit_entries(tx, 9, subject=True)) == []
+    assert sorted(rows(averages.unit_holdings(tx, 1, 2))) == [(1, 0, 1), (2, 0, 1)]
+    assert rows(averages.unit_holdings(tx, 1, 4)) == []
+    assert averages.anything_held(tx)
     tx.driver_execute("DELETE FROM holding")
-    assert not it.anything_held(tx)
+    assert not averages.anything_held(tx)
 
 
 # -- a comparison with the ledger ------------------------------------------------------
 
 
-def test_a_comparison_reads_lines_and_facts(tx: Tx, pick: Any) -> None:
-    it = pick(comparison)
-    lines = rows(it.lines(tx))
+def test_a_comparison_reads_lines_and_facts(tx: Tx) -> None:
+    lines = rows(comparison.lines(tx))
     assert [row[:2] for row in lines] == [
         (1, 1), (1, 2), (2, 1), (2, 2), (3, 1), (3, 2), (3, 3),
     ]  # fmt: skip
@@ -321,42 +308,39 @@ def test_a_comparison_reads_lines_and_facts(tx: Tx, pick: Any) -> None:
     )  # fmt: skip
     assert lines[3][5:12:4] == (None, '{"extra":2}')
     assert lines[3][11] == "r2.1"
-    assert sorted(rows(it.facts(tx)))[:4] == [
+    assert sorted(rows(comparison.facts(tx)))[:4] == [
         (1, '["r1.1","ann",null,"p",2]'),
         (2, '["r1.2","ann",60,null,null]'),
         (3, '["r2.1","bob",70,"p",1]'),
         (4, '["r3.1",null,null,"q",5]'),
     ]
-    assert it.strangers(tx) == [4]
+    assert comparison.strangers(tx) == [4]
 
 
-def test_a_comparison_reads_tables_of_numbers(tx: Tx, pick: Any) -> None:
-    it = pick(comparison)
-    assert it.entries(tx).tolist() == [
+def test_a_comparison_reads_tables_of_numbers(tx: Tx) -> None:
+    assert comparison.entries(tx).tolist() == [
         [1, 1, 1, 1, 0], [2, 1, 2, 1, 60], [3, 2, 1, 2, 70],
         [4, 3, 1, -1, 0], [5, 4, 1, 1, 0], [6, 4, 3, 2, 80],
     ]  # fmt: skip
-    assert it.holdings(tx).tolist() == [
+    assert comparison.holdings(tx).tolist() == [
         [1, 2, 1, 0, 1], [1, 2, 2, 0, 1], [1, 3, 2, 60, 1], [2, 4, 1, 0, 1],
         [2, 5, 1, 0, 1], [2, 6, 1, 0, 1], [2, 8, 1, 0, 1],
     ]  # fmt: skip
-    assert it.tasks(tx).tolist() == []
-    assert rows(it.links(tx))[0] == (1, "friend", "ann", "bob", 1)
-    assert it.subject_ids(tx) == {"ann": 1, "bob": 2, "eve": 3}
-    assert it.field_names(tx) == {1: "a", 2: "b", 3: "c"}
+    assert comparison.tasks(tx).tolist() == []
+    assert rows(comparison.links(tx))[0] == (1, "friend", "ann", "bob", 1)
+    assert comparison.subject_ids(tx) == {"ann": 1, "bob": 2, "eve": 3}
+    assert comparison.field_names(tx) == {1: "a", 2: "b", 3: "c"}
 
 
 def test_whole_tables_are_read_piece_by_piece(
-    tx: Tx, pick: Any, monkeypatch: pytest.MonkeyPatch
+    tx: Tx, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    it = pick(comparison)
-    whole = it.entries(tx).tolist()
-    monkeypatch.setattr(it, "AT_ONCE", 2)
-    assert it.entries(tx).tolist() == whole
+    whole = comparison.entries(tx).tolist()
+    monkeypatch.setattr(comparison, "AT_ONCE", 2)
+    assert comparison.entries(tx).tolist() == whole
 
 
-def test_tasks_of_another_account_are_found(tx: Tx, pick: Any) -> None:
-    it = pick(comparison)
+def test_tasks_of_another_account_are_found(tx: Tx) -> None:
     columns = ["id", "connector", "account_id", "kind", "state", "due", "attempts",
                "epoch", "created_at"]  # fmt: skip
     tx.insert_many("outbox", columns, [(1, "folder", 2, "publish", "sent", 1, 0, 0, 1)])
@@ -373,17 +357,16 @@ def test_tasks_of_another_account_are_found(tx: Tx, pick: Any) -> None:
             (5, 3, 3, 2, "folder", 1, "answered", 1),
         ],
     )
-    assert it.awry(tx) == {
+    assert comparison.awry(tx) == {
         "task.adversary_id": [2],
         "task.connector": [3],
         "task.outbox_id": [3, 5],
     }
-    assert it.tasks(tx).tolist()[4] == [5, 3, 3]
+    assert comparison.tasks(tx).tolist()[4] == [5, 3, 3]
 
 
-def test_a_comparison_reads_policies(tx: Tx, pick: Any) -> None:
-    it = pick(comparison)
-    assert rows(it.policies(tx)) == it.versions_with_functions(tx) == []
+def test_a_comparison_reads_policies(tx: Tx) -> None:
+    assert rows(comparison.policies(tx)) == comparison.versions_with_functions(tx) == []
     tx.insert_many(
         "policy",
         ["version", "name", "source", "sha256", "applied_at"],
@@ -394,33 +377,31 @@ def test_a_comparison_reads_policies(tx: Tx, pick: Any) -> None:
         ["version", "property", "source", "sha256", "levels", "worlds"],
         [(2, "x", "", "", "", ""), (2, "y", "", "", "", ""), (1, "x", "", "", "", "")],
     )
-    found = [(row[0], bytes(row[1]), row[2]) for row in it.policies(tx)]
+    found = [(row[0], bytes(row[1]), row[2]) for row in comparison.policies(tx)]
     assert found == [(1, b"", "1" * 64), (2, b"\xff", "2" * 64)]
-    assert it.versions_with_functions(tx) == [1, 2]
+    assert comparison.versions_with_functions(tx) == [1, 2]
 
 
 # -- a replay of the ledger ------------------------------------------------------------
 
 
-def test_a_replay_looks_entries_up(tx: Tx, pick: Any) -> None:
-    it = pick(replaying)
-    assert it.entry_id(tx, "r4", 3) == 6
-    assert it.entry_id(tx, "r4", 2) is it.entry_id(tx, "r9", 1) is None
-    assert [it.holds(tx, 2, entry) for entry in (1, 3, 4, 5)] == [
+def test_a_replay_looks_entries_up(tx: Tx) -> None:
+    assert replaying.entry_id(tx, "r4", 3) == 6
+    assert replaying.entry_id(tx, "r4", 2) is replaying.entry_id(tx, "r9", 1) is None
+    assert [replaying.holds(tx, 2, entry) for entry in (1, 3, 4, 5)] == [
         False, True, True, True,
     ]  # fmt: skip
-    assert not it.holds(tx, 3, 5)  # it ended: adversary 2 goes on
-    assert it.entries_of_names(tx, []) == set()
-    assert it.entries_of_names(tx, ["r1", "r3", "r9"]) == {
+    assert not replaying.holds(tx, 3, 5)  # it ended: adversary 2 goes on
+    assert replaying.entries_of_names(tx, []) == set()
+    assert replaying.entries_of_names(tx, ["r1", "r3", "r9"]) == {
         ("r1", 1), ("r1", 2), ("r3", 1),
     }  # fmt: skip
-    assert it.count_lost(tx) == 1
-    assert it.living_adversaries(tx) == [1, 2]
+    assert replaying.count_lost(tx) == 1
+    assert replaying.living_adversaries(tx) == [1, 2]
 
 
-def test_what_may_have_been_shown(tx: Tx, pick: Any) -> None:
-    it = pick(replaying)
-    assert it.planned_pairs(tx) == []
+def test_what_may_have_been_shown(tx: Tx) -> None:
+    assert replaying.planned_pairs(tx) == []
     columns = ["id", "policy_version", "state", "verdict", "algorithm", "seed",
                "summary", "created_at"]  # fmt: skip
     tx.insert_many(
@@ -438,12 +419,11 @@ def test_what_may_have_been_shown(tx: Tx, pick: Any) -> None:
         [(3, 1, 1, b"c"), (1, 2, 2, b"b"), (1, 1, 1, b"a"), (2, 1, 1, b"d"),
          (3, 2, 2, b"")],
     )  # fmt: skip
-    assert it.planned_pairs(tx) == [(1, b"a"), (2, b"b"), (1, b"c")]
+    assert replaying.planned_pairs(tx) == [(1, b"a"), (2, b"b"), (1, b"c")]
 
 
-def test_units_that_were_open_lately(tx: Tx, pick: Any) -> None:
-    it = pick(replaying)
-    assert it.open_units(tx, 5) == ([1, 2, 3, 4], [1, 2])
+def test_units_that_were_open_lately(tx: Tx) -> None:
+    assert replaying.open_units(tx, 5) == ([1, 2, 3, 4], [1, 2])
     tx.insert_many(
         "result",
         ["entry_id", "confidence", "answers", "wanted", "state", "at"],
@@ -453,12 +433,11 @@ def test_units_that_were_open_lately(tx: Tx, pick: Any) -> None:
             (5, 1.0, 1, 1, "answered", 4), (6, 1.0, 1, 1, "answered", 4),
         ],
     )  # fmt: skip
-    assert it.open_units(tx, 5) == ([1, 3], [1])
+    assert replaying.open_units(tx, 5) == ([1, 3], [1])
 
 
-def test_entries_that_were_lost_are_written_without_a_value(tx: Tx, pick: Any) -> None:
-    it = pick(replaying)
-    add = getattr(it, "add_lost_entry", intake.add_lost_entry)
+def test_entries_that_were_lost_are_written_without_a_value(tx: Tx) -> None:
+    add = intake.add_lost_entry
     for name in ("run", "subject", "record", "entry"):
         tx.reserve(name, 50)
     add(tx, Facts("r9", 1, "new", 60, "p", 2), 3, 8)
@@ -494,100 +473,105 @@ def test_entries_that_were_lost_are_written_without_a_value(tx: Tx, pick: Any) -
 # -- the barrier, policies and chains --------------------------------------------------
 
 
-def test_the_version_in_force_is_read_and_locked(tx: Tx, pick: Any) -> None:
-    it = pick(ledger)
-    words = ("", "FOR SHARE", "FOR UPDATE") if "old" in it.__name__ else (
-        "", "shared", "alone",
-    )  # fmt: skip
-    assert [it.in_force(tx, lock=word) for word in words] == [(0, None)] * 3
-    assert it.version_in_force(tx) == it.hold_barrier(tx) == it.close_barrier(tx) == 0
-    assert it.policy_row(tx, 1) is None
+def test_the_version_in_force_is_read_and_locked(tx: Tx) -> None:
+    words = ("", "shared", "alone")
+    assert [ledger.in_force(tx, lock=word) for word in words] == [(0, None)] * 3
+    assert (
+        ledger.version_in_force(tx)
+        == ledger.hold_barrier(tx)
+        == ledger.close_barrier(tx)
+        == 0
+    )
+    assert ledger.policy_row(tx, 1) is None
     policy = (4, "small", b"\xff", "a" * 64, 9)
-    if "old" in it.__name__:
-        it.put_policy(tx, it.PolicyRow(*policy))
-    else:
-        it.put_policy(tx, *policy)
-    assert [it.in_force(tx, lock=word) for word in words] == [(4, "a" * 64)] * 3
-    assert it.hold_barrier(tx) == it.close_barrier(tx) == it.version_in_force(tx) == 4
-    row = it.policy_row(tx, 4)
+    ledger.put_policy(tx, *policy)
+    assert [ledger.in_force(tx, lock=word) for word in words] == [(4, "a" * 64)] * 3
+    assert (
+        ledger.hold_barrier(tx)
+        == ledger.close_barrier(tx)
+        == ledger.version_in_force(tx)
+        == 4
+    )
+    row = ledger.policy_row(tx, 4)
     found = (row.version, row.name, row.source, row.sha256, row.applied_at)
     assert found == policy
-    assert it.policy_row(tx, 3) is None
+    assert ledger.policy_row(tx, 3) is None
 
 
-def test_field_names_are_numbered_once(tx: Tx, pick: Any) -> None:
-    it = pick(ledger)
-    assert it.field_ids(tx) == {"a": 1, "b": 2, "c": 3}
-    assert it.number_fields(tx, []) == {"a": 1, "b": 2, "c": 3}
+def test_field_names_are_numbered_once(tx: Tx) -> None:
+    assert ledger.field_ids(tx) == {"a": 1, "b": 2, "c": 3}
+    assert ledger.number_fields(tx, []) == {"a": 1, "b": 2, "c": 3}
     numbers = {"a": 1, "b": 2, "c": 3, "y": 4, "x": 5}
-    assert it.number_fields(tx, ["y", "a", "x", "y"]) == numbers
-    assert it.number_fields(tx, ["x"]) == it.field_ids(tx) == numbers
+    assert ledger.number_fields(tx, ["y", "a", "x", "y"]) == numbers
+    assert ledger.number_fields(tx, ["x"]) == ledger.field_ids(tx) == numbers
 
 
-def test_heads_of_chains_are_read_and_kept(tx: Tx, pick: Any) -> None:
-    it = pick(ledger)
+def test_heads_of_chains_are_read_and_kept(tx: Tx) -> None:
     one = (1, "adv-1", 2, "1" * 64, 5, 1, 1, None)
-    assert it.lock_chains(tx, []) == {}
-    locked = it.lock_chains(tx, [3, 1, 3, 99])
+    assert ledger.lock_chains(tx, []) == {}
+    locked = ledger.lock_chains(tx, [3, 1, 3, 99])
     assert list(locked) == [1, 3]
     assert tuple(locked[1]) == one
-    assert [row.id for row in it.all_chains(tx)] == [0, 1, 2, 3]
+    assert [row.id for row in ledger.all_chains(tx)] == [0, 1, 2, 3]
     new = (4, "adv-4", 0, "0" * 64, 0, 0, 0, None)
-    it.add_chain(tx, it.ChainRow(*new))
-    it.save_heads(
+    ledger.add_chain(tx, ledger.ChainRow(*new))
+    ledger.save_heads(
         tx, [locked[1]._replace(seq=7, head="7" * 64, at=8, policy_version=9)]
     )
-    it.save_sealed(tx, [])
-    it.save_sealed(tx, [(1, 6), (2, 2)])
-    assert rows(it.all_chains(tx))[1:] == [
+    ledger.save_sealed(tx, [])
+    ledger.save_sealed(tx, [(1, 6), (2, 2)])
+    assert rows(ledger.all_chains(tx))[1:] == [
         (1, "adv-1", 7, "7" * 64, 8, 9, 6, None),
         (2, "adv-2", 2, "2" * 64, 6, 1, 2, None),
         (3, "adv-3", 1, "3" * 64, 7, 1, 0, 2),
         new,
     ]
-    it.end_chain(tx, 2, 1)  # with adversary 3, which had ended in it
-    assert [row.survivor_id for row in it.all_chains(tx)] == [None, None, 1, 1, None]
+    ledger.end_chain(tx, 2, 1)  # with adversary 3, which had ended in it
+    assert [row.survivor_id for row in ledger.all_chains(tx)] == [
+        None,
+        None,
+        1,
+        1,
+        None,
+    ]
 
 
 # -- what one decision asks ------------------------------------------------------------
 
 
-def test_accounts_and_entries_are_read(tx: Tx, pick: Any) -> None:
-    it = pick(ledger)
-    assert it.accounts(tx, []) == {}
-    found = it.accounts(tx, [3, 1, 9])
+def test_accounts_and_entries_are_read(tx: Tx) -> None:
+    assert ledger.accounts(tx, []) == {}
+    found = ledger.accounts(tx, [3, 1, 9])
     assert {n: tuple(row) for n, row in found.items()} == {
         1: (1, "inhouse", "ann", 1, "active"),
         3: (3, "folder", "eve", 2, "blocked"),
     }
-    assert sorted(it.groups_of(tx, 2)) == ['["g"]', "[]"]
-    assert it.groups_of(tx, 9) == []
+    assert sorted(ledger.groups_of(tx, 2)) == ['["g"]', "[]"]
+    assert ledger.groups_of(tx, 9) == []
     tx.driver_execute("UPDATE record SET waits_since = 5 WHERE id = 4")
-    assert sorted(rows(it.entries(tx, [5, 2, 4, 99]))) == [
+    assert sorted(rows(ledger.entries(tx, [5, 2, 4, 99]))) == [
         (2, 1, 2, 1, 60, "r1", 1, False),
         (4, 3, 1, None, None, "r3", 1, False),
         (5, 4, 1, 1, None, "r4", 1, True),
     ]
-    assert rows(it.entries(tx, [])) == []
-    it.lock_entries(tx, [])
-    it.lock_entries(tx, [3, 1, 99])
+    assert rows(ledger.entries(tx, [])) == []
+    ledger.lock_entries(tx, [])
+    ledger.lock_entries(tx, [3, 1, 99])
 
 
-def test_lines_about_entries_are_read(tx: Tx, pick: Any) -> None:
-    it = pick(ledger)
+def test_lines_about_entries_are_read(tx: Tx) -> None:
     three = [(3, 2, 0, 0), (3, 2, 0, 2), (3, 2, 1, 0)]
-    assert sorted(rows(it.showings(tx, 3))) == three
-    assert it.showings(tx, 99) == rows(it.showings_of(tx, [])) == []
-    assert sorted(rows(it.showings_of(tx, [3, 5, 99]))) == [*three, (5, 2, 1, 0)]
+    assert sorted(rows(ledger.showings(tx, 3))) == three
+    assert ledger.showings(tx, 99) == rows(ledger.showings_of(tx, [])) == []
+    assert sorted(rows(ledger.showings_of(tx, [3, 5, 99]))) == [*three, (5, 2, 1, 0)]
 
 
-def test_recusals_and_stops_are_read(tx: Tx, pick: Any) -> None:
-    it = pick(ledger)
-    assert it.recusals(tx, [1, 2]) == it.stopped_scopes(tx) == set()
+def test_recusals_and_stops_are_read(tx: Tx) -> None:
+    assert ledger.recusals(tx, [1, 2]) == ledger.stopped_scopes(tx) == set()
     columns = ["adversary_id", "unit_id", "at"]
     tx.insert_many("recusal", columns, [(1, 2, 5), (1, 3, 5), (2, 2, 5)])
-    assert it.recusals(tx, []) == set()
-    assert it.recusals(tx, [1, 9]) == {(1, 2), (1, 3)}
+    assert ledger.recusals(tx, []) == set()
+    assert ledger.recusals(tx, [1, 9]) == {(1, 2), (1, 3)}
     tx.insert_many(
         "run",
         ["id", "name", "state", "created_at"],
@@ -598,23 +582,25 @@ def test_recusals_and_stops_are_read(tx: Tx, pick: Any) -> None:
         ["scope", "reason", "at"],
         [("connector:x", "", 1), ("run:one", "", 1), ("run:gone", "", 1)],
     )
-    assert it.stopped_scopes(tx) == {"connector:x", "run#1", "run#2"}
+    assert ledger.stopped_scopes(tx) == {"connector:x", "run#1", "run#2"}
     tx.insert_many("pause", ["scope", "reason", "at"], [("all", "", 1)])
-    assert it.stopped_scopes(tx) == {"all", "connector:x", "run#1", "run#2"}
+    assert ledger.stopped_scopes(tx) == {"all", "connector:x", "run#1", "run#2"}
 
 
-def test_one_account_and_one_entry_are_asked_for(tx: Tx, pick: Any) -> None:
-    it = pick(decisions)
+def test_one_account_and_one_entry_are_asked_for(tx: Tx) -> None:
 
     def ask(entry: int, account: int) -> list[tuple[Any, ...]]:
-        return [tuple(row) for row in tx.driver_rows(*it.ask_question(entry, account))]
+        return [
+            tuple(row)
+            for row in tx.driver_rows(*decisions.ask_question(entry, account))
+        ]
 
     assert ask(99, 1) == ask(1, 99) == []
     ann, bob = (1, "inhouse", "ann", 1, "active"), (2, "folder", "bob", 2, "active")
     four, two = (4, 3, 1, None, None, "r3", 1), (2, 1, 2, 1, 60, "r1", 1)
     assert ask(4, 1) == [(*ann, *four, 0, 0, 0, 0)]
     assert ask(2, 2) == [(*bob, *two, 0, 0, 0, 1)]  # adversary 3 ended in bob's
-    row = it.ask(ask(4, 1)[0])
+    row = decisions.ask(ask(4, 1)[0])
     assert (row.account.text, row.entry.record, row.stopped) == ("inhouse/ann", "r3", 0)
     tx.insert_many("recusal", ["adversary_id", "unit_id", "at"], [(1, 2, 5)])
     assert ask(4, 1) == [(*ann, *four, 0, 0, 1, 0)]
@@ -625,15 +611,14 @@ def test_one_account_and_one_entry_are_asked_for(tx: Tx, pick: Any) -> None:
     tx.driver_execute("DELETE FROM pause")
     tx.driver_execute("UPDATE run SET state = 'paused'")
     assert ask(2, 2) == [(*bob, *two, 0, 1, 0, 1)]
-    assert it.account_exists(tx, 1)
-    assert not it.account_exists(tx, 99)
+    assert decisions.account_exists(tx, 1)
+    assert not decisions.account_exists(tx, 99)
 
 
-def test_what_a_decision_rests_on_is_asked_for(tx: Tx, pick: Any) -> None:
-    it = pick(decisions)
+def test_what_a_decision_rests_on_is_asked_for(tx: Tx) -> None:
 
     def known(*asked: Any) -> tuple[list[Any], list[Any]]:
-        found = it.known(tx.driver_rows(*it.known_question(*asked)))
+        found = decisions.known(tx.driver_rows(*decisions.known_question(*asked)))
         return sorted(found.shown, key=repr), sorted(found.held)
 
     assert known(99, 9, 99, None) == ([], [])
@@ -644,73 +629,76 @@ def test_what_a_decision_rests_on_is_asked_for(tx: Tx, pick: Any) -> None:
     assert known(4, 2, 2, None) == ([(3, 1)], [(4, 1, 0, 1)])
 
 
-def test_what_one_ask_locks_is_looked_at_and_locked(tx: Tx, pick: Any) -> None:
-    it = pick(decisions)
-    assert it.look(tx, 99, 1) is it.look(tx, 1, 99) is None
-    assert it.look(tx, 4, 2) == (0, None, 2, 3, None)
+def test_what_one_ask_locks_is_looked_at_and_locked(tx: Tx) -> None:
+    assert decisions.look(tx, 99, 1) is decisions.look(tx, 1, 99) is None
+    assert decisions.look(tx, 4, 2) == (0, None, 2, 3, None)
     ledger.put_policy(tx, 1, "p", b"", "b" * 64, 9)
-    assert it.look(tx, 2, 1) == (1, "b" * 64, 1, 1, 1)
+    assert decisions.look(tx, 2, 1) == (1, "b" * 64, 1, 1, 1)
     for alone in (False, True):
-        question = it.lock_question(2, 1, alone=alone)
+        question = decisions.lock_question(2, 1, alone=alone)
         (row,) = tx.driver_rows(*question)
         assert row == (1, "b" * 64, 1, "adv-1", 2, "1" * 64, 5, 1, 1, None)
-        assert tx.driver_rows(*it.lock_question(99, 1, alone=alone)) == []
+        assert tx.driver_rows(*decisions.lock_question(99, 1, alone=alone)) == []
 
 
 # -- what a batch asks, and the summary ------------------------------------------------
 
 
-def test_a_batch_reads_entries_records_and_lines(tx: Tx, pick: Any) -> None:
-    it = pick(batches)
-    assert it.lock_facts(tx, []).tolist() == []
-    assert it.lock_facts(tx, [2, 4, 99]).tolist() == [
+def test_a_batch_reads_entries_records_and_lines(tx: Tx) -> None:
+    assert batches.lock_facts(tx, []).tolist() == []
+    assert batches.lock_facts(tx, [2, 4, 99]).tolist() == [
         [2, 1, 2, 1, 60], [4, 3, 1, -1, 0],
     ]  # fmt: skip
     tx.driver_execute("UPDATE record SET waits_since = 5 WHERE id = 2")
-    found = rows(it.records(tx, [1, 2, 99]))
+    found = rows(batches.records(tx, [1, 2, 99]))
     assert found == [(1, "r1", 1, 0), (2, "r2", 1, 1)]
-    assert rows(it.records(tx, [])) == []
-    assert it.lines_about(tx, []).tolist() == []
-    assert it.lines_about(tx, [6, 99]).shape == (0, 3)
-    assert sorted(it.lines_about(tx, [3, 5, 6]).tolist()) == [
+    assert rows(batches.records(tx, [])) == []
+    assert batches.lines_about(tx, []).tolist() == []
+    assert batches.lines_about(tx, [6, 99]).shape == (0, 3)
+    assert sorted(batches.lines_about(tx, [3, 5, 6]).tolist()) == [
         [3, 2, -1], [3, 2, 1], [3, 3, 0], [5, 3, 1],
     ]  # fmt: skip
-    assert it.survivors(tx) == {3: 2}
+    assert batches.survivors(tx) == {3: 2}
 
 
-def test_holdings_are_found_near_and_far(tx: Tx, pick: Any) -> None:
-    it = pick(holdings)
-    assert it.holdings(tx, []).tolist() == it.holdings(tx, [(1, [])]).tolist() == []
-    near = it.holdings(tx, [(1, [2, 3]), (2, [4, 6])])
+def test_holdings_are_found_near_and_far(tx: Tx) -> None:
+    assert (
+        holdings.holdings(tx, []).tolist()
+        == holdings.holdings(tx, [(1, [])]).tolist()
+        == []
+    )
+    near = holdings.holdings(tx, [(1, [2, 3]), (2, [4, 6])])
     assert sorted(near.tolist()) == [
         [1, 2, 1, 0, 1], [1, 2, 2, 0, 1], [1, 3, 2, 60, 1],
         [2, 4, 1, 0, 1], [2, 5, 1, 0, 1], [2, 6, 1, 0, 1],
     ]  # fmt: skip
-    far = it.holdings(tx, [(2, [4, 9000]), (9, [4, 9000])])
+    far = holdings.holdings(tx, [(2, [4, 9000]), (9, [4, 9000])])
     assert far.tolist() == [[2, 4, 1, 0, 1]]
-    assert it.holds_anything(tx, 1)
-    assert not it.holds_anything(tx, 9)
-    assert sorted(it.all_holdings(tx, 1)) == [(2, 1, 0, 1), (2, 2, 0, 1), (3, 2, 60, 1)]
-    assert it.all_holdings(tx, 9) == []
+    assert holdings.holds_anything(tx, 1)
+    assert not holdings.holds_anything(tx, 9)
+    assert sorted(holdings.all_holdings(tx, 1)) == [
+        (2, 1, 0, 1),
+        (2, 2, 0, 1),
+        (3, 2, 60, 1),
+    ]
+    assert holdings.all_holdings(tx, 9) == []
 
 
 HOLDING = "adversary_id, unit_id, field_id, time, entries"
 
 
-def test_holdings_are_added_up_and_forgotten(tx: Tx, pick: Any) -> None:
-    it = pick(holdings)
-    it.add_holdings(tx, [(1, 2, 1, 0, 2), (1, 9, 1, 0, 1)])
-    it.begin_holdings(tx, Block(0, ()))
-    it.begin_holdings(tx, Block(2, (7, [2, 4], 1, 0, [1, 2])))
-    it.forget(tx, 2)
+def test_holdings_are_added_up_and_forgotten(tx: Tx) -> None:
+    holdings.add_holdings(tx, [(1, 2, 1, 0, 2), (1, 9, 1, 0, 1)])
+    holdings.begin_holdings(tx, Block(0, ()))
+    holdings.begin_holdings(tx, Block(2, (7, [2, 4], 1, 0, [1, 2])))
+    holdings.forget(tx, 2)
     assert table(tx, "holding", HOLDING) == [
         (1, 2, 1, 0, 3), (1, 2, 2, 0, 1), (1, 3, 2, 60, 1), (1, 9, 1, 0, 1),
         (7, 2, 1, 0, 1), (7, 4, 1, 0, 2),
     ]  # fmt: skip
 
 
-def test_holdings_are_made_anew_from_exposures(tx: Tx, pick: Any) -> None:
-    it = pick(holdings)
+def test_holdings_are_made_anew_from_exposures(tx: Tx) -> None:
     kept = {1: (True, True, True, True), 2: (True, True, True, False),
             3: (False, False, False, False)}  # fmt: skip
     ann = [(1, 2, 1, 0, 1), (1, 2, 2, 0, 1), (1, 3, 1, 0, 1), (1, 3, 2, 60, 1)]
@@ -719,16 +707,16 @@ def test_holdings_are_made_anew_from_exposures(tx: Tx, pick: Any) -> None:
         (2, 8, 1, 0, 1),
     ]  # fmt: skip
     visits = table(tx, "visit", VISIT)
-    it.rebuild_holdings(tx, kept, 1)
+    holdings.rebuild_holdings(tx, kept, 1)
     assert table(tx, "holding", HOLDING)[:4] == ann
-    it.rebuild_holdings(tx, kept)
+    holdings.rebuild_holdings(tx, kept)
     assert table(tx, "holding", HOLDING) == [*ann, *bob]
     assert table(tx, "visit", VISIT) == visits
     timeless = {1: (False, True, False, False)}
-    it.rebuild_holdings(tx, timeless, 2)  # with what chain 3 brought into it
+    holdings.rebuild_holdings(tx, timeless, 2)  # with what chain 3 brought into it
     assert table(tx, "holding", HOLDING) == [*ann, (2, 3, 1, 0, 1), (2, 5, 1, 0, 1)]
     assert table(tx, "visit", VISIT) == visits[:1]
-    it.rebuild_holdings(tx, {})
+    holdings.rebuild_holdings(tx, {})
     assert table(tx, "holding", HOLDING) == []
 
 
