@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
+from sqlalchemy import Select, bindparam, func
+from sqlmodel import col
+
+from dispatcher.model import Account, Chain, Entry, FieldName, LedgerLine
 from dispatcher.store import relations
 from dispatcher.store.ledger import EntryRow, parts
-from dispatcher.store.sql import Value
+from dispatcher.store.statements import in_list, select_columns
 from dispatcher.store.transaction import Tx
 
 
@@ -21,23 +25,38 @@ class SeenRow(NamedTuple):
     at: int
 
 
-_SEEN: Final = (
-    "SELECT e.id, e.record_id, f.name, a.connector || '/' || a.name, l.at"
-    " FROM entry e JOIN ledger_line l ON l.entry_id = e.id"
-    " JOIN chain c ON c.id = l.chain_id"
-    " JOIN account a ON a.id = l.account_id"
-    " JOIN field f ON f.id = e.field_id"
-    " WHERE {where} AND COALESCE(c.survivor_id, c.id) = ? AND l.showing = 1"
-    " ORDER BY l.at, e.id"
+_seen: Final = (
+    select_columns(
+        Entry.id,
+        Entry.record_id,
+        FieldName.name,
+        col(Account.connector) + "/" + col(Account.name),
+        LedgerLine.at,
+    )
+    .select_from(Entry)
+    .join(LedgerLine, col(LedgerLine.entry_id) == col(Entry.id))
+    .join(Chain, col(Chain.id) == col(LedgerLine.chain_id))
+    .join(Account, col(Account.id) == col(LedgerLine.account_id))
+    .join(FieldName, col(FieldName.id) == col(Entry.field_id))
+    .where(
+        func.coalesce(Chain.survivor_id, Chain.id) == bindparam("adversary"),
+        LedgerLine.showing == 1,
+    )
+    .order_by(col(LedgerLine.at), col(Entry.id))
 )
+_of_people: Final = _seen.where(in_list(Entry.subject_id, "people"))
+_AT_PLACE: Final = _of_people.where(Entry.vector == bindparam("place"))
+_of_fields: Final = in_list(Entry.field_id, "fields")
+_OF_PEOPLE: Final = _of_people.where(_of_fields)
+_OF_RECORD: Final = _seen.where(_of_fields, Entry.record_id == bindparam("unit"))
+_OF_SUBJECT: Final = _seen.where(_of_fields, Entry.subject_id == bindparam("unit"))
 
 
-def _seen(
-    tx: Tx, adversary_id: int, where: str, parameters: Sequence[Value]
+def _shown(
+    tx: Tx, query: Select[*tuple[Any, ...]], adversary_id: int, given: Mapping[str, Any]
 ) -> list[SeenRow]:
-    """What an adversary was shown of the entries of a condition."""
-    text = _SEEN.format(where=where)
-    return [SeenRow(*row) for row in tx.rows(text, (*parameters, adversary_id))]
+    found = tx.execute(query, {"adversary": adversary_id, **given})
+    return [SeenRow(*row) for row in found]
 
 
 def seen_of_links(
@@ -48,8 +67,7 @@ def seen_of_links(
     place, _ = relations.place_of(tx, entry.id)
     if place is None or not people:
         return []
-    where = "e.subject_id = ANY(?) AND e.vector = ?"
-    return _seen(tx, adversary_id, where, (people, place))
+    return _shown(tx, _AT_PLACE, adversary_id, {"people": people, "place": place})
 
 
 def seen_of_people(
@@ -57,11 +75,13 @@ def seen_of_people(
 ) -> list[SeenRow]:
     """What an adversary was shown of linked people, in some fields."""
     people = relations.friends(tx, relation, entry.subject_id or 0)
-    where, fields = "e.subject_id = ANY(?) AND e.field_id = ANY(?)", list(field_ids)
+    fields = list(field_ids)
     return [
         row
         for part in parts(people)
-        for row in _seen(tx, adversary_id, where, (part, fields))
+        for row in _shown(
+            tx, _OF_PEOPLE, adversary_id, {"people": part, "fields": fields}
+        )
     ]
 
 
@@ -70,11 +90,11 @@ def seen_of_unit(
 ) -> list[SeenRow]:
     """What an adversary was shown of an entry's record and subject, in some fields."""
     found: list[SeenRow] = []
-    for column, unit in (
-        ("record_id", entry.record_id),
-        ("subject_id", entry.subject_id),
+    for query, unit in (
+        (_OF_RECORD, entry.record_id),
+        (_OF_SUBJECT, entry.subject_id),
     ):
         if unit is not None:
-            where = f"e.{column} = ? AND e.field_id = ANY(?)"
-            found += _seen(tx, adversary_id, where, (unit, list(field_ids)))
+            given = {"unit": unit, "fields": list(field_ids)}
+            found += _shown(tx, query, adversary_id, given)
     return list(dict.fromkeys(found))

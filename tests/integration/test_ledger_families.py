@@ -17,6 +17,7 @@ from dispatcher.store import (
     batches,
     comparison,
     decisions,
+    explaining,
     holdings,
     intake,
     ledger,
@@ -728,3 +729,28 @@ def test_a_part_of_a_transaction_is_rolled_back(tx: Tx) -> None:
     relations.forget_visits(tx, 2)
     dropped.rollback()
     assert table(tx, "visit", VISIT) == [(2, 1, 1, "p", 3), (2, 2, 1, "p", 1)]
+
+
+# -- what an adversary was shown -------------------------------------------------------
+
+
+def test_what_was_shown_of_a_unit_and_of_people_linked_with_it(tx: Tx) -> None:
+    one, three, _, _ = ledger_entries(tx, 1, 3, 4, 5)
+    of_bob = (3, 2, "a", "folder/bob", 6)
+    of_ann = (5, 4, "a", "folder/eve", 7)  # adversary 3's account, that ended in 2
+    assert explaining.seen_of_unit(tx, 1, one, [1]) == [(1, 1, "a", "inhouse/ann", 5)]
+    assert explaining.seen_of_unit(tx, 1, one, [1, 2]) == [
+        (1, 1, "a", "inhouse/ann", 5),
+        (2, 1, "b", "inhouse/ann", 5),
+    ]
+    assert explaining.seen_of_unit(tx, 2, one, [1, 2]) == [of_ann]
+    assert explaining.seen_of_unit(tx, 2, one, []) == []
+    assert explaining.seen_of_people(tx, 2, one, "friend", [1, 2]) == [of_bob]
+    assert explaining.seen_of_people(tx, 2, one, "none", [1, 2]) == []
+    assert explaining.seen_of_links(tx, 2, one, "friend") == [of_bob]
+    assert explaining.seen_of_links(tx, 2, three, "friend") == [of_ann]
+    assert explaining.seen_of_links(tx, 1, one, "friend") == []
+
+
+def ledger_entries(tx: Tx, *ids: int) -> list[ledger.EntryRow]:
+    return sorted(ledger.entries(tx, ids))
