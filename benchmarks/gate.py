@@ -19,6 +19,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
+from sqlalchemy import bindparam
+from sqlmodel import select
 
 from benchmarks.machine import verdict
 from dispatcher.core import keys
@@ -28,12 +30,17 @@ from dispatcher.ledger.decision import decide
 from dispatcher.ledger.identity_changes import add_accounts
 from dispatcher.ledger.loads import RecordKeys, register_keys
 from dispatcher.ledger.versions import apply_policy
+from dispatcher.model import Entry
 from dispatcher.store import Store, open_store
+from dispatcher.store.statements import DriverStatement
+from tests import sql
 
 FIELDS = 8
 Pair = tuple[int, int]
 Action = Callable[[int, int], object]
 
+ROW = DriverStatement(select(Entry).where(Entry.id == bindparam("entry")))
+COLUMN = DriverStatement(select(Entry.record_id).where(Entry.id == bindparam("entry")))
 WORKERS = 300
 COPIES = 2
 PAIRS = 500  # asked over and over: the pages that they touch stay in the cache
@@ -84,9 +91,10 @@ def load(store: Store, exposures: int) -> int:
     with store.write() as tx:
         apply_policy(tx, POLICY, at=1)
         add_accounts(tx, [("folder", f"w{i}") for i in range(WORKERS)], at=2)
-        tx.execute(
+        sql.execute(
+            tx,
             "INSERT INTO run (id, name, state, created_at)"
-            " VALUES (1, 'default', 'active', 0)"
+            " VALUES (1, 'default', 'active', 0)",
         )
     secret = store.key("pseudonym-key")
     names = keys.pseudonyms(secret, "r", (str(i) for i in range(records)))
@@ -175,10 +183,10 @@ def measure(exposures: int, place: Path) -> dict[str, float]:
             assert force is not None
 
             def whole_row(entry: int, _: int) -> object:
-                return tx.one("SELECT * FROM entry WHERE id = ?", (entry,))
+                return tx.driver_one(ROW, {"entry": entry})
 
             def one_column(entry: int, _: int) -> object:
-                return tx.one("SELECT record_id FROM entry WHERE id = ?", (entry,))
+                return tx.driver_one(COLUMN, {"entry": entry})
 
             def gate(entry: int, account: int) -> object:
                 return decide(tx, force, entry, account)
@@ -209,7 +217,7 @@ def measure(exposures: int, place: Path) -> dict[str, float]:
 def store_count(store: Store) -> float:
     with store.read() as tx:
         return float(
-            tx.value("SELECT COUNT(*) FROM ledger_line WHERE kind = 'exposure'")
+            sql.value(tx, "SELECT COUNT(*) FROM ledger_line WHERE kind = 'exposure'")
         )
 
 

@@ -37,6 +37,7 @@ from dispatcher.ledger.book import Asks, Push, book
 from dispatcher.ledger.identity_changes import add_accounts
 from dispatcher.ledger.shipping import attach
 from dispatcher.store import Store, Tx, open_store
+from tests import sql
 
 HALF = 0.5
 TURNS = 5
@@ -83,16 +84,19 @@ class Bare:
         with self.store.read() as tx:
             chains = "SELECT adversary_id FROM task WHERE id BETWEEN ? AND ?"
             ends = tasks[0], tasks[-1]
-            lines = tx.rows(
+            lines = sql.rows(
+                tx,
                 f"SELECT {', '.join(LINE_COLUMNS)} FROM ledger_line WHERE"
                 f" kind = 'exposure' AND chain_id IN ({chains})",
                 ends,
             )
-            booked = tx.rows(
+            booked = sql.rows(
+                tx,
                 f"SELECT {', '.join(TASK_COLUMNS)} FROM task WHERE id BETWEEN ? AND ?",
                 ends,
             )
-            held = tx.rows(
+            held = sql.rows(
+                tx,
                 f"SELECT {', '.join(HOLDING_COLUMNS)} FROM holding"
                 f" WHERE adversary_id IN ({chains})",
                 ends,

@@ -37,6 +37,7 @@ from dispatcher.stages.booking import Booking
 from dispatcher.stages.intake import load
 from dispatcher.stages.planning import Planning
 from dispatcher.store import Store, lease, open_store
+from tests import sql
 
 FIELDS = ("name", "birth", "zip", "sex", "doctor", "disease", "drug", "date")
 POLICY = f"""
@@ -180,9 +181,9 @@ def plain_inserts(path: Path, counts: tuple[int, int, int]) -> None:
 def counts(store: Store) -> tuple[int, int, int]:
     with store.read() as tx:
         return (
-            tx.value("SELECT count(*) FROM entry"),
-            tx.value("SELECT count(*) FROM ledger_line WHERE kind = 'exposure'"),
-            tx.value("SELECT count(*) FROM task"),
+            sql.value(tx, "SELECT count(*) FROM entry"),
+            sql.value(tx, "SELECT count(*) FROM ledger_line WHERE kind = 'exposure'"),
+            sql.value(tx, "SELECT count(*) FROM task"),
         )
 
 

@@ -24,11 +24,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from sqlalchemy import text
+
 from benchmarks.gate import FIELDS, book_all, load, some_pairs
 from benchmarks.machine import fdatasyncs_per_second, load_average, verdict
 from dispatcher.ledger.book import Asks, Pull, book
 from dispatcher.ledger.shipping import attach
 from dispatcher.store import Store, Tx, open_store
+from dispatcher.store.statements import DriverStatement
+from tests import sql
 from tests.conftest import private_cluster
 
 TABLES = ("ledger_line", "holding", "outbox", "task")
@@ -48,10 +52,11 @@ def seconds(action: Callable[[], object]) -> float:
 def columns(tx: Tx, table: str) -> list[str]:
     """Names of a table's columns, in order."""
     if tx.dialect == "sqlite":
-        return [row[1] for row in tx.rows(f"PRAGMA table_info({table})")]
+        return [row[1] for row in sql.rows(tx, f"PRAGMA table_info({table})")]
     return [
         row[0]
-        for row in tx.rows(
+        for row in sql.rows(
+            tx,
             "SELECT column_name FROM information_schema.columns"
             " WHERE table_name = ? ORDER BY ordinal_position",
             [table],
@@ -65,14 +70,14 @@ def bulk(store: Store, exposures: int) -> tuple[float, float, int]:
     before = {}
     with store.read() as tx:
         for table in TABLES:
-            before[table] = tx.value(f"SELECT count(*) FROM {table}")
+            before[table] = sql.value(tx, f"SELECT count(*) FROM {table}")
     booked = seconds(lambda: book_all(store, records))
     kept = {}
     with store.read() as tx:
         for table in TABLES:
             names = columns(tx, table)
             where = " WHERE showing IS NOT NULL" if table == "ledger_line" else ""
-            rows = tx.rows(f"SELECT {', '.join(names)} FROM {table}{where}")
+            rows = sql.rows(tx, f"SELECT {', '.join(names)} FROM {table}{where}")
             used = [
                 i for i in range(len(names)) if any(row[i] is not None for row in rows)
             ]
@@ -99,15 +104,17 @@ def empty(store: Store) -> None:
     """Take the rows out again, guards or not: the indexes are then empty too."""
     with store.write() as tx:
         if tx.dialect == "sqlite":
-            names = tx.rows("SELECT name FROM sqlite_master WHERE type = 'trigger'")
+            names = sql.rows(
+                tx, "SELECT name FROM sqlite_master WHERE type = 'trigger'"
+            )
             for (name,) in names:
-                tx.execute(f"DROP TRIGGER {name}")
+                sql.execute(tx, f"DROP TRIGGER {name}")
             for table in TABLES:
-                tx.execute(f"DELETE FROM {table}")
+                sql.execute(tx, f"DELETE FROM {table}")
             return
-        tx.execute("SET LOCAL session_replication_role = replica")
+        sql.execute(tx, "SET LOCAL session_replication_role = replica")
         for table in TABLES:
-            tx.execute(f"DELETE FROM {table}")
+            sql.execute(tx, f"DELETE FROM {table}")
 
 
 def single(store: Store, count: int, place: Path) -> tuple[float, float]:
@@ -117,19 +124,22 @@ def single(store: Store, count: int, place: Path) -> tuple[float, float]:
     pairs = iter(some_pairs(records * FIELDS, 4 * count, 5))
     with store.write() as tx:
         for name in "abc":
-            tx.execute(
-                f"CREATE TABLE bare_{name} (id bigint PRIMARY KEY, a bigint, b text)"
+            sql.execute(
+                tx,
+                f"CREATE TABLE bare_{name} (id bigint PRIMARY KEY, a bigint, b text)",
             )
     file = os.open(place / "append", os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
     numbers = iter(range(1, 10 * count))
+    inserts = {
+        name: DriverStatement(text(f"INSERT INTO bare_{name} VALUES (:id, 1, :words)"))
+        for name in "abc"
+    }
 
     def bare() -> None:
         number = next(numbers)
         with store.write() as tx:
             for name in "abc":
-                tx.execute(
-                    f"INSERT INTO bare_{name} VALUES (?, ?, ?)", [number, 1, "x" * 60]
-                )
+                tx.driver_execute(inserts[name], {"id": number, "words": "x" * 60})
         os.write(file, b"x" * 120)
         os.fdatasync(file)
 

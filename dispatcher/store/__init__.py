@@ -23,8 +23,7 @@ are constants: to build one costs five times what it costs to run it::
 
 Many rows go through ``tx.insert_many`` and its sisters, ids come from ``tx.reserve``,
 results of any size from ``tx.stream``. What docs/decisions/0011 lists as hot goes to the
-driver bare, by ``tx.driver_rows`` and its sisters. Statements of text with ``?`` (see
-:mod:`dispatcher.store.sql`) are the old way, and are on their way out.
+driver bare, by ``tx.driver_rows`` and its sisters.
 """
 
 from dispatcher.store.engine import Clock, Entropy, Store, open_store

@@ -1,6 +1,6 @@
 """What the two databases have in common, as a :class:`Store` sees them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -8,7 +8,6 @@ from typing import Any, Final, Protocol
 from sqlalchemy import Engine, QueuePool
 
 from dispatcher.core.errors import DispatcherError
-from dispatcher.store.sql import Value
 
 OPTIONS: Final[Mapping[str, Any]] = {
     # Eight idle connections are kept, and as many are opened as are asked for. Last in,
@@ -54,11 +53,6 @@ class Backend(Protocol):
 
     def journey(self, connection: Any) -> AbstractContextManager[None]:  # noqa: ANN401
         """Let statements go together; what they come to is known at the end."""
-
-    def statement(
-        self, statement: str, parameters: Sequence[Value]
-    ) -> tuple[str, Sequence[Value]]:
-        """Statement and parameters as the driver takes them."""
 
     def fault(self, error: Exception) -> DispatcherError | None:
         """Error for the user, or None for a mistake of this program."""

@@ -15,6 +15,7 @@ that is no exact ``int``, ``float``, ``str`` or ``bytearray``. So hot rows hold 
 
 import itertools
 import operator
+import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from functools import lru_cache
@@ -46,7 +47,6 @@ from dispatcher.model import metadata
 from dispatcher.store import packed
 from dispatcher.store.backend import Backend
 from dispatcher.store.packed import Block
-from dispatcher.store.sql import quoted
 from dispatcher.store.statements import DriverStatement, insert
 
 Rows = Iterable[Sequence[Any]]
@@ -385,3 +385,18 @@ def _split(rows: Rows) -> tuple[list[Sequence[Any]], Rows]:
     if len(head) < FEW:
         return head, ()
     return head, iterator
+
+
+@lru_cache(maxsize=1024)
+def quoted(name: str) -> str:
+    """Return a table's or column's name, quoted where it needs to be.
+
+    Raises
+    ------
+    ValueError
+        The name is none of ours: names are never taken from outside.
+    """
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
+        message = "a table or column name is lower-case letters, digits and _"
+        raise ValueError(message)
+    return f'"{name}"'

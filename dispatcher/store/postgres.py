@@ -2,7 +2,7 @@
 
 import itertools
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -25,7 +25,6 @@ from dispatcher.store.faults import (
     postgres_fault,
     unreachable,
 )
-from dispatcher.store.sql import Value, postgres_statement
 
 SCHEMES: Final = ("postgresql://", "postgres://", "postgresql+psycopg://")
 ASK_MS: Final = 100
@@ -274,12 +273,6 @@ class PostgresBackend:
                 pipeline.__exit__(None, None, None)
             raise
         pipeline.__exit__(None, None, None)
-
-    def statement(
-        self, statement: str, parameters: Sequence[Value]
-    ) -> tuple[str, Sequence[Value]]:
-        """Statement and parameters as the driver takes them."""
-        return postgres_statement(statement, parameters)
 
     def fault(self, error: Exception) -> DispatcherError | None:
         """Error for the user, or None for a mistake of this program."""

@@ -29,7 +29,6 @@ from dispatcher.core.errors import (
 from dispatcher.core.private_files import private
 from dispatcher.store.backend import OPTIONS
 from dispatcher.store.faults import sqlite_fault
-from dispatcher.store.sql import sqlite_statement
 
 DRIVERS: Final = ("pysqlite3.dbapi2", "sqlite3")
 """Modules tried in turn; the first with a safe SQLite is used."""
@@ -314,9 +313,6 @@ class SqliteBackend:
     def journey(self, connection: Any) -> AbstractContextManager[None]:  # noqa: ANN401, ARG002
         """Nothing to save: the store is in this process."""
         return nullcontext()
-
-    # The function itself: a call more would show in what a decision costs.
-    statement = staticmethod(sqlite_statement)
 
     def fault(self, error: Exception) -> DispatcherError | None:
         """Error for the user, or None for a mistake of this program."""

@@ -31,7 +31,6 @@ from dispatcher.store.backend import Backend
 from dispatcher.store.bulk import BulkWriter, Rows
 from dispatcher.store.journal import Piece
 from dispatcher.store.packed import Block, Ints
-from dispatcher.store.sql import Value
 from dispatcher.store.statements import DriverStatement, Parameters
 from dispatcher.store.vault import Vault
 
@@ -42,9 +41,7 @@ Row = tuple[Any, ...]
 Ts = TypeVarTuple("Ts")
 T = TypeVar("T")
 M = TypeVar("M", bound=SQLModel)
-Statement = str | DriverStatement
-Given = Sequence[Value] | Parameters
-Question = tuple[Statement, Given]
+Question = tuple[DriverStatement, Parameters]
 """A statement and its parameters."""
 
 NOTHING: Final[Parameters] = {}
@@ -138,8 +135,6 @@ class Tx:
     # -- SQLAlchemy's statements -------------------------------------------------------
 
     @overload
-    def execute(self, statement: str, parameters: Sequence[Value] = ...) -> int: ...
-    @overload
     def execute(  # type: ignore[overload-overlap]
         self, statement: TypedReturnsRows[*Ts], parameters: Parameters = ...
     ) -> CursorResult[*Ts]: ...
@@ -147,11 +142,7 @@ class Tx:
     def execute(
         self, statement: Executable, parameters: Parameters = ...
     ) -> CursorResult[Any]: ...
-    def execute(
-        self,
-        statement: str | Executable,
-        parameters: Sequence[Value] | Parameters = (),
-    ) -> Any:
+    def execute(self, statement: Executable, parameters: Parameters = NOTHING) -> Any:
         """Run a statement.
 
         Parameters
@@ -167,14 +158,12 @@ class Tx:
         CursorResult
             Its rows are named tuples; ``rowcount`` says how many rows a change touched.
         """
-        if isinstance(statement, str):
-            return self.driver_execute(statement, parameters)
         if self._busy:
             self._check_free()
         if self._writing and statement.is_select:
             raise AssertionError("a query inside a journey would find nothing")
         try:
-            return self._connection.execute(statement, parameters or None)  # type: ignore[arg-type]
+            return self._connection.execute(statement, parameters or None)
         except self._errors as error:
             raise self._fault(error) from None
 
@@ -223,30 +212,19 @@ class Tx:
 
     @overload
     def stream(
-        self, statement: str, parameters: Sequence[Value] = ...
-    ) -> Iterator[Row]: ...
-    @overload
-    def stream(
         self, statement: TypedReturnsRows[*Ts], parameters: Parameters = ...
     ) -> Iterator[sqlalchemy.Row[*Ts]]: ...
+    @overload
     def stream(
-        self,
-        statement: str | Executable,
-        parameters: Sequence[Value] | Parameters = (),
+        self, statement: Executable, parameters: Parameters = ...
+    ) -> Iterator[Any]: ...
+    def stream(
+        self, statement: Executable, parameters: Parameters = NOTHING
     ) -> Iterator[Any]:
         """Rows of a query of any size, in constant memory.
 
         Other statements may run in between, but none that changes what is read.
         """
-        if isinstance(statement, str):
-            return self.driver_stream(statement, parameters)
-        return self._streamed(statement, parameters)
-
-    def _streamed(
-        self,
-        statement: Executable,
-        parameters: Any,  # noqa: ANN401
-    ) -> Iterator[sqlalchemy.Row[*tuple[Any, ...]]]:
         self._check_free()
         try:
             result = self._connection.execute(
@@ -284,12 +262,16 @@ class Tx:
 
     # -- the driver's statements: only for what decision 0011 names --------------------
 
-    def driver_execute(self, statement: Statement, parameters: Given = ()) -> int:
+    def driver_execute(
+        self, statement: DriverStatement, parameters: Parameters = NOTHING
+    ) -> int:
         """Run a statement; return how many rows it touched."""
         self._run(statement, parameters)
         return int(self._cursor.rowcount)
 
-    def driver_rows(self, statement: Statement, parameters: Given = ()) -> list[Row]:
+    def driver_rows(
+        self, statement: DriverStatement, parameters: Parameters = NOTHING
+    ) -> list[Row]:
         """All rows of a query (or of a RETURNING clause)."""
         self._run(statement, parameters)
         try:
@@ -297,7 +279,9 @@ class Tx:
         except self._errors as error:
             raise self._fault(error) from None
 
-    def driver_one(self, statement: Statement, parameters: Given = ()) -> Row | None:
+    def driver_one(
+        self, statement: DriverStatement, parameters: Parameters = NOTHING
+    ) -> Row | None:
         """First row of a query, or None."""
         self._run(statement, parameters)
         try:
@@ -305,16 +289,18 @@ class Tx:
         except self._errors as error:
             raise self._fault(error) from None
 
-    def driver_value(self, statement: Statement, parameters: Given = ()) -> Any:  # noqa: ANN401
+    def driver_value(
+        self, statement: DriverStatement, parameters: Parameters = NOTHING
+    ) -> Any:  # noqa: ANN401
         """First column of the first row, or None."""
         row = self.driver_one(statement, parameters)
         return None if row is None else row[0]
 
     def driver_stream(
-        self, statement: Statement, parameters: Given = ()
+        self, statement: DriverStatement, parameters: Parameters = NOTHING
     ) -> Iterator[Row]:
         """Rows of a query of any size; see :meth:`stream`."""
-        text, values = self._for_driver(statement, parameters)
+        text, values = statement.for_driver(self._dialect, parameters)
         self._check_free()
         cursor = self._backend.streaming_cursor(self._driver)
         self._streams.append(cursor)
@@ -335,9 +321,9 @@ class Tx:
         self._check_free()
         cursors = []
         with self.journey():
-            for question in questions:
+            for statement, parameters in questions:
                 cursors.append(cursor := self._backend.cursor(self._driver))
-                cursor.execute(*self._for_driver(*question))
+                cursor.execute(*statement.for_driver(self._dialect, parameters))
             return [cursor.fetchall() for cursor in cursors]
 
     def driver_numbers(
@@ -370,24 +356,6 @@ class Tx:
             return packed.table(self._cursor, width)
         except self._errors as error:
             raise self._fault(error) from None
-
-    # The same under the names that statements of text were run by.
-    rows, one, value = driver_rows, driver_one, driver_value
-    answers = driver_answers
-
-    def numbers(self, columns: tuple[str, ...], asked: Sequence[Question]) -> Ints:
-        """Do what :meth:`driver_numbers` does, for statements of text."""
-        width = len(columns)
-        if self._backend.one_writer:
-            told = ", ".join(columns)
-            queries = ((f"SELECT {told} {source}", given) for source, given in asked)
-            tables = [packed.table(self.driver_stream(*q), width) for q in queries]
-        else:
-            found = self.driver_answers(
-                [(_packing(columns, str(source)), given) for source, given in asked]
-            )
-            tables = [packed.unpacked(rows[0][0], width) for rows in found]
-        return packed.joined(tables, width)
 
     @contextmanager
     def journey(self) -> Iterator[None]:
@@ -507,21 +475,14 @@ class Tx:
             message = "a statement while rows are written: look things up before"
             raise RuntimeError(message)
 
-    def _run(self, statement: Statement, parameters: Given) -> None:
+    def _run(self, statement: DriverStatement, parameters: Parameters) -> None:
         if self._busy:
             self._check_free()
-        text, values = self._for_driver(statement, parameters)
+        text, values = statement.for_driver(self._dialect, parameters)
         try:
             self._cursor.execute(text, values)
         except self._errors as error:
             raise self._fault(error) from None
-
-    def _for_driver(
-        self, statement: Statement, parameters: Given
-    ) -> tuple[str, Sequence[Any]]:
-        if isinstance(statement, str):
-            return self._backend.statement(statement, parameters)  # type: ignore[arg-type]
-        return statement.for_driver(self._dialect, parameters)  # type: ignore[arg-type]
 
     def _fault(self, error: Exception) -> Exception:
         self._failed = True
@@ -540,11 +501,3 @@ def _model_of(statement: SelectOfScalar[M]) -> type[M]:
     """Model that a ``select(Model)`` selects."""
     model: type[M] = statement.column_descriptions[0]["type"]
     return model
-
-
-@lru_cache(maxsize=64)
-def _packing(columns: tuple[str, ...], source: str) -> str:
-    """Query of PostgreSQL that puts all rows into one string of bytes."""
-    named = ", ".join(f"CAST({c} AS BIGINT) AS n{i}" for i, c in enumerate(columns))
-    sent = " || ".join(f"int8send(n{i})" for i in range(len(columns)))
-    return f"SELECT string_agg({sent}, '') FROM (SELECT {named} {source}) q"

@@ -15,6 +15,7 @@ from dispatcher.stages.planning import Planning
 from dispatcher.stages.sending import Sending, Terms
 from dispatcher.store import lease, open_store
 from dispatcher.surfaces.cli.start import main
+from tests import sql
 
 POLICY = """
 version = 1
@@ -94,12 +95,13 @@ def world(tmp_path, monkeypatch, capsys, sqlite_template):
 def seen_by(store):
     """Who was shown what: adversary -> (person, place, visits), from the tables."""
     with store.read() as tx:
-        rows = tx.rows(
+        rows = sql.rows(
+            tx,
             "SELECT l.chain_id, s.pseudonym, e.vector, e.visits FROM ledger_line l"
             " JOIN entry e ON e.id = l.entry_id JOIN subject s ON s.id = e.subject_id"
-            " WHERE l.kind = 'exposure'"
+            " WHERE l.kind = 'exposure'",
         )
-        links = tx.rows("SELECT one, other FROM link")
+        links = sql.rows(tx, "SELECT one, other FROM link")
     return rows, links
 
 

@@ -8,6 +8,7 @@ import pytest
 from dispatcher.app.leadership import LEASE_SECONDS
 from dispatcher.store import lease, open_store
 from dispatcher.surfaces.cli.context import wall_clock
+from tests import sql
 from tests.e2e import programs
 from tests.e2e.programs import Program, until
 
@@ -127,4 +128,4 @@ def leads_at(program, offset):
 
 def seals(program):
     with open_store(program.directory / "dispatcher.db") as store, store.read() as tx:
-        return tx.value("SELECT count(*) FROM ledger_line WHERE kind = 'seal'")
+        return sql.value(tx, "SELECT count(*) FROM ledger_line WHERE kind = 'seal'")

@@ -12,6 +12,7 @@ from connectors.testing.hostile import Fault
 from dispatcher.core.keys import task_id_of
 from dispatcher.store import open_store
 from dispatcher.verifier import main as verify
+from tests import sql
 from tests.e2e.lying.lying_market import EVERY, Outside
 from tests.e2e.programs import Program, terminate
 
@@ -84,13 +85,13 @@ def an_hour_passes(program):
     """What was sent lies long enough to be missed if it is not there."""
     path = program.directory / "dispatcher.db"
     with open_store(path) as store, store.write() as tx:
-        tx.execute("UPDATE outbox SET due = due - ? WHERE state = 'sent'", [HOUR])
+        sql.execute(tx, "UPDATE outbox SET due = due - ? WHERE state = 'sent'", [HOUR])
 
 
 def missing(program):
     """How many fields have no answer yet."""
     with open_store(program.directory / "dispatcher.db") as store, store.read() as tx:
-        done = tx.value("SELECT count(*) FROM result WHERE state = 'answered'")
+        done = sql.value(tx, "SELECT count(*) FROM result WHERE state = 'answered'")
     return len(NOTES) * len(FIELDS) - done
 
 
@@ -151,7 +152,8 @@ def all_that_lay_there_was_booked(program, outside):
     with open_store(program.directory / "dispatcher.db") as store, store.read() as tx:
         key = store.key("task-key")
         for token, account in outside.ask("SELECT token, account FROM got"):
-            assert tx.value(
+            assert sql.value(
+                tx,
                 "SELECT count(*) FROM task t JOIN account a ON a.id = t.account_id"
                 " JOIN ledger_line l ON l.entry_id = t.entry_id"
                 " AND l.kind = 'exposure' AND l.chain_id = t.adversary_id"

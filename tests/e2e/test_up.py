@@ -12,6 +12,7 @@ from dispatcher.app.servers import serve
 from dispatcher.ledger.book import Pull
 from dispatcher.store import open_store
 from dispatcher.surfaces.cli.context import wall_clock
+from tests import sql
 from tests.e2e.programs import PATIENCE, Program, is_free, terminate, until
 from tests.integration.ledger_cases import PAIR, Case, policy
 
@@ -123,12 +124,12 @@ def test_draining_waits_for_a_task_in_hand_and_is_not_ready_meanwhile(program, a
             assert program.answers("/livez") == 200
             assert process.poll() is None
             with store.write() as tx:
-                tx.execute(
-                    "UPDATE task SET state = 'answered' WHERE state = 'shown'", []
+                sql.execute(
+                    tx, "UPDATE task SET state = 'answered' WHERE state = 'shown'", []
                 )
             assert process.wait(PATIENCE) == 0
         with store.read() as tx:
-            assert tx.value("SELECT state FROM task") == "answered"
+            assert sql.value(tx, "SELECT state FROM task") == "answered"
 
 
 def test_a_second_signal_ends_the_drain_at_once():
@@ -180,7 +181,7 @@ def test_a_daemon_that_another_one_follows_stops_with_exit_11(program):
         program.ready()
         with open_store(program.directory / "dispatcher.db") as store:
             with store.write() as tx:
-                tx.execute("UPDATE lease SET epoch = epoch + 1, holder = 'x'", [])
+                sql.execute(tx, "UPDATE lease SET epoch = epoch + 1, holder = 'x'", [])
             assert process.wait(PATIENCE) == 11
     assert "error[E112]: another daemon took over" in program.log()
 
@@ -189,7 +190,7 @@ def followed(program, store):
     """Renew the first leader's lease, as if it lived; whether a second leads now."""
     with store.write() as tx:
         until = wall_clock() + 60_000_000
-        tx.execute("UPDATE lease SET leased_until = ? WHERE epoch = 1", [until])
+        sql.execute(tx, "UPDATE lease SET leased_until = ? WHERE epoch = 1", [until])
     return "epoch=2" in program.log()
 
 
@@ -206,7 +207,7 @@ def test_a_standby_takes_over_from_a_killed_leader_at_once_and_goes_on(program):
                 until(lambda: followed(program, store), "it leads", pause=1)
                 program.ready()
                 with store.write() as tx:  # somebody takes over, and ends at once
-                    tx.execute("UPDATE lease SET epoch = 9, leased_until = 0", [])
+                    sql.execute(tx, "UPDATE lease SET epoch = 9, leased_until = 0", [])
                 until(
                     lambda: "epoch=10" in program.log(), "it stood by and leads again"
                 )
@@ -236,7 +237,8 @@ def test_down_stops_the_leader_of_this_machine(program):
 def test_down_tells_where_to_stop_a_leader_of_another_machine(program):
     path = program.directory / "dispatcher.db"
     with open_store(path) as store, store.write() as tx:
-        tx.execute(
+        sql.execute(
+            tx,
             "INSERT INTO lease (shard, holder, epoch, leased_until)"
             " VALUES (0, 'elsewhere/b/7/7', 3, ?)",
             [wall_clock() + 60_000_000],

@@ -13,6 +13,7 @@ from dispatcher.stages.assembly import rewrite as rewrite_export
 from dispatcher.stages.intake.loading import load
 from dispatcher.stages.sending import Terms
 from dispatcher.store import Store, answers, lease, tasks
+from tests import sql
 from tests.integration import stages
 from tests.integration.ledger_cases import Case, policy
 
@@ -71,7 +72,8 @@ class Clinic:
         for person in people:
             name = keys.pseudonym(self.secret, "r", canary(person, "key"))
             with self.store.read() as tx:
-                for entry, number in tx.rows(
+                for entry, number in sql.rows(
+                    tx,
                     "SELECT e.id, f.name FROM entry e JOIN record r ON"
                     " r.id = e.record_id JOIN field f ON f.id = e.field_id"
                     " WHERE r.pseudonym = ?",
@@ -161,11 +163,11 @@ class Clinic:
 
     def ask(self, statement: str, *parameters):
         with self.store.read() as tx:
-            return tx.value(statement, list(parameters))
+            return sql.value(tx, statement, list(parameters))
 
     def do(self, statement: str, *parameters) -> None:
         with self.store.write() as tx:
-            tx.execute(statement, list(parameters))
+            sql.execute(tx, statement, list(parameters))
 
     # -- where canaries are ------------------------------------------------------------
 
@@ -185,7 +187,7 @@ class Clinic:
         found = []
         with self.store.read() as tx:
             for table in metadata.sorted_tables:
-                for row in tx.rows(f'SELECT * FROM "{table.name}"'):
+                for row in sql.rows(tx, f'SELECT * FROM "{table.name}"'):
                     for column, value in zip(table.columns, row, strict=True):
                         data = value.encode() if isinstance(value, str) else value
                         if isinstance(data, (bytes, memoryview)) and needle in bytes(

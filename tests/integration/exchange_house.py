@@ -16,6 +16,7 @@ from dispatcher.ledger.book import Push
 from dispatcher.stages.assembly import Assembly
 from dispatcher.stages.sending import Terms
 from dispatcher.store import lease
+from tests import sql
 from tests.integration import stages
 from tests.integration.ledger_cases import Case, policy
 
@@ -90,16 +91,18 @@ class Exchange:
 
     def states(self, table: str = "outbox") -> list[str]:
         with self.store.read() as tx:
-            return [r[0] for r in tx.rows(f"SELECT state FROM {table} ORDER BY id")]
+            return [
+                r[0] for r in sql.rows(tx, f"SELECT state FROM {table} ORDER BY id")
+            ]
 
     def ask(self, statement: str, *parameters):
         with self.store.read() as tx:
-            return tx.value(statement, list(parameters))
+            return sql.value(tx, statement, list(parameters))
 
     def rows(self, statement: str, *parameters):
         with self.store.read() as tx:
-            return tx.rows(statement, list(parameters))
+            return sql.rows(tx, statement, list(parameters))
 
     def do(self, statement: str, *parameters) -> None:
         with self.store.write() as tx:
-            tx.execute(statement, list(parameters))
+            sql.execute(tx, statement, list(parameters))

@@ -14,6 +14,7 @@ from dispatcher.ledger.versions import Applied, apply_policy
 from dispatcher.store import Store, Tx
 from dispatcher.store.ledger import EntryRow
 from dispatcher.store.statements import DriverStatement
+from tests import sql
 
 START = 1_800_000_000_000_000
 
@@ -121,10 +122,11 @@ class Case:
         with self.store.write() as tx:
             force = current_policy(tx)
             assert force is not None
-            if not tx.value("SELECT COUNT(*) FROM run"):
-                tx.execute(
+            if not sql.value(tx, "SELECT COUNT(*) FROM run"):
+                sql.execute(
+                    tx,
                     "INSERT INTO run (id, name, state, created_at)"
-                    " VALUES (1, 'default', 'active', 0)"
+                    " VALUES (1, 'default', 'active', 0)",
                 )
             told = []
             for record in records:
@@ -137,18 +139,20 @@ class Case:
         subject = None if person is None else keys.pseudonym(secret, "s", person)
         subject_id = None
         if subject is not None:
-            subject_id = tx.value(
-                "SELECT id FROM subject WHERE pseudonym = ?", (subject,)
+            subject_id = sql.value(
+                tx, "SELECT id FROM subject WHERE pseudonym = ?", (subject,)
             )
             if subject_id is None:
                 subject_id = tx.reserve("subject")
-                tx.execute(
+                sql.execute(
+                    tx,
                     "INSERT INTO subject (id, pseudonym, value) VALUES (?, ?, ?)",
                     (subject_id, subject, person.encode()),
                 )
         record_id = tx.reserve("record")
         self.records[key] = record_id
-        tx.execute(
+        sql.execute(
+            tx,
             "INSERT INTO record (id, run_id, load_id, pseudonym, key, columns,"
             " subject_id) VALUES (?, 1, 1, ?, ?, ?, ?)",
             (record_id, name, key.encode(), b"[]", subject_id),
@@ -158,7 +162,8 @@ class Case:
         for letter, number in zip(letters, numbers, strict=True):
             entry_id = tx.reserve("entry")
             self.entries[f"{key}.{letter}"] = entry_id
-            tx.execute(
+            sql.execute(
+                tx,
                 "INSERT INTO entry (id, record_id, field_id, subject_id, time, shown,"
                 " media, vector, visits)"
                 " VALUES (?, ?, ?, ?, ?, ?, 'text/plain', ?, ?)",
@@ -205,8 +210,8 @@ class Case:
             id=self.entries[name],
             record_id=self.records[key],
             field_id=force.field_ids[name.partition(".")[2]],
-            subject_id=tx.value(
-                "SELECT subject_id FROM record WHERE id = ?", [self.records[key]]
+            subject_id=sql.value(
+                tx, "SELECT subject_id FROM record WHERE id = ?", [self.records[key]]
             ),
             time=0,
             record="",
@@ -216,7 +221,7 @@ class Case:
 
     def count(self, table: str, where: str = "1 = 1") -> int:
         with self.store.read() as tx:
-            return tx.value(f"SELECT COUNT(*) FROM {table} WHERE {where}")
+            return sql.value(tx, f"SELECT COUNT(*) FROM {table} WHERE {where}")
 
 
 class Far(list[object]):
@@ -232,16 +237,6 @@ class Plans:
     def __init__(self, tx):
         self._tx = tx
         self.told = []
-
-    def rows(self, text, parameters):
-        plain = text.partition(" FOR UPDATE")[0]
-        found = self._tx.rows(f"EXPLAIN QUERY PLAN {plain}", parameters)
-        self.told += [row[-1] for row in found]
-        return self._tx.rows(text, parameters)
-
-    def value(self, text, parameters):
-        found = self.rows(text, parameters)
-        return found[0][0] if found else None
 
     def execute(self, statement, parameters):
         self._explain(statement, parameters)
@@ -263,5 +258,5 @@ class Plans:
         if not isinstance(statement, DriverStatement):
             statement = DriverStatement(statement)
         text, values = statement.for_driver(SQLiteDialect_pysqlite(), parameters)
-        found = self._tx.driver_rows(f"EXPLAIN QUERY PLAN {text}", values)
+        found = sql.rows(self._tx, f"EXPLAIN QUERY PLAN {text}", values)
         self.told += [row[-1] for row in found]

@@ -19,6 +19,7 @@ from dispatcher.stages.serving import Given, Present, expire
 from dispatcher.store import lease
 from dispatcher.store import money as rows
 from dispatcher.store.money import UNIT, BudgetRow, PaymentRow
+from tests import sql
 from tests.conftest import FakeClock
 from tests.contract.paying_market import Outside, PayingMarket
 from tests.integration import stages
@@ -89,8 +90,8 @@ class PayingHouse(House):
 
     def payments(self) -> dict[str, str]:
         with self.store.read() as tx:
-            found = tx.rows(
-                "SELECT kind, about, state FROM payment ORDER BY kind, about"
+            found = sql.rows(
+                tx, "SELECT kind, about, state FROM payment ORDER BY kind, about"
             )
         return {f"{kind}-{about}": state for kind, about, state in found}
 
@@ -142,17 +143,19 @@ class PayingHouse(House):
         """The budgets are what the payments say, and the lines tell each change."""
         with self.store.read() as tx:
             for purse in rows.budgets(tx):
-                own = tx.rows(
+                own = sql.rows(
+                    tx,
                     "SELECT state, amount + fee FROM payment WHERE run_id = ?",
                     [purse.run_id],
                 )
                 assert purse.taken == sum(n for state, n in own if state in rows.TAKES)
                 assert purse.paid == sum(n for state, n in own if state == "paid")
             last = dict(
-                tx.rows(
+                sql.rows(
+                    tx,
                     "SELECT kind || '-' || about, state FROM payment_event l"
                     " WHERE id = (SELECT max(id) FROM payment_event m"
-                    " WHERE m.kind = l.kind AND m.about = l.about)"
+                    " WHERE m.kind = l.kind AND m.about = l.about)",
                 )
             )
         assert last == self.payments()

@@ -18,6 +18,7 @@ from dispatcher.ledger import chains
 from dispatcher.stages.serving import Present, Serving, Terms
 from dispatcher.store import Store, probes
 from dispatcher.store import ledger as ledger_rows
+from tests import sql
 
 INVITE_KEY = b"i" * 32
 
@@ -148,7 +149,9 @@ class House:
         """Apply a plan."""
         with self.store.write() as tx:
             plan_id = tx.reserve("plan")
-            tx.execute("UPDATE plan SET state = 'superseded' WHERE state = 'applied'")
+            sql.execute(
+                tx, "UPDATE plan SET state = 'superseded' WHERE state = 'applied'"
+            )
             at = self.clock() if applied_at is None else applied_at
             tx.insert_many(
                 "plan",
@@ -195,7 +198,7 @@ class House:
     def ask(self, statement: str, *parameters: object):
         """First value of a query."""
         with self.store.read() as tx:
-            return tx.value(statement, list(parameters))
+            return sql.value(tx, statement, list(parameters))
 
     def count(self, table: str, where: str = "1 = 1") -> int:
         return int(self.ask(f"SELECT count(*) FROM {table} WHERE {where}"))
@@ -205,4 +208,4 @@ class House:
 
     def do(self, statement: str, *parameters: object) -> None:
         with self.store.write() as tx:
-            tx.execute(statement, list(parameters))
+            sql.execute(tx, statement, list(parameters))

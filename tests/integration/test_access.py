@@ -5,6 +5,7 @@ import threading
 import pytest
 
 from dispatcher import access
+from tests import sql
 
 MINUTE = 60
 
@@ -46,9 +47,9 @@ def test_secrets_have_256_bits_and_are_kept_as_digests_alone(store, clock, opene
     link = access.make_link(store, clock())
     assert len(link) == len(opened) == 43
     with store.read() as tx:
-        kept = str(tx.rows("SELECT * FROM sign_in_link"))
-        kept += str(tx.rows("SELECT * FROM operator_session"))
-        kept += str(tx.rows("SELECT actor, action, detail FROM event"))
+        kept = str(sql.rows(tx, "SELECT * FROM sign_in_link"))
+        kept += str(sql.rows(tx, "SELECT * FROM operator_session"))
+        kept += str(sql.rows(tx, "SELECT actor, action, detail FROM event"))
     assert link not in kept
     assert opened not in kept
 
@@ -127,7 +128,7 @@ def test_of_many_at_once_one_alone_uses_the_link(store, clock):
 def test_who_signed_in_and_out_is_in_the_audit_log(store, clock, opened):
     access.sign_out(store, opened, clock())
     with store.read() as tx:
-        rows = tx.rows("SELECT actor, action FROM event ORDER BY id")
+        rows = sql.rows(tx, "SELECT actor, action FROM event ORDER BY id")
     assert [action for _, action in rows] == [
         "console.link",
         "console.sign-in",
@@ -141,5 +142,5 @@ def test_links_and_sessions_of_last_month_are_forgotten(store, clock, opened):
     clock.advance(31 * 86_400)
     access.make_link(store, clock())
     with store.read() as tx:
-        assert tx.value("SELECT count(*) FROM operator_session") == 0
-        assert tx.value("SELECT count(*) FROM sign_in_link") == 1
+        assert sql.value(tx, "SELECT count(*) FROM operator_session") == 0
+        assert sql.value(tx, "SELECT count(*) FROM sign_in_link") == 1

@@ -13,6 +13,7 @@ import pytest
 
 from dispatcher.core.errors import Conflict, Invalid, NotFound
 from dispatcher.stages.assembly import reassemble, write_records
+from tests import sql
 from tests.integration.exchange_house import Exchange
 from tests.integration.ledger_cases import Case
 
@@ -293,8 +294,9 @@ def test_what_can_not_be_written_says_why_and_leaves_nothing(answered, tmp_path)
 
 def test_records_before_a_policy_are_a_clear_error(sqlite_store):
     with sqlite_store.write() as tx:
-        tx.execute(
-            "INSERT INTO run (id, name, state, created_at) VALUES (1,'n','active',1)"
+        sql.execute(
+            tx,
+            "INSERT INTO run (id, name, state, created_at) VALUES (1,'n','active',1)",
         )
     with pytest.raises(Conflict, match="no policy"):
         write_records(sqlite_store, "n", io.BytesIO(), "csv")

@@ -9,6 +9,7 @@ import pytest
 from dispatcher.core.errors import Conflict
 from dispatcher.custody.evidence import export, verify
 from dispatcher.ledger.chains import seal
+from tests import sql
 from tests.integration.ledger_cases import PAIR, Case, policy
 
 GROUPS = (
@@ -147,16 +148,18 @@ def test_a_new_version_may_be_the_worst_moment(store, tmp_path, clock):
 def _tamper(store, statement):
     with store.write() as tx:
         if tx.dialect == "sqlite":
-            names = tx.rows("SELECT name FROM sqlite_master WHERE type = 'trigger'")
+            names = sql.rows(
+                tx, "SELECT name FROM sqlite_master WHERE type = 'trigger'"
+            )
             for (name,) in names:
-                tx.execute(f"DROP TRIGGER {name}")
+                sql.execute(tx, f"DROP TRIGGER {name}")
         else:
             for table in ("ledger_line", "key_lines", "policy"):
-                tx.execute(f"ALTER TABLE {table} DISABLE TRIGGER ALL")
-        assert tx.execute(statement)
+                sql.execute(tx, f"ALTER TABLE {table} DISABLE TRIGGER ALL")
+        assert sql.execute(tx, statement)
         if tx.dialect == "postgresql":  # other tests share the database
             for table in ("ledger_line", "key_lines", "policy"):
-                tx.execute(f"ALTER TABLE {table} ENABLE TRIGGER ALL")
+                sql.execute(tx, f"ALTER TABLE {table} ENABLE TRIGGER ALL")
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,7 @@ from dispatcher.store.vault import KeyFile
 from policies.policy import Kind
 from policies.rules.belief import Beliefs, World
 from policies.rules.tabulated import tabulate_beliefs
+from tests import sql
 from tests.integration.ledger_cases import PAIR, Case, policy
 
 SECRET = Secret(passphrase=b"six words that nobody guesses")
@@ -135,7 +136,7 @@ OTHERS = (
 def told(store):
     """All that the gate goes by, without the numbers of rows."""
     with store.read() as tx:
-        found = [tx.rows(text) for text in (LINES, CHAINS, *OTHERS)]
+        found = [sql.rows(tx, text) for text in (LINES, CHAINS, *OTHERS)]
         assert compare(tx).differences == ()
     return [
         sorted(
@@ -164,8 +165,8 @@ def test_a_backup_restores_the_store_of_its_moment(case, tmp_path, clock):
     assert made.path.stat().st_mode & 0o777 == 0o600
     assert back(case, tmp_path).replayed == 0
     with open_store(tmp_path / "restored.db") as restored, restored.read() as tx:
-        assert tx.value("SELECT count(*) FROM task") == 2
-        assert tx.value("SELECT count(*) FROM entry WHERE length(shown) > 0") == 9
+        assert sql.value(tx, "SELECT count(*) FROM task") == 2
+        assert sql.value(tx, "SELECT count(*) FROM entry WHERE length(shown) > 0") == 9
     assert_same(case, tmp_path, clock)
 
 
@@ -248,7 +249,7 @@ def test_a_replay_equals_a_store_that_was_never_lost(
         else:
             with sqlite_store.read() as tx:
                 active = [f"{c}/{n}" for c, n in
-                          tx.rows("SELECT connector, name FROM account")]  # fmt: skip
+                          sql.rows(tx, "SELECT connector, name FROM account")]  # fmt: skip
             who = dice.choice([name for name in active if name in case.accounts])
             what = dice.permutation(sorted(case.entries))[:3]
             case.book((str(who), " ".join(what)), skip=True)
@@ -611,7 +612,7 @@ def test_what_no_ledger_knows_holds_everything_until_somebody_has_looked(
         "UPDATE account SET invite = invite + 1 WHERE name = 'bob'",
     ):
         with case.store.write() as tx:
-            tx.execute(change)
+            sql.execute(tx, change)
     back(case, tmp_path)
     with open_store(tmp_path / "restored.db") as restored:
         again = Case(restored, case.now, case.entries, case.accounts)
@@ -621,7 +622,9 @@ def test_what_no_ledger_knows_holds_everything_until_somebody_has_looked(
             assert "paused" in refused.value.why
         with restored.read() as tx:
             assert pause.paused(tx)["all"].startswith("restored: blocks")
-            assert tx.value("SELECT min(invite) FROM account") > 2  # no old link counts
+            assert (
+                sql.value(tx, "SELECT min(invite) FROM account") > 2
+            )  # no old link counts
 
 
 @pytest.fixture
@@ -712,7 +715,9 @@ def test_a_table_that_the_ledger_does_not_name_is_not_replayed(tabled, tmp_path)
 
 def test_a_backup_of_an_edited_store_is_not_restored(case, tmp_path):
     with case.store.write() as tx:
-        tx.execute("UPDATE account SET adversary_id = adversary_id + 1 WHERE id = 1")
+        sql.execute(
+            tx, "UPDATE account SET adversary_id = adversary_id + 1 WHERE id = 1"
+        )
     keep(case, tmp_path)
     with pytest.raises(StoreEdited, match=r"account\.adversary_id \(1\)"):
         back(case, tmp_path, Gap(replay=True))
@@ -739,17 +744,20 @@ def test_without_a_ledger_something_must_be_assumed(case, tmp_path):
 
 def test_what_may_have_been_shown_counts_as_shown(case, tmp_path, clock):
     with case.store.write() as tx:
-        tx.execute(
+        sql.execute(
+            tx,
             "INSERT INTO plan (id, policy_version, state, verdict, algorithm, seed,"
-            " summary, created_at) VALUES (1, 1, 'applied', 'SOLVED', 'x', 0, '{}', 0)"
+            " summary, created_at) VALUES (1, 1, 'applied', 'SOLVED', 'x', 0, '{}', 0)",
         )
         planned = np.array([case.entries["r2.a"], case.entries["r2.c"]], "<i8")
-        tx.execute(
+        sql.execute(
+            tx,
             "INSERT INTO assignment (plan_id, account_id, adversary_id, entries)"
             " SELECT 1, id, adversary_id, ? FROM account WHERE name = 'bob'",
             (planned.tobytes(),),
         )
-        tx.execute(  # r3.a and r3.b were answered long before
+        sql.execute(  # r3.a and r3.b were answered long before
+            tx,
             "INSERT INTO result (entry_id, confidence, answers, wanted, state, at)"
             " SELECT id, 1, 1, 1, 'answered', 5 FROM entry WHERE id = ANY(?)",
             ([case.entries["r3.a"], case.entries["r3.b"]],),

@@ -15,6 +15,7 @@ from dispatcher.operations.subjects import erasure_context
 from dispatcher.store import copies, pause
 from dispatcher.surfaces.cli.context import CliContext
 from dispatcher.surfaces.cli.start import main
+from tests import sql
 from tests.integration.ledger_cases import set_up_one_record
 
 
@@ -37,8 +38,8 @@ def run(tmp_path, monkeypatch, capsys):
 
 def show(field):
     with CliContext().open_store() as store, store.write() as tx:
-        account = tx.value("SELECT id FROM account")
-        entry = tx.value("SELECT min(id) FROM entry") + field
+        account = sql.value(tx, "SELECT id FROM account")
+        entry = sql.value(tx, "SELECT min(id) FROM entry") + field
         asks = [Asks(account, [entry])]
         book(tx, asks, delivery=Push(), at=9, cause="test")
 
@@ -200,7 +201,7 @@ def test_a_replay_that_is_broken_off_has_paused_all_the_same(
         assert run("ledger", "replay")[0] not in (0, 1)
     with CliContext().open_store() as store, store.read() as tx:
         assert list(pause.paused(tx)) == [pause.ALL]
-        assert tx.value("SELECT invite FROM account") > 1
+        assert sql.value(tx, "SELECT invite FROM account") > 1
     code, out, _ = run("--json", "ledger", "replay")
     assert code == 0
     told = json.loads(out)
@@ -337,7 +338,7 @@ def test_each_folder_is_noted_by_itself(store):
         copies.forget_folder(tx, copies.OWN)
     with store.read() as tx:
         assert copies.folders(tx) == [copies.Noted("/b", "bk_1")]
-        names = tx.rows("SELECT name FROM setting WHERE name LIKE 'backup-%'")
+        names = sql.rows(tx, "SELECT name FROM setting WHERE name LIKE 'backup-%'")
     assert [len(row[0]) <= 40 for row in names] == [True]
 
 

@@ -22,6 +22,7 @@ from PIL import Image
 
 from dispatcher.store import open_store
 from dispatcher.surfaces.cli.start import main
+from tests import sql
 
 POLICY = """
 version = 1
@@ -132,7 +133,7 @@ class Desk:
             open_store(self.store or self.dir / "dispatcher.db") as store,
             store.write() as tx,
         ):
-            tx.execute(text)
+            sql.execute(tx, text)
         return self
 
 
@@ -1075,7 +1076,7 @@ def impatient(monkeypatch):
 
 def test_a_store_that_is_locked_is_tried_again_and_nothing_is_lost(desk, impatient):
     with open_store(desk.dir / "dispatcher.db") as store, store.write() as tx:
-        tx.execute("UPDATE barrier SET policy_version = policy_version")
+        sql.execute(tx, "UPDATE barrier SET policy_version = policy_version")
         told_well(desk.load(FORMS), 11, "the store is locked")
         told_well(desk.run("status"), 0, "0 records")
     assert "4 records loaded" in desk.load(FORMS).said

@@ -17,6 +17,7 @@ from dispatcher.stages.booking import Booking
 from dispatcher.stages.planning import Planning
 from dispatcher.store import lease, money, pause
 from dispatcher.store.outbox import MessageRow
+from tests import sql
 from tests.contract.memory_feed import MemoryFeed
 from tests.integration.exchange_house import logs
 from tests.integration.ledger_cases import PAIR, Case, policy
@@ -65,7 +66,8 @@ class House:
     def plan(self, *pairs, version=1, plan_id=1, state="applied"):
         """Write a plan: (account, entries) pairs, as planning would."""
         with self.case.store.write() as tx:
-            tx.execute(
+            sql.execute(
+                tx,
                 "INSERT INTO plan (id, policy_version, state, verdict, algorithm,"
                 " seed, summary, created_at, applied_at)"
                 " VALUES (?, ?, ?, 'SOLVED', 'auto', 0, '{}', 0, 0)",
@@ -74,10 +76,11 @@ class House:
             for who, what in pairs:
                 ids = sorted(self.case.entries[entry] for entry in what.split())
                 account = self.case.accounts[who]
-                adversary = tx.value(
-                    "SELECT adversary_id FROM account WHERE id = ?", [account]
+                adversary = sql.value(
+                    tx, "SELECT adversary_id FROM account WHERE id = ?", [account]
                 )
-                tx.execute(
+                sql.execute(
+                    tx,
                     "INSERT INTO assignment (plan_id, account_id, adversary_id,"
                     " entries) VALUES (?, ?, ?, ?)",
                     [plan_id, account, adversary, np.array(ids, "<i8").tobytes()],
@@ -87,7 +90,8 @@ class House:
         """What is still planned: names of entries by account."""
         names = {number: name for name, number in self.case.entries.items()}
         with self.case.store.read() as tx:
-            rows = tx.rows(
+            rows = sql.rows(
+                tx,
                 "SELECT a.connector || '/' || a.name, s.entries FROM assignment s"
                 " JOIN account a ON a.id = s.account_id WHERE s.plan_id = ?"
                 " ORDER BY 1",
@@ -100,11 +104,11 @@ class House:
 
     def do(self, statement, *parameters):
         with self.case.store.write() as tx:
-            tx.execute(statement, list(parameters))
+            sql.execute(tx, statement, list(parameters))
 
     def rows(self, statement):
         with self.case.store.read() as tx:
-            return tx.rows(statement)
+            return sql.rows(tx, statement)
 
 
 @pytest.fixture

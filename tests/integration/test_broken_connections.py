@@ -18,6 +18,7 @@ from dispatcher.stages.serving import Given, Saved
 from dispatcher.store import lease, open_store
 from dispatcher.store.faults import Contended, NotKept
 from dispatcher.store.repeating import committed
+from tests import sql
 from tests.integration import stages
 from tests.integration.cutting import AFTER, BEFORE, LATE, cutter
 from tests.integration.exchange_house import Exchange
@@ -44,12 +45,12 @@ def far(proxy, postgres_cluster, postgres_url):
 
 
 def note(tx, name="a"):
-    tx.execute("INSERT INTO pause (scope, reason, at) VALUES (?, 'x', 1)", [name])
+    sql.execute(tx, "INSERT INTO pause (scope, reason, at) VALUES (?, 'x', 1)", [name])
 
 
 def noted(store):
     with store.read() as tx:
-        return [row[0] for row in tx.rows("SELECT scope FROM pause ORDER BY 1")]
+        return [row[0] for row in sql.rows(tx, "SELECT scope FROM pause ORDER BY 1")]
 
 
 def write(store, name="a"):
@@ -112,7 +113,7 @@ def test_what_fails_for_another_reason_is_not_repeated(far):
 
     def work(tx):
         tries.append(1)
-        tx.execute("INSERT INTO nowhere VALUES (1)")
+        sql.execute(tx, "INSERT INTO nowhere VALUES (1)")
 
     with pytest.raises(Exception, match="tables"):
         committed(far, work)
@@ -212,10 +213,10 @@ def test_a_showing_cut_off_at_any_of_its_messages_is_booked_once_and_before(
         proxy.cut(how, number + 1)
         showing = until(shown, "a field is shown")
         with postgres_store.read() as tx:
-            booked = tx.value(
-                "SELECT count(*) FROM ledger_line WHERE kind = 'exposure'"
+            booked = sql.value(
+                tx, "SELECT count(*) FROM ledger_line WHERE kind = 'exposure'"
             )
-            tasks = tx.value("SELECT count(*) FROM task")
+            tasks = sql.value(tx, "SELECT count(*) FROM task")
         assert booked == tasks == number + 1, "a showing without its exposure, or two"
         proxy.cut(how, 10_000)
         assert serving.answer(ann, showing.token, Given({"answer": "x"})) == Saved()
@@ -258,11 +259,11 @@ def test_two_that_stand_in_each_others_way_both_come_through(postgres_store):
 
     def crossing(first, second):
         def work(tx):
-            tx.execute("UPDATE pause SET at = at + 1 WHERE scope = ?", [first])
+            sql.execute(tx, "UPDATE pause SET at = at + 1 WHERE scope = ?", [first])
             if len(met) < 2:
                 met.append(1)
                 both.wait(PATIENCE)
-            tx.execute("UPDATE pause SET at = at + 1 WHERE scope = ?", [second])
+            sql.execute(tx, "UPDATE pause SET at = at + 1 WHERE scope = ?", [second])
 
         try:
             committed(postgres_store, work)
@@ -276,4 +277,4 @@ def test_two_that_stand_in_each_others_way_both_come_through(postgres_store):
             thread.start()
     assert not seen
     with postgres_store.read() as tx:
-        assert tx.rows("SELECT at FROM pause") == [(3,), (3,)]
+        assert sql.rows(tx, "SELECT at FROM pause") == [(3,), (3,)]

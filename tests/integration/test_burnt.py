@@ -14,6 +14,7 @@ from dispatcher.stages.assembly import Assembly
 from dispatcher.stages.planning import Planning
 from dispatcher.store import lease, planning
 from dispatcher.surfaces.cli.start import main
+from tests import sql
 from tests.integration.ledger_cases import PAIR, Case, policy
 
 FIELDS = 'a = { ask = "transcribe", answers = 2 }\nb = { ask = "transcribe" }'
@@ -33,15 +34,15 @@ def found(case):
         return [(one.entry_id, one.field, one.showings) for one in burnt(tx)]
 
 
-def do(case, sql, *parameters):
+def do(case, statement, *parameters):
     with case.store.write() as tx:
-        tx.execute(sql, parameters)
+        sql.execute(tx, statement, parameters)
 
 
 def answer(case, task, text):
     with case.store.write() as tx:
-        entry, account = tx.one(
-            "SELECT entry_id, account_id FROM task WHERE id = ?", [task]
+        entry, account = sql.one(
+            tx, "SELECT entry_id, account_id FROM task WHERE id = ?", [task]
         )
         tx.insert_many(
             "answer",
@@ -49,7 +50,7 @@ def answer(case, task, text):
              "counted"),
             [(task, entry, account, text, text, 1, case.tick(), 0)],
         )  # fmt: skip
-        tx.execute("UPDATE task SET state = 'answered' WHERE id = ?", [task])
+        sql.execute(tx, "UPDATE task SET state = 'answered' WHERE id = ?", [task])
 
 
 def burn(case):
@@ -122,7 +123,9 @@ def test_a_field_in_conflict_is_open_again_with_a_grant(case, clock):
         unburn(tx, entry, extra=1, because="disagree", at=case.tick())
     Assembly(case.store, clock).tick(epoch)
     with case.store.read() as tx:
-        row = tx.one("SELECT state, wanted FROM result WHERE entry_id = ?", [entry])
+        row = sql.one(
+            tx, "SELECT state, wanted FROM result WHERE entry_id = ?", [entry]
+        )
     assert row == ("open", 3)
 
 
@@ -215,7 +218,7 @@ def test_a_field_of_an_erased_record_is_given_nothing(house, tmp_path):
     from dispatcher.store import open_store
 
     with open_store(tmp_path / "dispatcher.db") as store, store.write() as tx:
-        tx.execute("UPDATE record SET erased_at = 9")
+        sql.execute(tx, "UPDATE record SET erased_at = 9")
     refused = house("fields", "unburn", "r1.a", "--reason", "came back")
     assert refused.code == 1
     assert "r1.a is of a record that was erased" in refused.err

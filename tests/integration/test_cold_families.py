@@ -24,6 +24,7 @@ from dispatcher.store import (
     quarantine,
     settings,
 )
+from tests import sql
 
 
 @pytest.fixture
@@ -37,7 +38,7 @@ def rows(found: Any) -> list[tuple[Any, ...]]:
 
 
 def table(tx: Tx, name: str, columns: str = "*", order: str = "1, 2") -> list[Any]:
-    return tx.driver_rows(f"SELECT {columns} FROM {name} ORDER BY {order}")
+    return sql.rows(tx, f"SELECT {columns} FROM {name} ORDER BY {order}")
 
 
 def add_people(tx: Tx) -> None:
@@ -225,7 +226,7 @@ def test_an_adversary_goes_on_as_another(tx: Tx) -> None:
         ["id", "name", "seq", "head", "at", "policy_version", "sealed_seq"],
         [(number, f"c{number}", 1, "0" * 64, 1, 1, 0) for number in (1, 2, 3)],
     )
-    tx.execute("UPDATE chain SET survivor_id = 2 WHERE id = 3")
+    sql.execute(tx, "UPDATE chain SET survivor_id = 2 WHERE id = 3")
     columns = ("adversary_id", "unit_id", "field_id", "time", "entries")
     tx.insert_many("holding", columns, [(1, 2, 1, 0, 1), (2, 2, 1, 0, 4)])
     columns = ("adversary_id", "subject_id", "field_id", "place", "visits")
@@ -366,7 +367,7 @@ def test_chains_as_evidence_reads_them(tx: Tx) -> None:
         ["id", "name", "seq", "head", "at", "policy_version", "sealed_seq"],
         [(number, f"c{number}", 2, "0" * 64, 1, 1, 0) for number in (1, 2, 3)],
     )
-    tx.execute("UPDATE chain SET survivor_id = 1 WHERE id = 2")
+    sql.execute(tx, "UPDATE chain SET survivor_id = 1 WHERE id = 2")
     columns = (
         "chain_id", "seq", "kind", "at", "policy_version", "account_id", "entry_id",
         "cause", "showing", "body", "hash",

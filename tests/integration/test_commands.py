@@ -18,6 +18,7 @@ from dispatcher.store import open_store
 from dispatcher.surfaces.cli import status as status_command
 from dispatcher.surfaces.cli.context import wall_clock
 from dispatcher.surfaces.cli.start import hoist
+from tests import sql
 
 POLICY = """
 version = 1
@@ -251,7 +252,7 @@ def test_a_private_file_may_hold_the_store_and_the_option_wins(
 
 def test_a_store_of_a_newer_program_exits_13(house, tmp_path):
     with open_store(tmp_path / "dispatcher.db") as store, store.write() as tx:
-        tx.execute("UPDATE alembic_version SET version_num = '9999'", [])
+        sql.execute(tx, "UPDATE alembic_version SET version_num = '9999'", [])
     fails(house("status"), 13, "E103")
 
 
@@ -748,11 +749,11 @@ def dead_messages(directory):
     book(directory, "inhouse/ann", "f1.patient_name")
     book(directory, "inhouse/bob", "f2.patient_name")
     with open_store(directory / "dispatcher.db") as store, store.write() as tx:
-        tx.execute("UPDATE outbox SET state = 'dead'", [])
-        return [row[0] for row in tx.rows("SELECT id FROM outbox ORDER BY id")]
+        sql.execute(tx, "UPDATE outbox SET state = 'dead'", [])
+        return [row[0] for row in sql.rows(tx, "SELECT id FROM outbox ORDER BY id")]
 
 
 def invite_numbers(directory):
     """Invite numbers of all accounts."""
     with open_store(directory / "dispatcher.db") as store, store.read() as tx:
-        return tx.rows("SELECT id, invite FROM account ORDER BY id")
+        return sql.rows(tx, "SELECT id, invite FROM account ORDER BY id")

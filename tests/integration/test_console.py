@@ -14,6 +14,7 @@ from dispatcher.model import TRANSITIONS
 from dispatcher.store import lease, moments
 from dispatcher.surfaces.console import ConsoleSettings, console_app
 from dispatcher.surfaces.console.pages import STANDINGS
+from tests import sql
 from tests.integration.ledger_cases import Case, policy
 
 SAME = {"sec-fetch-site": "same-origin"}
@@ -41,21 +42,23 @@ def case(store):
     made.add("x/ann", "x/bob", f"x/{EVIL}")
     made.load(*((f"key-canary-{n}", "person-canary", n, "abcd") for n in range(3)))
     with store.write() as tx:
-        tx.execute("UPDATE entry SET shown = ?", [b"Ada-Canary gout-canary"])
-        tx.execute("UPDATE record SET columns = ?", [b'["Ada-Canary"]'])
+        sql.execute(tx, "UPDATE entry SET shown = ?", [b"Ada-Canary gout-canary"])
+        sql.execute(tx, "UPDATE record SET columns = ?", [b'["Ada-Canary"]'])
     made.book(
         ("x/ann", "key-canary-0.a key-canary-0.c key-canary-1.d"),
         (f"x/{EVIL}", "key-canary-1.a"),
     )
     with store.write() as tx:
         entry = made.entries["key-canary-0.a"]
-        tx.execute("UPDATE task SET draft = ?", [b"gout-canary"])
-        tx.execute(
+        sql.execute(tx, "UPDATE task SET draft = ?", [b"gout-canary"])
+        sql.execute(
+            tx,
             "INSERT INTO answer (task_id, entry_id, account_id, raw, normal, valid, at,"
             " counted) VALUES (1, ?, 1, ?, ?, 1, 1, 1)",
             [entry, b"Ada-Canary", b"ada-canary"],
         )
-        tx.execute(
+        sql.execute(
+            tx,
             "INSERT INTO result (entry_id, value, confidence, answers, wanted, state,"
             " at) VALUES (?, ?, 1.0, 1, 1, 'answered', 1)",
             [entry, b"Ada-Canary"],
@@ -309,7 +312,9 @@ def test_it_is_said_what_the_states_of_accounts_mean(case, client):
     case.add("x/cat", "x/dan")
     with case.store.write() as tx:
         for state, name in (("stopped", "ann"), ("blocked", "bob"), ("left", "cat")):
-            tx.execute("UPDATE account SET state = ? WHERE name = ?", [state, name])
+            sql.execute(
+                tx, "UPDATE account SET state = ? WHERE name = ?", [state, name]
+            )
     text = text_of(client.get("/workers"))
     for word in "below the accuracy floor", "blocked", "left of their own wish":
         assert f"1 {word}" in text
@@ -334,15 +339,16 @@ def test_a_rule_shows_its_limit_and_what_was_judged(client):
 
 def test_a_limit_that_is_reached_fails_in_words(case, client):
     with case.store.write() as tx:
-        tx.execute("UPDATE holding SET entries = 9")
-        tx.execute("UPDATE chain SET seq = seq + 1 WHERE id <> 0")
+        sql.execute(tx, "UPDATE holding SET entries = 9")
+        sql.execute(tx, "UPDATE chain SET seq = seq + 1 WHERE id <> 0")
     for path in ("/", "/rules"):
         assert "FAIL A limit is reached: history." in text_of(client.get(path))
 
 
 def test_the_queue_shows_messages_by_state(case, client):
     with case.store.write() as tx:
-        tx.execute(
+        sql.execute(
+            tx,
             "UPDATE outbox SET state = 'dead', attempts = 12, error = 'token expired'"
             " WHERE account_id = ?",
             [case.accounts["x/ann"]],
@@ -366,7 +372,7 @@ def test_records_are_listed_page_by_page_under_pseudonyms(store, clock, make_app
 
 def test_records_are_chosen_by_state(case, client):
     with case.store.write() as tx:
-        tx.execute("UPDATE result SET state = 'conflict'")
+        sql.execute(tx, "UPDATE result SET state = 'conflict'")
     chosen = client.get("/records?state=conflict")
     assert chosen.text.count("<code>r") == 1
     assert client.get("/records?state=answered").text.count("<code>r") == 0

@@ -24,6 +24,7 @@ from dispatcher.core.processes import process_name
 from dispatcher.ledger.book import Asks, Push, book
 from dispatcher.store import lease
 from dispatcher.surfaces.daemon import stand_by
+from tests import sql
 from tests.integration.exchange_house import logs
 from tests.integration.ledger_cases import PAIR, Case, policy
 from tests.patience import PATIENCE, until
@@ -406,7 +407,9 @@ def test_a_leader_frozen_in_a_gate_write_is_followed_and_its_write_is_rolled_bac
     def freezes():
         with postgres_store.write() as tx:
             lease.check_epoch(tx, lease.SHARD, epoch)
-            tx.execute("INSERT INTO setting (name, value) VALUES (?, ?)", ["x", b"x"])
+            sql.execute(
+                tx, "INSERT INTO setting (name, value) VALUES (?, ?)", ["x", b"x"]
+            )
             with ThreadPoolExecutor(1) as pool:  # it is frozen here
                 two = standby(postgres_store, clock, waiting)
                 assert pool.submit(two.wait).result(PATIENCE) == 2
@@ -414,7 +417,7 @@ def test_a_leader_frozen_in_a_gate_write_is_followed_and_its_write_is_rolled_bac
     with pytest.raises(StoreUnreachable):
         freezes()
     with postgres_store.read() as tx:
-        assert tx.value("SELECT count(*) FROM setting WHERE name = 'x'") == 0
+        assert sql.value(tx, "SELECT count(*) FROM setting WHERE name = 'x'") == 0
 
 
 def test_a_leaders_long_write_does_not_keep_it_from_renewing(postgres_store, clock):

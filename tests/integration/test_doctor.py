@@ -7,6 +7,7 @@ import pytest
 
 from dispatcher.store import moments
 from dispatcher.surfaces.cli.context import CliContext, wall_clock
+from tests import sql
 from tests.integration.ledger_cases import PAIR, Case, policy
 
 CANARIES = ("canary-key", "canary-person", "canary-worker", "canary-value")
@@ -34,7 +35,7 @@ def place(run, tmp_path) -> Path:
         case.add("x/canary-worker")
         case.load(("canary-key", "canary-person", 1, "abcd"))
         with store.write() as tx:
-            tx.execute("UPDATE entry SET shown = ?", [b"canary-value"])
+            sql.execute(tx, "UPDATE entry SET shown = ?", [b"canary-value"])
         case.book(("x/canary-worker", "canary-key.a canary-key.c"))
         with store.write() as tx:
             moments.note_moment(tx, moments.LEDGER_VERIFIED, wall_clock())
@@ -43,7 +44,7 @@ def place(run, tmp_path) -> Path:
 
 def change(place, statement, *values) -> None:
     with CliContext(place).open_store() as store, store.write() as tx:
-        tx.execute(statement, list(values))
+        sql.execute(tx, statement, list(values))
 
 
 def test_a_file_that_others_may_read_fails_with_its_cure(place, doctor):

@@ -19,6 +19,7 @@ from dispatcher.ledger.exhausted_fields import unburn
 from dispatcher.ledger.identity_changes import merge
 from dispatcher.ledger.links import Told
 from dispatcher.store import lease, open_store
+from tests import sql
 from tests.integration.ledger_cases import PAIR, Case, policy
 from tests.patience import PATIENCE, until
 
@@ -163,9 +164,9 @@ def unguard(tx):
     for table in ("ledger_line", "key_lines", "policy"):
         if tx.dialect == "sqlite":
             for verb in ("update", "delete"):
-                tx.execute(f"DROP TRIGGER {table}_no_{verb}")
+                sql.execute(tx, f"DROP TRIGGER {table}_no_{verb}")
         else:
-            tx.execute(f"ALTER TABLE {table} DISABLE TRIGGER USER")
+            sql.execute(tx, f"ALTER TABLE {table} DISABLE TRIGGER USER")
 
 
 def changed(table, column, value):
@@ -189,16 +190,16 @@ def edit(tx, table, column):
     """
     keys = [key.name for key in SQLModel.metadata.tables[table].primary_key]
     named = ", ".join(f'"{key}"' for key in keys)
-    found = tx.rows(f'SELECT {named}, "{column}" FROM "{table}" ORDER BY {named}')
+    found = sql.rows(tx, f'SELECT {named}, "{column}" FROM "{table}" ORDER BY {named}')
     filled = [row for row in found if row[-1] is not None]
     for *key, value in [*filled[:2], *filled[2:][-2:]]:
         where = " AND ".join(f'"{name}" = ?' for name in keys)
-        tx.execute("SAVEPOINT edit")
+        sql.execute(tx, "SAVEPOINT edit")
         given = [changed(table, column, value), *key]
-        tx.execute(f'UPDATE "{table}" SET "{column}" = ? WHERE {where}', given)
+        sql.execute(tx, f'UPDATE "{table}" SET "{column}" = ? WHERE {where}', given)
         yield key
-        tx.execute("ROLLBACK TO SAVEPOINT edit")
-        tx.execute("RELEASE SAVEPOINT edit")
+        sql.execute(tx, "ROLLBACK TO SAVEPOINT edit")
+        sql.execute(tx, "RELEASE SAVEPOINT edit")
 
 
 class Taken(Exception):
@@ -247,7 +248,7 @@ def test_a_merge_that_was_undone_shows_nothing_to_the_chain_that_ended(store):
     case.book(("x/ann", "r1.a"))
     with store.write() as tx:
         merge(tx, [("x/ann", "x/bob")], because="one person", at=case.tick())
-        tx.execute("UPDATE account SET adversary_id = 2 WHERE name = 'bob'")
+        sql.execute(tx, "UPDATE account SET adversary_id = 2 WHERE name = 'bob'")
     assert columns(store) == ["account.adversary_id"]
     with pytest.raises(StoreEdited, match="a2, which ended in a join"):
         case.book(("x/bob", "r1.b"))
@@ -260,8 +261,8 @@ def test_what_was_shown_after_a_merge_was_undone_is_named_by_evidence(
     case.book(("x/ann", "r1.a"))
     with store.write() as tx:
         merge(tx, [("x/ann", "x/bob")], because="one person", at=case.tick())
-        tx.execute("UPDATE account SET adversary_id = 2 WHERE name = 'bob'")
-        tx.execute("UPDATE chain SET survivor_id = NULL")
+        sql.execute(tx, "UPDATE account SET adversary_id = 2 WHERE name = 'bob'")
+        sql.execute(tx, "UPDATE chain SET survivor_id = NULL")
     assert columns(store) == ["account.adversary_id", "chain.survivor_id"]
     case.book(("x/bob", "r1.b"))
     verdict = whole_evidence(case, tmp_path, clock)
@@ -276,7 +277,7 @@ def test_what_was_shown_to_an_account_in_another_adversary_is_named_by_evidence(
     case = pair_case(store)
     case.book(("x/ann", "r1.a"))
     with store.write() as tx:
-        tx.execute("UPDATE account SET adversary_id = 2 WHERE name = 'ann'")
+        sql.execute(tx, "UPDATE account SET adversary_id = 2 WHERE name = 'ann'")
     assert columns(store) == ["account.adversary_id", "task.adversary_id"]
     case.book(("x/ann", "r1.b"))
     verdict = whole_evidence(case, tmp_path, clock)
@@ -293,8 +294,8 @@ def test_what_was_shown_of_a_person_by_another_name_is_named_by_evidence(
     case = pair_case(store, HISTORY)
     case.book(("x/ann", "r1.a"))
     with store.write() as tx:
-        tx.execute(
-            "UPDATE entry SET subject_id = 2 WHERE id = ?", [case.entries["r2.b"]]
+        sql.execute(
+            tx, "UPDATE entry SET subject_id = 2 WHERE id = ?", [case.entries["r2.b"]]
         )
     assert columns(store) == ["entry.subject_id", "record.subject_id"]
     case.book(("x/ann", "r2.b"))
@@ -308,7 +309,7 @@ def test_what_was_shown_when_the_summary_was_emptied_is_named_by_evidence(
     case = pair_case(store)
     case.book(("x/ann", "r1.a r2.a r3.a"))
     with store.write() as tx:
-        tx.execute("DELETE FROM holding")
+        sql.execute(tx, "DELETE FROM holding")
     assert columns(store) == ["holding"]
     case.book(("x/ann", "r1.b r2.b r3.b"))
     verdict = whole_evidence(case, tmp_path, clock)
@@ -325,11 +326,11 @@ def test_what_was_shown_too_often_when_showings_were_taken_back_is_named_by_evid
     case.book(("x/ann", "r1.a"))
     with store.write() as tx:
         unguard(tx)
-        tx.execute("UPDATE ledger_line SET showing = 0 WHERE kind = 'exposure'")
+        sql.execute(tx, "UPDATE ledger_line SET showing = 0 WHERE kind = 'exposure'")
         if tx.dialect == "postgresql":  # other tests have the tables after this one
-            tx.execute("ALTER TABLE ledger_line ENABLE TRIGGER USER")
-            tx.execute("ALTER TABLE key_lines ENABLE TRIGGER USER")
-            tx.execute("ALTER TABLE policy ENABLE TRIGGER USER")
+            sql.execute(tx, "ALTER TABLE ledger_line ENABLE TRIGGER USER")
+            sql.execute(tx, "ALTER TABLE key_lines ENABLE TRIGGER USER")
+            sql.execute(tx, "ALTER TABLE policy ENABLE TRIGGER USER")
     assert columns(store) == ["ledger_line.showing"]
     case.book(("x/bob", "r1.a"))
     assert violated(whole_evidence(case, tmp_path, clock))["property"] == "budget.t"
@@ -340,7 +341,7 @@ def test_links_that_were_taken_away_are_still_judged_by_evidence(
 ):
     case = furnished(store)
     with store.write() as tx:
-        tx.execute("DELETE FROM link")
+        sql.execute(tx, "DELETE FROM link")
     assert columns(store) == ["link"]
     verdict = whole_evidence(case, tmp_path, clock)
     assert verdict.status == 0, verdict.text
@@ -390,7 +391,7 @@ def test_an_edited_store_is_refused_by_the_daemon_and_named_by_every_check(
     run, place, column
 ):
     with open_store(place) as store, store.write() as tx:
-        tx.execute(EDITS[column])
+        sql.execute(tx, EDITS[column])
     for words in (["up"], ["db", "check"], ["ledger", "verify"]):
         done = run(*words)
         assert done.code == 1, (words, done.out, done.err)
@@ -419,7 +420,7 @@ def test_a_command_that_writes_into_the_ledger_refuses_an_edited_store(
     before = lines(place)
     Path("ledger").mkdir(mode=0o700)
     with open_store(place) as store, store.write() as tx:
-        tx.execute(EDITS["account.adversary_id"])
+        sql.execute(tx, EDITS["account.adversary_id"])
     done = run(*words)
     assert done.code == 1, done.err
     assert "E135" in done.err
@@ -429,7 +430,7 @@ def test_a_command_that_writes_into_the_ledger_refuses_an_edited_store(
 
 def lines(place):
     with open_store(place) as store, store.read() as tx:
-        return tx.value("SELECT COUNT(*) FROM ledger_line")
+        return sql.value(tx, "SELECT COUNT(*) FROM ledger_line")
 
 
 def test_a_store_that_nobody_edited_is_as_its_ledger_says(run, place):
@@ -447,7 +448,7 @@ def test_a_daemon_does_not_lead_an_edited_store_and_gives_the_lease_back(store, 
     case = pair_case(store)
     case.book(("x/ann", "r1.a"))
     with store.write() as tx:
-        tx.execute("DELETE FROM holding")
+        sql.execute(tx, "DELETE FROM holding")
     daemon = Daemon(store, [], clock, lost=lambda: None)
     with pytest.raises(StoreEdited):
         daemon.lead()
@@ -473,7 +474,7 @@ def test_a_daemon_whose_store_is_edited_stops_at_once_and_says_why(store, clock)
     until(lambda: turns, "the first turn")
     assert daemon.is_open()
     with store.write() as tx:
-        tx.execute("UPDATE account SET adversary_id = 2 WHERE name = 'ann'")
+        sql.execute(tx, "UPDATE account SET adversary_id = 2 WHERE name = 'ann'")
     assert lost.wait(PATIENCE)
     assert not daemon.is_open()
     with pytest.raises(StaleLease):

@@ -20,6 +20,7 @@ from dispatcher.model import metadata
 from dispatcher.stages.assembly import Assembly, reassemble
 from dispatcher.store.outside import pending
 from dispatcher.store.vault import KeyFile
+from tests import sql
 from tests.integration.clinic import PEOPLE, Clinic, canary
 
 DAY = 86_400 * 1_000_000
@@ -285,7 +286,7 @@ def test_what_a_restored_backup_brings_back_is_erased_again(clinic, tmp_path):
     store = clinic.store
     with store.read() as tx:
         kept = {
-            table: tx.rows(f"SELECT * FROM {table}")
+            table: sql.rows(tx, f"SELECT * FROM {table}")
             for table in ("subject", "record", "entry", "value_key")
         }
     columns = {
@@ -295,9 +296,9 @@ def test_what_a_restored_backup_brings_back_is_erased_again(clinic, tmp_path):
     assert erase_again(clinic.means()) == []
     with store.write() as tx:  # the rows of before, as from a backup
         for name, found in kept.items():
-            tx.execute(f"DELETE FROM {name}")
+            sql.execute(tx, f"DELETE FROM {name}")
             tx.insert_many(name, columns[name], found)
-        tx.execute("DELETE FROM result")
+        sql.execute(tx, "DELETE FROM result")
     assert len(erasure.find(store, canary("anna", "id"))) == 1
     assert erase_again(clinic.means()) == [clinic.name("anna")]
     assert clinic.in_rows("anna") == []

@@ -22,6 +22,7 @@ from dispatcher.stages.intake.loading import RESPELLED, load
 from dispatcher.store import open_store, repeating
 from dispatcher.store.faults import not_kept, outcome_unknown
 from dispatcher.store.vault import KeyFile, Vault
+from tests import sql
 from tests.integration.clinic import Clinic, canary
 from tests.integration.cutting import AFTER, BEFORE, cutter
 
@@ -60,7 +61,8 @@ def test_the_canary_is_in_no_file_and_all_that_counts_stays_whole(
     backup.create(store, clinic.place / "backups", SECRET, clock=clock)
     lines, holdings = (clinic.case.count(t) for t in ("ledger_line", "holding"))
     with store.read() as tx:
-        key_id, kek, wrapped = tx.rows(
+        key_id, kek, wrapped = sql.rows(
+            tx,
             "SELECT k.id, k.kek, k.wrapped FROM value_key k JOIN subject s"
             " ON s.key_id = k.id WHERE s.pseudonym = ?",
             [name],

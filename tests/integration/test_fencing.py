@@ -14,6 +14,7 @@ from dispatcher.ledger.book import Asks, Pull, book
 from dispatcher.store import lease, open_store
 from dispatcher.surfaces.cli.context import CliContext, wall_clock
 from dispatcher.surfaces.cli.start import main
+from tests import sql
 
 POLICY = """
 version = 1
@@ -62,9 +63,9 @@ def here(tmp_path, sqlite_template, monkeypatch):
 def picture(directory):
     """All rows of all tables, and all files that workers and operators see."""
     with open_store(directory / "dispatcher.db") as store, store.read() as tx:
-        names = tx.rows("SELECT name FROM sqlite_master WHERE type = 'table'")
+        names = sql.rows(tx, "SELECT name FROM sqlite_master WHERE type = 'table'")
         rows = {
-            name: sorted(tx.rows(f"SELECT * FROM {name}"), key=repr)
+            name: sorted(sql.rows(tx, f"SELECT * FROM {name}"), key=repr)
             for (name,) in names
             if name not in {"lease", "sqlite_sequence"}
         }

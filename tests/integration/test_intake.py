@@ -17,6 +17,7 @@ from dispatcher.stages.intake import Inbox, load
 from dispatcher.stages.intake.loading import CHANGED, DOUBLED
 from dispatcher.stages.intake.table import Options
 from dispatcher.store import lease
+from tests import sql
 
 POLICY = b"""
 version = 1
@@ -64,7 +65,7 @@ def counts(result):
 
 def query(store, statement, *parameters):
     with store.read() as tx:
-        return tx.rows(statement, parameters)
+        return sql.rows(tx, statement, parameters)
 
 
 def number_of(store, table):
@@ -284,7 +285,7 @@ def test_records_go_to_the_run_that_is_named(ready, clock):
 def test_a_cancelled_run_takes_no_records(ready, clock):
     loaded(ready, FORMS, clock, run="old")
     with ready.write() as tx:
-        tx.execute("UPDATE run SET state = 'cancelled' WHERE name = 'old'")
+        sql.execute(tx, "UPDATE run SET state = 'cancelled' WHERE name = 'old'")
     with pytest.raises(Conflict, match="cancelled"):
         loaded(ready, FORMS, clock, run="old")
 

@@ -10,6 +10,7 @@ from dispatcher.ledger.comparison import compare
 from dispatcher.ledger.count_updates import rebuild
 from dispatcher.ledger.explain import explain, takers
 from dispatcher.store import lease
+from tests import sql
 from tests.integration.ledger_cases import PAIR, Case, policy
 
 TABLES = ("ledger_line", "holding", "task", "outbox")
@@ -119,12 +120,15 @@ def test_another_run_of_the_same_people_starts_from_what_was_seen(store):
     case.book(("x/1", "r1.a"))
     case.load(("r2", "p1", 2, "ab"))
     with store.write() as tx:
-        tx.execute(
+        sql.execute(
+            tx,
             "INSERT INTO run (id, name, state, created_at)"
-            " VALUES (2, 'again', 'active', 0)"
+            " VALUES (2, 'again', 'active', 0)",
         )
-        tx.execute("UPDATE run SET state = 'cancelled' WHERE id = 1")
-        tx.execute("UPDATE record SET run_id = 2 WHERE id = ?", (case.records["r2"],))
+        sql.execute(tx, "UPDATE run SET state = 'cancelled' WHERE id = 1")
+        sql.execute(
+            tx, "UPDATE record SET run_id = 2 WHERE id = ?", (case.records["r2"],)
+        )
     assert refusal(case, ("x/1", "r2.b")).facts["property"] == "h"
     assert case.book(("x/2", "r2.b")).new == 1
 
@@ -205,14 +209,15 @@ def test_a_field_that_is_never_sent_is_refused(store):
 )
 def test_the_blocked_and_the_paused_get_nothing(case, entries, statement, word):
     with case.store.write() as tx:
-        tx.execute(statement)
+        sql.execute(tx, statement)
     assert refusal(case, ("x/1", entries)).facts["property"] == word
 
 
 @pytest.mark.parametrize("entries", ["r1.a", "r1.a r3.a"])
 def test_a_recused_person_is_not_shown_again(case, entries):
     with case.store.write() as tx:
-        tx.execute(
+        sql.execute(
+            tx,
             "INSERT INTO recusal (adversary_id, unit_id, at) SELECT adversary_id, ?, 0"
             " FROM account WHERE id = ?",
             (2 * case.records["r1"], case.accounts["x/1"]),
@@ -250,8 +255,8 @@ def test_messages_hold_at_most_as_many_tasks_as_said(case):
     )
     assert len(booked.messages) == 3
     with case.store.read() as tx:
-        sizes = tx.rows(
-            "SELECT COUNT(*) FROM task GROUP BY outbox_id ORDER BY outbox_id"
+        sizes = sql.rows(
+            tx, "SELECT COUNT(*) FROM task GROUP BY outbox_id ORDER BY outbox_id"
         )
     assert [row[0] for row in sizes] == [2, 1, 1]
 
@@ -260,7 +265,7 @@ def test_lines_can_not_be_changed_or_removed(case):
     case.book(("x/1", "r1.a"))
     for statement in ("UPDATE ledger_line SET at = 0", "DELETE FROM ledger_line"):
         with pytest.raises(Conflict), case.store.write() as tx:
-            tx.execute(statement)
+            sql.execute(tx, statement)
 
 
 def test_a_booking_that_is_cut_off_leaves_nothing(case):
@@ -296,7 +301,7 @@ def test_the_past_decides_whether_a_second_policy_holds(case):
 def test_a_new_version_judges_what_the_old_one_kept_no_summary_of(case):
     case.book(("x/1", "r1.d"))
     with case.store.read() as tx:
-        assert tx.rows("SELECT * FROM holding") == []
+        assert sql.rows(tx, "SELECT * FROM holding") == []
     case.apply(policy('[property.c-d]\nof = ["c", "d"]'))
     assert refusal(case, ("x/1", "r1.c")).facts["property"] == "c-d"
 
@@ -316,7 +321,7 @@ def test_an_account_of_two_groups_joins_them_if_the_past_allows(store):
     assert case.book(("x/gh", "r1.c")).new == 0
     with store.read() as tx:
         assert compare(tx).differences == ()
-        assert tx.value("SELECT COUNT(DISTINCT adversary_id) FROM account") == 1
+        assert sql.value(tx, "SELECT COUNT(DISTINCT adversary_id) FROM account") == 1
 
 
 def test_an_account_that_would_join_a_broken_pair_is_refused(store):
@@ -385,14 +390,16 @@ def test_a_batch_adds_to_what_earlier_ones_began(store):
     assert (booked.new, len(booked.tasks)) == (160, 162)
     with store.read() as tx:
         assert compare(tx).differences == ()
-        found = tx.rows(
+        found = sql.rows(
+            tx,
             "SELECT adversary_id, entries, COUNT(*) FROM holding"
-            " GROUP BY adversary_id, entries ORDER BY adversary_id, entries"
+            " GROUP BY adversary_id, entries ORDER BY adversary_id, entries",
         )
-        assert tx.rows(
+        assert sql.rows(
+            tx,
             "SELECT t.connector, a.connector, COUNT(*), COUNT(DISTINCT t.entry_id)"
             " FROM task t JOIN account a ON a.id = t.account_id"
-            " AND a.adversary_id = t.adversary_id GROUP BY 1, 2 ORDER BY 1, 2"
+            " AND a.adversary_id = t.adversary_id GROUP BY 1, 2 ORDER BY 1, 2",
         ) == [("x", "x", 162, 160), ("y", "y", 160, 160)]
     one, other = sorted({adversary for adversary, _, _ in found})
     assert found == [(a, n, c) for a in (one, other) for n, c in ((1, 160), (4, 40))]
@@ -403,11 +410,11 @@ def test_summaries_follow_from_the_ledger(case):
     with case.store.write() as tx:
         assert compare(tx).differences == ()
         force = current_policy(tx)
-        kept = sorted(tx.rows("SELECT * FROM holding"))
-        tx.execute("UPDATE holding SET entries = 2 WHERE adversary_id = 1")
+        kept = sorted(sql.rows(tx, "SELECT * FROM holding"))
+        sql.execute(tx, "UPDATE holding SET entries = 2 WHERE adversary_id = 1")
         assert compare(tx).differences
         rebuild(tx, force)
-        assert sorted(tx.rows("SELECT * FROM holding")) == kept
+        assert sorted(sql.rows(tx, "SELECT * FROM holding")) == kept
 
 
 def test_explain_says_what_the_gate_says(case):

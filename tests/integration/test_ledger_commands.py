@@ -14,6 +14,7 @@ from dispatcher.ledger.chains import seal
 from dispatcher.ledger.shipping import attach, checking, store_id
 from dispatcher.ledger.shipping.anchors import anchor, anchored, check_anchor
 from dispatcher.surfaces.cli.start import main
+from tests import sql
 from tests.integration.ledger_cases import PAIR, Case, policy, set_up_one_record
 
 
@@ -124,7 +125,7 @@ def test_an_edited_line_of_the_files_is_found(case, tmp_path, member):
 
 def test_a_line_taken_from_the_end_of_the_store_is_found(case):
     with case.store.write() as tx:
-        tx.execute("UPDATE chain SET seq = seq - 1 WHERE name = 'a1'")
+        sql.execute(tx, "UPDATE chain SET seq = seq - 1 WHERE name = 'a1'")
     with case.store.read() as tx, pytest.raises(LedgerBroken):
         checking.check_store(tx)
 
@@ -255,8 +256,8 @@ def run(tmp_path, monkeypatch, capsys):
 
     set_up_one_record(tmp_path, call)
     with CliContext().open_store() as store, store.write() as tx:
-        account = tx.value("SELECT id FROM account")
-        entry = tx.value("SELECT min(id) FROM entry")
+        account = sql.value(tx, "SELECT id FROM account")
+        entry = sql.value(tx, "SELECT min(id) FROM entry")
         book(tx, [Asks(account, [entry])], delivery=Push(), at=9, cause="test")
     return call
 

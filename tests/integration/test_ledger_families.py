@@ -26,6 +26,7 @@ from dispatcher.store import (
 )
 from dispatcher.store.entry_registrations import Facts
 from dispatcher.store.packed import Block
+from tests import sql
 
 
 @pytest.fixture
@@ -40,7 +41,7 @@ def rows(found: Any) -> list[tuple[Any, ...]]:
 
 
 def table(tx: Tx, name: str, columns: str) -> list[tuple[Any, ...]]:
-    return sorted(map(tuple, tx.driver_rows(f"SELECT {columns} FROM {name}")), key=repr)
+    return sorted(map(tuple, sql.rows(tx, f"SELECT {columns} FROM {name}")), key=repr)
 
 
 def fill(tx: Tx) -> None:
@@ -292,7 +293,7 @@ def test_entries_and_holdings_by_unit(tx: Tx) -> None:
     assert sorted(rows(averages.unit_holdings(tx, 1, 2))) == [(1, 0, 1), (2, 0, 1)]
     assert rows(averages.unit_holdings(tx, 1, 4)) == []
     assert averages.anything_held(tx)
-    tx.driver_execute("DELETE FROM holding")
+    sql.execute(tx, "DELETE FROM holding")
     assert not averages.anything_held(tx)
 
 
@@ -446,28 +447,30 @@ def test_entries_that_were_lost_are_written_without_a_value(tx: Tx) -> None:
     add(tx, Facts("r8", 1, None, None, None, None), 4, 9)
     add(tx, Facts("r3", 2, None, None, None, None), 4, 9)  # it has its values
     new = "WHERE id > 50 ORDER BY id"
-    assert tx.driver_rows(f"SELECT id, name, state, created_at FROM run {new}") == [
+    assert sql.rows(tx, f"SELECT id, name, state, created_at FROM run {new}") == [
         (51, "lost-with-the-store", "cancelled", 8)
     ]
-    people = tx.driver_rows(f"SELECT id, pseudonym, value, key_id FROM subject {new}")
+    people = sql.rows(tx, f"SELECT id, pseudonym, value, key_id FROM subject {new}")
     assert people == [(51, "new", b"", None)]
-    assert tx.driver_rows(
+    assert sql.rows(
+        tx,
         "SELECT id, run_id, load_id, pseudonym, key, columns, subject_id, loaded_at,"
-        f" erased_at, lost_at, key_id, waits_since FROM record {new}"
+        f" erased_at, lost_at, key_id, waits_since FROM record {new}",
     ) == [
         (51, 51, 0, "r9", b"", b"[]", 51, 3, 8, 8, None, None),
         (52, 51, 0, "r8", b"", b"[]", None, 4, 9, 9, None, None),
     ]
-    assert tx.driver_rows(
+    assert sql.rows(
+        tx,
         "SELECT id, record_id, field_id, subject_id, time, vector, visits, shown,"
-        f" media, key_id FROM entry {new}"
+        f" media, key_id FROM entry {new}",
     ) == [
         (51, 51, 1, 51, 60, "p", 2, b"", "text/plain", None),
         (52, 51, 2, 1, None, None, None, b"", "text/plain", None),
         (53, 52, 1, None, None, None, None, b"", "text/plain", None),
         (54, 3, 2, None, None, None, None, b"", "text/plain", None),
     ]
-    left = tx.driver_rows("SELECT entry_id, state, answers, at FROM result")
+    left = sql.rows(tx, "SELECT entry_id, state, answers, at FROM result")
     assert left == [(54, "erased", 0, 9)]
 
 
@@ -549,7 +552,7 @@ def test_accounts_and_entries_are_read(tx: Tx) -> None:
     }
     assert sorted(ledger.groups_of(tx, 2)) == ['["g"]', "[]"]
     assert ledger.groups_of(tx, 9) == []
-    tx.driver_execute("UPDATE record SET waits_since = 5 WHERE id = 4")
+    sql.execute(tx, "UPDATE record SET waits_since = 5 WHERE id = 4")
     assert sorted(rows(ledger.entries(tx, [5, 2, 4, 99]))) == [
         (2, 1, 2, 1, 60, "r1", 1, False),
         (4, 3, 1, None, None, "r3", 1, False),
@@ -606,11 +609,11 @@ def test_one_account_and_one_entry_are_asked_for(tx: Tx) -> None:
     tx.insert_many("recusal", ["adversary_id", "unit_id", "at"], [(1, 2, 5)])
     assert ask(4, 1) == [(*ann, *four, 0, 0, 1, 0)]
     assert ask(2, 2) == [(*bob, *two, 0, 0, 0, 1)]
-    tx.driver_execute("UPDATE record SET waits_since = 5 WHERE id = 3")
+    sql.execute(tx, "UPDATE record SET waits_since = 5 WHERE id = 3")
     tx.insert_many("pause", ["scope", "reason", "at"], [("all", "", 1)])
     assert ask(4, 1) == [(*ann, *four, 1, 1, 1, 0)]
-    tx.driver_execute("DELETE FROM pause")
-    tx.driver_execute("UPDATE run SET state = 'paused'")
+    sql.execute(tx, "DELETE FROM pause")
+    sql.execute(tx, "UPDATE run SET state = 'paused'")
     assert ask(2, 2) == [(*bob, *two, 0, 1, 0, 1)]
     assert decisions.account_exists(tx, 1)
     assert not decisions.account_exists(tx, 99)
@@ -650,7 +653,7 @@ def test_a_batch_reads_entries_records_and_lines(tx: Tx) -> None:
     assert batches.lock_facts(tx, [2, 4, 99]).tolist() == [
         [2, 1, 2, 1, 60], [4, 3, 1, -1, 0],
     ]  # fmt: skip
-    tx.driver_execute("UPDATE record SET waits_since = 5 WHERE id = 2")
+    sql.execute(tx, "UPDATE record SET waits_since = 5 WHERE id = 2")
     found = rows(batches.records(tx, [1, 2, 99]))
     assert found == [(1, "r1", 1, 0), (2, "r2", 1, 1)]
     assert rows(batches.records(tx, [])) == []

@@ -8,6 +8,7 @@ from dispatcher.core.errors import DispatcherError, PastLimit, Refused
 from dispatcher.ledger.book import Asks, Push, book
 from dispatcher.ledger.chains import seal
 from dispatcher.ledger.comparison import compare
+from tests import sql
 from tests.integration.ledger_cases import PAIR, Case, policy
 from tests.patience import PATIENCE, together, until
 
@@ -77,10 +78,11 @@ def test_a_new_version_waits_for_bookings_and_they_for_it(case):
     said = together(books, applies, seals)
     assert not [one for one in said if isinstance(one, DispatcherError)], said
     with case.store.read() as tx:
-        falls = tx.value(
+        falls = sql.value(
+            tx,
             "SELECT COUNT(*) FROM ledger_line a JOIN ledger_line b"
             " ON a.chain_id = b.chain_id AND a.seq < b.seq"
-            " AND a.policy_version > b.policy_version WHERE a.chain_id <> 0"
+            " AND a.policy_version > b.policy_version WHERE a.chain_id <> 0",
         )
         assert falls == 0
         assert compare(tx).differences == ()
@@ -109,9 +111,10 @@ def test_a_new_version_judges_the_booking_that_it_waited_for(postgres_store):
 
 def _somebody_waits(store):
     with store.read() as tx:
-        return tx.value(
+        return sql.value(
+            tx,
             "SELECT COUNT(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
-            " AND datname = current_database()"
+            " AND datname = current_database()",
         )
 
 
@@ -123,7 +126,7 @@ def test_accounts_come_while_others_work(case):
     )
     assert not [one for one in said if isinstance(one, DispatcherError)], said
     with case.store.read() as tx:
-        found = tx.rows(
-            "SELECT COUNT(DISTINCT adversary_id) FROM account WHERE name LIKE 'g%'"
+        found = sql.rows(
+            tx, "SELECT COUNT(DISTINCT adversary_id) FROM account WHERE name LIKE 'g%'"
         )
     assert found == [(1,)]

@@ -14,6 +14,7 @@ from dispatcher.ledger.limit_usage import LimitUsages
 from dispatcher.ledger.versions import Terms, apply_policy
 from dispatcher.ledger.violations import ANY
 from policies.policy import Scope
+from tests import sql
 from tests.integration.ledger_cases import PAIR, Case, policy
 
 MANY = """
@@ -57,8 +58,8 @@ def judged_one_by_one(case):
     """The same numbers from the rules themselves, one unit after the other."""
     with case.store.read() as tx:
         force = current_policy(tx)
-        rows = tx.rows(
-            "SELECT adversary_id, unit_id, field_id, time, entries FROM holding"
+        rows = sql.rows(
+            tx, "SELECT adversary_id, unit_id, field_id, time, entries FROM holding"
         )
     units = defaultdict(dict)
     for adversary, unit, number, time, count in rows:

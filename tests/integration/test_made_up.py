@@ -20,6 +20,7 @@ from dispatcher.stages.serving.values import DAY, Terms
 from dispatcher.store import Store, probes
 from dispatcher.store import ledger as ledger_rows
 from policies.answers.validation import Mark
+from tests import sql
 from tests.integration.serving_house import POLICY, House
 
 ASKED = [("Jo Doe", "Jo Doe"), ("Al Roe", "Al Roe")]
@@ -54,7 +55,8 @@ def marks(house: House, who) -> dict[str, int]:
     """Marks of a worker's made-up questions, by what was shown."""
     with house.store.read() as tx:
         return dict(
-            tx.rows(
+            sql.rows(
+                tx,
                 "SELECT CAST(p.shown AS TEXT), t.correct FROM probe_task t JOIN probe p"
                 " ON p.id = t.probe_id WHERE t.account_id = ?"
                 if tx.dialect == "sqlite"
@@ -71,7 +73,7 @@ def state_of(house: House, who) -> str:
 
 def standing(house: House) -> tuple[str, int]:
     with house.store.read() as tx:
-        return tuple(tx.one("SELECT state, attempt FROM qualification"))
+        return tuple(sql.one(tx, "SELECT state, attempt FROM qualification"))
 
 
 def work(serving, who, *texts: str) -> list[str]:
@@ -447,7 +449,7 @@ def test_gold_of_a_field_that_is_sent_no_more_blocks_nobody(house, clock):
     with house.store.write() as tx:
         ledger_rows.close_barrier(tx)
         ledger_rows.put_policy(tx, 2, "small", changed.encode(), "1" * 64, 2)
-        tx.execute("UPDATE plan SET policy_version = 2")
+        sql.execute(tx, "UPDATE plan SET policy_version = 2")
     clock.now += 601_000_000
     showing = serving.start(ann)
     assert showing is not None
@@ -569,8 +571,8 @@ def payments(house: House, made_up: str = "probe_task") -> list[str]:
     with house.store.read() as tx:
         return [
             row[0]
-            for row in tx.rows(
-                f"SELECT p.state FROM payment p JOIN {made_up} t ON t.id = p.about"
+            for row in sql.rows(
+                tx, f"SELECT p.state FROM payment p JOIN {made_up} t ON t.id = p.about"
             )
         ]
 

@@ -16,6 +16,7 @@ from connectors.prolific import CONNECTOR
 from dispatcher.stages.serving import Terms
 from dispatcher.store import hooks
 from dispatcher.surfaces.taskpage import PageSettings, task_app
+from tests import sql
 from tests.contract.prolific_server import PROJECT, TOKEN, WORKSPACE, prolific_server
 from tests.integration.serving_house import House
 
@@ -145,7 +146,7 @@ def test_a_stranger_with_a_good_signature_is_not_let_in(client, server, market, 
 def test_a_blocked_account_is_not_let_in(client, house, server, market, clock):
     form = form_of(client.get(link(server, market, clock)))
     with house.store.write() as tx:
-        tx.execute("UPDATE account SET state = 'blocked' WHERE name = ?", (PID,))
+        sql.execute(tx, "UPDATE account SET state = 'blocked' WHERE name = ?", (PID,))
     assert client.post("/arrive", data=form).status_code == 403
 
 
@@ -225,7 +226,7 @@ def test_a_signed_call_counts_once_and_a_forged_one_never(
     ]
     assert codes == [204, 204, 401, 404, 404]
     with house.store.read() as tx:
-        assert tx.value("SELECT count(*) FROM hook") == 1
+        assert sql.value(tx, "SELECT count(*) FROM hook") == 1
         assert hooks.latest(tx) == {"prolific": clock()}
 
 
@@ -235,4 +236,4 @@ def test_calls_are_forgotten_after_a_day(house, clock):
         with house.store.write() as tx:
             assert hooks.note(tx, "prolific", f"call-{hours}", clock())
     with house.store.read() as tx:
-        assert tx.value("SELECT count(*) FROM hook") == 1
+        assert sql.value(tx, "SELECT count(*) FROM hook") == 1

@@ -15,6 +15,7 @@ from dispatcher.ledger.identity_changes import add_accounts, merge
 from dispatcher.ledger.recall import InFlightAction, revive
 from dispatcher.ledger.versions import Terms, apply_policy
 from dispatcher.store import open_store
+from tests import sql
 from tests.integration.ledger_cases import PAIR, Case, policy
 
 FREE = '[property.p]\nof = ["a", "b", "c"]\ntau = 0.9\ndisclosure = "linear"\n'
@@ -48,7 +49,7 @@ def two_halves(case, **how):
 
 def states(case):
     with case.store.read() as tx:
-        return dict(tx.rows("SELECT state, COUNT(*) FROM task GROUP BY state"))
+        return dict(sql.rows(tx, "SELECT state, COUNT(*) FROM task GROUP BY state"))
 
 
 def verdict(case, folder, clock):
@@ -58,9 +59,11 @@ def verdict(case, folder, clock):
 def give_up(case):
     """All messages end among the dead letters."""
     with case.store.write() as tx:
-        tx.execute("UPDATE outbox SET state = 'dead', attempts = 12, error = 'e'", [])
-        tx.execute("UPDATE task SET state = 'dead'", [])
-        return [row[0] for row in tx.rows("SELECT id FROM outbox ORDER BY id")]
+        sql.execute(
+            tx, "UPDATE outbox SET state = 'dead', attempts = 12, error = 'e'", []
+        )
+        sql.execute(tx, "UPDATE task SET state = 'dead'", [])
+        return [row[0] for row in sql.rows(tx, "SELECT id FROM outbox ORDER BY id")]
 
 
 def retry(case, ids):
@@ -236,8 +239,8 @@ def test_what_is_outside_is_withdrawn_where_that_can_be_done(
 ):
     two_halves(case)
     with case.store.write() as tx:
-        tx.execute("UPDATE outbox SET state = 'sent', attempts = 1, handle = 'h'")
-        tx.execute("UPDATE task SET state = 'sent'")
+        sql.execute(tx, "UPDATE outbox SET state = 'sent', attempts = 1, handle = 'h'")
+        sql.execute(tx, "UPDATE task SET state = 'sent'")
     done = join(case, "x/ann x/bob", accept=1, withdrawing=withdrawing)
     assert done.recalled.left == left
     assert done.recalled.beside == (2 if withdrawing else 0)
@@ -249,7 +252,7 @@ def test_the_audit_log_tells_of_the_merge_and_of_the_limit(case):
     two_halves(case)
     join(case, "x/ann x/bob", accept=1)
     with case.store.read() as tx:
-        rows = tx.rows("SELECT action, detail FROM event ORDER BY id")
+        rows = sql.rows(tx, "SELECT action, detail FROM event ORDER BY id")
     assert [action for action, _ in rows[1:]] == ["worker.merged", "limit.crossed"]
     assert json.loads(rows[2][1])["properties"] == ["a-b"]
 
@@ -297,11 +300,11 @@ def outcome(folder, asks, merges):
                 continue
             accepted |= {(past.property, past.unit) for past in done.accepted}
         with store.read() as tx:
-            who = tx.rows("SELECT name, adversary_id FROM account ORDER BY id")
-            holds = tx.rows("SELECT * FROM holding ORDER BY 1, 2, 3, 4")
+            who = sql.rows(tx, "SELECT name, adversary_id FROM account ORDER BY id")
+            holds = sql.rows(tx, "SELECT * FROM holding ORDER BY 1, 2, 3, 4")
             # pseudonyms are keyed by the store: told by the record
             keys = {name: bytes(key) for name, key in
-                    tx.rows("SELECT pseudonym, key FROM record")}  # fmt: skip
+                    sql.rows(tx, "SELECT pseudonym, key FROM record")}  # fmt: skip
     return who, holds, {(rule, keys[unit[0]]) for rule, unit in accepted}
 
 

@@ -22,6 +22,7 @@ from dispatcher.ledger.shipping import attach
 from dispatcher.store import lease, moments, money, statistics
 from dispatcher.store.money import UNIT
 from dispatcher.surfaces.console import console_app
+from tests import sql
 from tests.integration.ledger_cases import Case, policy
 
 RULES = """
@@ -160,8 +161,8 @@ def test_exposures_are_counted_on_from_the_last_line(case, seen, monkeypatch):
 def test_a_connector_whose_message_fails_again_and_again_is_down(case, seen):
     case.book(("x/canary-ann", "canary-0.c"), ("y/canary-bob", "canary-0.a"))
     with case.store.write() as tx:
-        tx.execute("UPDATE outbox SET attempts = 3 WHERE connector = 'x'")
-        tx.execute("UPDATE outbox SET state = 'dead' WHERE connector = 'y'")
+        sql.execute(tx, "UPDATE outbox SET attempts = 3 WHERE connector = 'x'")
+        sql.execute(tx, "UPDATE outbox SET state = 'dead' WHERE connector = 'y'")
     assert seen.value('dispatcher_connector_up{connector="x"}') == 0
     assert seen.value('dispatcher_dead_letters{connector="y",kind="publish"}') == 1
 
@@ -185,32 +186,37 @@ def busy(case, seen):
     joined(case)
     case.book(("x/canary-ann", "canary-2.a"), ("y/canary-bob", "canary-1.a"))
     with case.store.write() as tx:
-        tx.execute("UPDATE outbox SET state = 'dead' WHERE connector = 'y'")
-        [(task, entry, account)] = tx.rows(
-            "SELECT id, entry_id, account_id FROM task ORDER BY id LIMIT 1"
+        sql.execute(tx, "UPDATE outbox SET state = 'dead' WHERE connector = 'y'")
+        [(task, entry, account)] = sql.rows(
+            tx, "SELECT id, entry_id, account_id FROM task ORDER BY id LIMIT 1"
         )
-        tx.execute(
+        sql.execute(
+            tx,
             "INSERT INTO answer (task_id, entry_id, account_id, raw, valid, at, counted)"
             " VALUES (?, ?, ?, ?, 1, 1, 1)",
             [task, entry, account, b"canary"],
         )
-        tx.execute(
+        sql.execute(
+            tx,
             "INSERT INTO probe (id, field_id, purpose, shown, media, answer)"
             " SELECT 1, id, 'gold', ?, 'text/plain', ? FROM field WHERE name = 'c'",
             [b"canary", b"canary"],
         )
         for number, correct in enumerate((1, 0, 1, 1)):
-            tx.execute(
+            sql.execute(
+                tx,
                 "INSERT INTO probe_task (id, probe_id, account_id, state, created_at,"
                 " attempt, correct) VALUES (?, 1, ?, 'answered', 1, 0, ?)",
                 [900 + number, account, correct],
             )
-        tx.execute(
+        sql.execute(
+            tx,
             "INSERT INTO result (entry_id, confidence, answers, wanted, state, at)"
             " VALUES (?, 1.0, 1, 1, 'answered', 1)",
             [entry],
         )
-        tx.execute(
+        sql.execute(
+            tx,
             "INSERT INTO plan (id, policy_version, state, verdict, algorithm, seed,"
             " summary, created_at) VALUES (1, 1, 'applied', 'SOLVED', 'auto', 1, ?, 1)",
             [json.dumps({"utility": "3/2", "best": "2"})],
@@ -309,10 +315,11 @@ def test_records_older_than_the_policy_keeps_them_are_overdue(case, seen, clock)
     case.apply(policy(RULES, entity='retain = "30d"'))
     clock.now = case.now
     with case.store.write() as tx:
-        tx.execute("UPDATE record SET loaded_at = ?", [clock()])
-        tx.execute(
+        sql.execute(tx, "UPDATE record SET loaded_at = ?", [clock()])
+        sql.execute(
+            tx,
             "INSERT INTO load (id, run_id, source, columns, state, started_at,"
-            " records, rejected) VALUES (1, 1, 'canary', '[]', 'done', 1, 3, 0)"
+            " records, rejected) VALUES (1, 1, 'canary', '[]', 'done', 1, 3, 0)",
         )
     assert seen.value(name) == 0
     clock.advance(31 * 86_400)
@@ -421,7 +428,7 @@ def test_a_ledger_that_can_not_be_shipped_is_not_ready_until_it_can(
 def test_a_ledger_whose_tail_was_changed_is_not_ready(case, seen, clock):
     lead(case, clock)
     with case.store.write() as tx:
-        tx.execute("UPDATE chain SET head = ? WHERE id = 0", ["f" * 64])
+        sql.execute(tx, "UPDATE chain SET head = ? WHERE id = 0", ["f" * 64])
     ready = seen.client.get("/readyz")
     assert ready.status_code == 503
     assert "FAIL ledger's tail reads as written" in ready.text

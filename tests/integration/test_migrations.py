@@ -18,6 +18,7 @@ from dispatcher.ledger.comparison import compare
 from dispatcher.model import metadata
 from dispatcher.store import lease, migrations, open_store, schema, upgrades
 from dispatcher.store.engine import make_backend
+from tests import sql
 from tests.conftest import FakeClock
 from tests.integration.ledger_cases import PAIR, Case, policy
 
@@ -105,7 +106,7 @@ def test_a_table_changed_by_hand_is_found(
 ) -> None:
     store_url = str(request.getfixturevalue(own))
     with open_store(store_url) as store, store.write() as tx:
-        tx.execute("ALTER TABLE run ADD COLUMN odd integer")
+        sql.execute(tx, "ALTER TABLE run ADD COLUMN odd integer")
     with pytest.raises(NeedsMigration, match="differ from the model in 1 places"):
         upgrades.check(store_url)
 
@@ -135,7 +136,7 @@ def test_a_ledger_that_nothing_guards_any_more_is_found(
 ) -> None:
     store_url = str(request.getfixturevalue(own))
     with open_store(store_url) as store, store.write() as tx:
-        tx.execute(statement)
+        sql.execute(tx, statement)
     with pytest.raises(NeedsMigration, match="in 1 places") as refused:
         upgrades.check(store_url)
     assert f"no trigger {name} at work" in refused.value.why
@@ -163,8 +164,8 @@ def test_an_upgrade_from_nothing_makes_a_store_and_doing_it_again_changes_nothin
     with open_store(empty_location) as store:
         keys = [store.key(name) for name in ("pseudonym-key", "task-key")]
         with store.read() as tx:
-            assert tx.rows("SELECT id, policy_version FROM barrier") == [(1, 0)]
-            assert tx.rows("SELECT id, name, head FROM chain") == [
+            assert sql.rows(tx, "SELECT id, policy_version FROM barrier") == [(1, 0)]
+            assert sql.rows(tx, "SELECT id, name, head FROM chain") == [
                 (0, "system", "0" * 64)
             ]
     assert upgrades.state(empty_location).ready
@@ -176,14 +177,15 @@ def test_an_upgrade_from_nothing_makes_a_store_and_doing_it_again_changes_nothin
 def test_an_upgrade_of_a_populated_store_keeps_its_rows(store_url: str) -> None:
     with open_store(store_url) as store, store.write() as tx:
         tx.insert_many("field", ["id", "name"], ((n, f"f{n}") for n in range(100)))
-        tx.execute(
-            "INSERT INTO run (id, name, state, created_at) VALUES (1,'r','active',1)"
+        sql.execute(
+            tx,
+            "INSERT INTO run (id, name, state, created_at) VALUES (1,'r','active',1)",
         )
     upgrades.upgrade(store_url)
     upgrades.check(store_url)
     with open_store(store_url) as store, store.read() as tx:
-        assert tx.value("SELECT count(*) FROM field") == 100
-        assert tx.rows("SELECT id, name FROM run") == [(1, "r")]
+        assert sql.value(tx, "SELECT count(*) FROM field") == 100
+        assert sql.rows(tx, "SELECT id, name FROM run") == [(1, "r")]
 
 
 NEXT = '''"""A step such as the next one might be."""
@@ -260,7 +262,7 @@ def test_the_next_step_keeps_a_ledger_and_fences_off_the_daemon_before(
         with store.read() as tx:
             assert compare(tx).differences == ()
         with pytest.raises(Conflict), store.write() as tx:
-            tx.execute("DELETE FROM ledger_line")
+            sql.execute(tx, "DELETE FROM ledger_line")
         assert take_lease(store, clock) == epoch + 2
 
 
@@ -302,7 +304,7 @@ def test_the_script_of_the_next_step_does_the_same(
 
 def test_a_newer_store_is_not_touched(store_url: str) -> None:
     with open_store(store_url) as store, store.write() as tx:
-        tx.execute("UPDATE alembic_version SET version_num = '9999'")
+        sql.execute(tx, "UPDATE alembic_version SET version_num = '9999'")
     assert upgrades.state(store_url).newer
     with pytest.raises(NeedsMigration, match="9999"):
         upgrades.upgrade(store_url)
@@ -358,7 +360,7 @@ def test_a_draft_holds_what_the_model_has_more(
     shutil.copytree(migrations.script_directory(), scripts)
     monkeypatch.setattr(migrations, "script_directory", lambda: scripts)
     with open_store(sqlite_path) as store, store.write() as tx:
-        tx.execute("DROP TABLE pause")
+        sql.execute(tx, "DROP TABLE pause")
     migrations.draft(make_backend(sqlite_path), "0002", "Bring pauses back")
     drafted = (scripts / "versions/0002_bring_pauses_back.py").read_text()
     assert drafted.startswith('"""Bring pauses back."""')

@@ -10,6 +10,7 @@ from dispatcher.ledger import chains
 from dispatcher.store import accounts, open_store
 from dispatcher.store import money as rows
 from dispatcher.store.money import PaymentRow
+from tests import sql
 
 
 @pytest.fixture
@@ -17,8 +18,9 @@ def place(run, sqlite_path, monkeypatch):
     """A store with one run and two workers."""
     monkeypatch.setenv("DISPATCHER_STORE", str(sqlite_path))
     with open_store(sqlite_path) as store, store.write() as tx:
-        tx.execute(
-            "INSERT INTO run (id, name, state, created_at) VALUES (1, 'default', 'active', 1)"
+        sql.execute(
+            tx,
+            "INSERT INTO run (id, name, state, created_at) VALUES (1, 'default', 'active', 1)",
         )
         for number, where, who in ((1, "inhouse", "ann"), (2, "folder", "cat")):
             chain = chains.begin(tx)
@@ -174,7 +176,9 @@ def test_of_what_was_refused_exactly_what_is_named_is_settled(run, place):
     run("payments", "refuse", "field-1", "field-2", "--because", "no work")
     assert run("payments", "settle", "field-1", "--because", "by hand").code == 0
     with open_store(place) as store, store.read() as tx:
-        states = [row[0] for row in tx.rows("SELECT state FROM payment ORDER BY about")]
+        states = [
+            row[0] for row in sql.rows(tx, "SELECT state FROM payment ORDER BY about")
+        ]
     assert states == ["paid", "refused"]
 
 
@@ -190,13 +194,15 @@ def test_an_unknown_payment_is_asked_for_once_more_by_a_person(run, place):
     budget(run, "--cap", "GBP:100")
     promise(place, PaymentRow("reward", 7, 1, 1, "market", 7, 1_200_000, 0))
     with open_store(place) as store, store.write() as tx:
-        tx.execute("UPDATE payment SET submission = 's', reference = 'r', attempts = 3")
+        sql.execute(
+            tx, "UPDATE payment SET submission = 's', reference = 'r', attempts = 3"
+        )
         rows.move(tx, list(rows.lock_payments(tx, "reward", [7]).values()), "unknown",
                   now=3)  # fmt: skip
     done = run("payments", "approve", "reward-7", "--because", "looked", "--yes")
     assert done.code == 0
     with open_store(place) as store, store.read() as tx:
-        assert tx.one("SELECT state, attempts FROM payment") == ("due", 0)
+        assert sql.one(tx, "SELECT state, attempts FROM payment") == ("due", 0)
 
 
 def test_what_a_market_is_about_to_pay_is_not_settled_by_hand(run, place):
@@ -228,7 +234,7 @@ def test_mistakes_about_payments_are_told_and_change_nothing(run, place, words, 
     assert refused.code == code
     assert "fix:" in refused.err
     with open_store(place) as store, store.read() as tx:
-        assert tx.value("SELECT state FROM payment") == "reserved"
+        assert sql.value(tx, "SELECT state FROM payment") == "reserved"
 
 
 def test_status_tells_what_is_spent_and_what_needs_a_decision(run, place):

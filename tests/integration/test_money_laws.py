@@ -9,6 +9,7 @@ import pytest
 
 from connectors.base import Progress
 from dispatcher.stages.serving import Given
+from tests import sql
 from tests.conftest import FakeClock
 from tests.integration.paying_house import PENNY, PayingHouse
 
@@ -130,9 +131,10 @@ def test_the_books_fit_after_every_step_and_nothing_is_paid_twice(store, clock, 
     assert [one for one, of in itertools.groupby(paid) if len(list(of)) > 1] == []
     # what the market paid is what our books say it was asked to pay
     with store.read() as tx:
-        ours = tx.value(
+        ours = sql.value(
+            tx,
             "SELECT coalesce(sum(amount), 0) FROM payment"
-            " WHERE piece IS NOT NULL AND state = 'paid'"
+            " WHERE piece IS NOT NULL AND state = 'paid'",
         )
     theirs = sum(
         int(pay.reward.amount * 1_000_000)

@@ -17,6 +17,7 @@ from dispatcher.store import migrations, open_store, schema, upgrades
 from dispatcher.store.vault import KeyFile
 from dispatcher.surfaces.cli import db
 from dispatcher.surfaces.cli.context import CliContext
+from tests import sql
 from tests.integration.ledger_cases import PAIR, Case, policy
 
 SECRET = Secret(passphrase=b"six words that nobody guesses")
@@ -74,8 +75,9 @@ def location(request):
 
 def ledger_of(place):
     with open_store(place) as store, store.read() as tx:
-        return tx.rows(
-            "SELECT chain_id, seq, kind, at, hash FROM ledger_line ORDER BY chain_id, seq"
+        return sql.rows(
+            tx,
+            "SELECT chain_id, seq, kind, at, hash FROM ledger_line ORDER BY chain_id, seq",
         )
 
 
@@ -110,7 +112,7 @@ def test_what_a_later_step_drops_is_in_a_backup_made_before_it(
     become(blob(location))
     upgrades.upgrade(location)
     with open_store(location) as store, store.write() as tx:
-        tx.execute("INSERT INTO extra (id, note) VALUES (7, ?)", (b"\x00\xff",))
+        sql.execute(tx, "INSERT INTO extra (id, note) VALUES (7, ?)", (b"\x00\xff",))
     become(ADD.format(blob="BLOB"), DROP)
     made = kept(location, tmp_path / "kept", clock)
     assert made.schema == "0002"

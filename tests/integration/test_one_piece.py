@@ -10,6 +10,7 @@ from connectors.base import Progress
 from dispatcher import money
 from dispatcher.stages.paying import NOTHING_VALID, pieces
 from dispatcher.store import queue, sending
+from tests import sql
 from tests.integration.paying_house import (
     PayingHouse,
     offer_unheard,
@@ -45,7 +46,7 @@ def later(house, clock, seconds=61):
 
 def offers(house):
     with house.store.read() as tx:
-        return [row[0] for row in tx.rows("SELECT state FROM outbox ORDER BY id")]
+        return [row[0] for row in sql.rows(tx, "SELECT state FROM outbox ORDER BY id")]
 
 
 def rewards(house):
@@ -101,7 +102,7 @@ def test_of_two_offers_in_one_batch_one_waits(house):
     house.budget()
     planned(house)
     with house.store.write() as tx:
-        tx.execute("DELETE FROM outbox")
+        sql.execute(tx, "DELETE FROM outbox")
         sending_rows = [(7, "paying"), (8, "paying")]
         tx.insert_many(
             "outbox",
@@ -118,11 +119,11 @@ def test_an_offer_that_was_given_back_waits_for_other_work_and_begins_anew(
 ):
     released(house, clock)
     with house.store.write() as tx:
-        tx.execute("UPDATE outbox SET state = 'dead' WHERE id = 1")
+        sql.execute(tx, "UPDATE outbox SET state = 'dead' WHERE id = 1")
         queue.revive(tx, [1], clock())
         assert claimed(house, tx).waiting == {1}
-        tx.execute("UPDATE payment SET state = 'paid' WHERE about = 2")
-        tx.execute("UPDATE outbox SET state = 'ready' WHERE id = 1")
+        sql.execute(tx, "UPDATE payment SET state = 'paid' WHERE about = 2")
+        sql.execute(tx, "UPDATE outbox SET state = 'ready' WHERE id = 1")
         assert not claimed(house, tx).waiting
     assert house.payment("reward", 1).state == "reserved"
     assert house.payment("reward", 1).created_at == clock()

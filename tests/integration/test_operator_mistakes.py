@@ -10,6 +10,7 @@ import pytest
 from dispatcher.core.keyring import make_keyring
 from dispatcher.store import sqlite
 from dispatcher.surfaces.cli.context import CliContext
+from tests import sql
 from tests.integration.ledger_cases import PAIR, policy
 
 
@@ -46,12 +47,13 @@ def contents(house):
     with CliContext(house).open_store() as store, store.read() as tx:
         tables = [
             name
-            for (name,) in tx.rows(
-                "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name"
+            for (name,) in sql.rows(
+                tx, "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name"
             )
         ]
         rows = {
-            name: sorted(map(repr, tx.rows(f"SELECT * FROM {name}"))) for name in tables
+            name: sorted(map(repr, sql.rows(tx, f"SELECT * FROM {name}")))
+            for name in tables
         }
     files = {
         path: path.read_bytes()
@@ -123,7 +125,7 @@ def future_schema(house, monkeypatch):
         connection.close()
 
     with CliContext(house).open_store() as store, store.read() as tx:
-        now = tx.value("SELECT version_num FROM alembic_version")
+        now = sql.value(tx, "SELECT version_num FROM alembic_version")
     put("9999")
     return ("up",), lambda: put(now)
 

@@ -17,6 +17,7 @@ from dispatcher.operations import payments
 from dispatcher.operations.workspace import Workspace
 from dispatcher.stages.paying import PATIENCE
 from dispatcher.stages.serving import Given
+from tests import sql
 from tests.contract.paying_market import PayingMarket
 from tests.integration.paying_house import (
     PENNY,
@@ -74,7 +75,7 @@ def test_a_cap_holds_in_the_middle_of_a_batch(house):
         who = house.account(name, "paying")
         house.plan((who, many(house, 1, first=who.account_id)))
         with house.store.write() as tx:
-            tx.execute("UPDATE plan SET state = 'applied'")
+            sql.execute(tx, "UPDATE plan SET state = 'applied'")
     house.offer()
     assert len(house.outside.offers) == 2
     assert house.taken() == (240, 0)

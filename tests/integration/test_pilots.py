@@ -11,6 +11,7 @@ from dispatcher.stages.intake import load, runs
 from dispatcher.stages.planning import Planning
 from dispatcher.stages.serving import Given
 from dispatcher.store import Store, lease, pilots
+from tests import sql
 from tests.integration.ledger_cases import Case, policy
 from tests.integration.serving_house import House
 
@@ -34,13 +35,13 @@ def load_rows(case, tmp_path, first: int, count: int, **options):
 def shown(case) -> set[str]:
     """Records that do not wait."""
     with case.store.read() as tx:
-        rows = tx.rows("SELECT pseudonym FROM record WHERE waits_since IS NULL")
+        rows = sql.rows(tx, "SELECT pseudonym FROM record WHERE waits_since IS NULL")
     return {row[0] for row in rows}
 
 
 def waiting(case) -> int:
     with case.store.read() as tx:
-        return int(tx.value("SELECT count(*) FROM record WHERE waits_since > 0"))
+        return int(sql.value(tx, "SELECT count(*) FROM record WHERE waits_since > 0"))
 
 
 def test_only_so_many_records_go_out_until_it_is_accepted(case, tmp_path):
@@ -143,9 +144,10 @@ def test_what_is_no_pilot_is_told(case, tmp_path):
 def entries_of(case, *, waiting: bool) -> list[int]:
     word = "NOT NULL" if waiting else "NULL"
     with case.store.read() as tx:
-        rows = tx.rows(
+        rows = sql.rows(
+            tx,
             "SELECT e.id FROM entry e JOIN record r ON r.id = e.record_id"
-            f" WHERE r.waits_since IS {word} ORDER BY e.id"
+            f" WHERE r.waits_since IS {word} ORDER BY e.id",
         )
     return [row[0] for row in rows]
 
@@ -184,9 +186,10 @@ def test_only_the_pilot_is_planned_and_then_the_rest(case, tmp_path):
 
 def planned(case) -> set[int]:
     with case.store.read() as tx:
-        rows = tx.rows(
+        rows = sql.rows(
+            tx,
             "SELECT s.entries FROM assignment s JOIN plan p ON p.id = s.plan_id"
-            " WHERE p.state = 'applied'"
+            " WHERE p.state = 'applied'",
         )
     return {int(n) for row in rows for n in np.frombuffer(bytes(row[0]), "<i8")}
 

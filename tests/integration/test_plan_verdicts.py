@@ -13,6 +13,7 @@ from dispatcher.stages import planning
 from dispatcher.stages.planning import Planning
 from policies.rules import expand as expansions
 from policies.solvers import Limits, Solution, Verdict
+from tests import sql
 from tests.integration.ledger_cases import Case, policy
 
 FRIENDS = '[relation.friend]\nsource = "friends.csv"\nends = ["one", "two"]\n'
@@ -79,7 +80,7 @@ def planned(case, **kwargs):
     if drafted.plan_id is None:
         return drafted
     with case.store.read() as tx:
-        rows = tx.rows("SELECT account_id, entries FROM assignment")
+        rows = sql.rows(tx, "SELECT account_id, entries FROM assignment")
     chosen = [(who, e) for who, packed in rows for e in memoryview(packed).cast("q")]
     assert granted(case, chosen)
     assert len(chosen) == drafted.summary["pairs"]

@@ -17,6 +17,7 @@ from dispatcher.store import lease, money, probes
 from dispatcher.store import planning as rows
 from dispatcher.store.money import UNIT
 from policies.solvers import Solution, Verdict
+from tests import sql
 from tests.contract.memory_feed import MemoryFeed
 from tests.contract.paying_market import Outside, PayingMarket
 from tests.integration.ledger_cases import PAIR, Case, policy
@@ -47,7 +48,8 @@ def pairs(case, states=("applied",)):
     names = {number: name for name, number in case.accounts.items()}
     entries = {number: name for name, number in case.entries.items()}
     with case.store.read() as tx:
-        rows = tx.rows(
+        rows = sql.rows(
+            tx,
             "SELECT s.account_id, s.entries FROM assignment s"
             " JOIN plan p ON p.id = s.plan_id WHERE p.state = ANY(?)",
             [list(states)],
@@ -74,7 +76,7 @@ def book_all(case):
             at=case.tick(),
             cause="test",
         )
-        tx.execute("UPDATE assignment SET entries = ?", [b""])
+        sql.execute(tx, "UPDATE assignment SET entries = ?", [b""])
     return planned
 
 
@@ -106,7 +108,7 @@ def test_who_failed_a_fields_test_for_good_is_not_planned_for_it(case):
     planning = ready(case)
     case.load(*((f"r{i}", "p", None, "ac") for i in range(4)))
     with case.store.write() as tx:
-        field = tx.value("SELECT id FROM field WHERE name = 'a'")
+        field = sql.value(tx, "SELECT id FROM field WHERE name = 'a'")
         probes.require(tx, field, 0.8)
         for name, attempt in (("x/ann", 2), ("x/bob", 1)):
             number = case.accounts[name]
@@ -121,7 +123,7 @@ def test_where_all_failed_for_good_a_field_is_held_back(case):
     planning = ready(case, accounts=("x/ann",))
     case.load(("r1", "p", None, "ac"))
     with case.store.write() as tx:
-        field = tx.value("SELECT id FROM field WHERE name = 'a'")
+        field = sql.value(tx, "SELECT id FROM field WHERE name = 'a'")
         probes.require(tx, field, 0.8)
         probes.stand(tx, case.accounts["x/ann"], field, state="failed", attempt=2)
     planning.apply(planning.draft(partial=True, seed=1).plan_id)
@@ -168,7 +170,7 @@ def test_partial_plans_the_rest_and_says_what_is_held_back(case):
     assert pairs(case) == {("x/ann", "r2.a"), ("x/ann", "r2.c")}
     assert (drafted.verdict, drafted.summary["held"]) == ("INFEASIBLE", 2)
     with case.store.read() as tx:
-        rows = tx.rows("SELECT entry_id, reason FROM held_back ORDER BY entry_id")
+        rows = sql.rows(tx, "SELECT entry_id, reason FROM held_back ORDER BY entry_id")
     assert [row[0] for row in rows] == [case.entries["r1.a"], case.entries["r1.b"]]
     assert rows[0][1].startswith("2 workers needed: 1 record: a (1 answer) and b")
 
@@ -294,7 +296,7 @@ def test_a_returned_task_is_planned_for_somebody_else(case):
     case.book(("x/bob", "r1.a"))
     assert planning.draft().summary["pairs"] == 0  # still in his hands
     with case.store.write() as tx:
-        tx.execute("UPDATE task SET state = 'returned'")
+        sql.execute(tx, "UPDATE task SET state = 'returned'")
     planning.apply(planning.draft().plan_id)
     assert pairs(case) == {("x/ann", "r1.a")}
 
@@ -305,15 +307,17 @@ def test_answers_and_results_end_the_need(case):
     case.load(("r1", "p", None, "a"))
     case.book(("x/ann", "r1.a"))
     with case.store.write() as tx:
-        tx.execute("UPDATE task SET state = 'answered'")
-        tx.execute(
+        sql.execute(tx, "UPDATE task SET state = 'answered'")
+        sql.execute(
+            tx,
             "INSERT INTO answer (task_id, entry_id, account_id, raw, valid, at, counted)"
             " SELECT id, entry_id, account_id, ?, 1, 0, 0 FROM task",
             [b"raw"],
         )
     assert planning.draft(dry_run=True).summary["pairs"] == 1
     with case.store.write() as tx:
-        tx.execute(
+        sql.execute(
+            tx,
             "INSERT INTO result (entry_id, confidence, answers, wanted, state, at)"
             " VALUES (?, 0.9, 1, 4, 'open', 0)",
             [case.entries["r1.a"]],
@@ -323,7 +327,7 @@ def test_answers_and_results_end_the_need(case):
     with pytest.raises(Infeasible, match="with 3 adversaries; 4 are needed"):
         planning.draft(dry_run=True)
     with case.store.write() as tx:
-        tx.execute("UPDATE result SET state = 'answered'")
+        sql.execute(tx, "UPDATE result SET state = 'answered'")
     assert planning.draft(dry_run=True).summary["answers"] == 0
 
 
@@ -333,7 +337,7 @@ def test_a_field_is_never_planned_past_t(case):
     case.load(("r1", "p", None, "a"))
     case.book(("x/1", "r1.a"), ("x/2", "r1.a"))
     with case.store.write() as tx:
-        tx.execute("UPDATE task SET state = 'returned'")
+        sql.execute(tx, "UPDATE task SET state = 'returned'")
     told = planning.draft().summary
     assert (told["pairs"], told["burnt"]) == (0, 1)
 
@@ -377,7 +381,8 @@ def test_who_knows_the_person_gets_nothing_of_them(case):
     planning = ready(case)
     case.load(("r1", "p", None, "ac"))
     with case.store.write() as tx:
-        tx.execute(
+        sql.execute(
+            tx,
             "INSERT INTO recusal (adversary_id, unit_id, at)"
             " SELECT adversary_id, ?, 0 FROM account WHERE name = 'ann'",
             [2 * case.records["r1"]],
@@ -393,8 +398,10 @@ def test_blocked_accounts_get_nothing(case):
     planning.apply(planning.draft().plan_id)
     ((who, _),) = pairs(case)
     with case.store.write() as tx:
-        tx.execute(
-            "UPDATE account SET state = 'blocked' WHERE id = ?", [case.accounts[who]]
+        sql.execute(
+            tx,
+            "UPDATE account SET state = 'blocked' WHERE id = ?",
+            [case.accounts[who]],
         )
     planning.apply(planning.draft().plan_id)
     other = {"x/ann": "x/bob", "x/bob": "x/ann"}[who]
@@ -406,8 +413,8 @@ def test_the_better_worker_is_preferred(case):
     planning = ready(case, '[[utility]]\nworker = "*"\nfrom = "quality"\n' + PAIR)
     case.load(("r1", "p", None, "a"))
     with case.store.write() as tx:
-        tx.execute("UPDATE account SET quality = 0.6 WHERE name = 'ann'")
-        tx.execute("UPDATE account SET quality = 0.9 WHERE name = 'bob'")
+        sql.execute(tx, "UPDATE account SET quality = 0.6 WHERE name = 'ann'")
+        sql.execute(tx, "UPDATE account SET quality = 0.9 WHERE name = 'bob'")
     planning.apply(planning.draft().plan_id)
     assert pairs(case) == {("x/bob", "r1.a")}
 
@@ -419,8 +426,8 @@ def test_the_same_seed_gives_the_same_plan(case):
     mark = planning.draft(seed=5).summary["sha256"]
     one = pairs(case, ["draft"])
     with case.store.write() as tx:
-        tx.execute("DELETE FROM assignment")
-        tx.execute("DELETE FROM plan")
+        sql.execute(tx, "DELETE FROM assignment")
+        sql.execute(tx, "DELETE FROM plan")
     assert planning.draft(seed=5, dry_run=True).summary["sha256"] == mark
     assert planning.draft(seed=5).summary["sha256"] == mark
     assert pairs(case, ["draft"]) == one
@@ -456,12 +463,12 @@ def test_what_an_older_policys_plan_left_is_planned_anew_and_not_twice(case):
     case.load(("r1", "p", None, "a"))
     planning.apply(planning.draft(seed=1).plan_id)
     with case.store.write() as tx:
-        tx.execute("UPDATE account SET state = 'blocked' WHERE name = 'ann'")
+        sql.execute(tx, "UPDATE account SET state = 'blocked' WHERE name = 'ann'")
     case.add("x/bob")
     case.apply(policy(PAIR, name="two"))
     plan_id = planning.draft(seed=1).plan_id
     with case.store.write() as tx:
-        tx.execute("UPDATE account SET state = 'active' WHERE name = 'ann'")
+        sql.execute(tx, "UPDATE account SET state = 'active' WHERE name = 'ann'")
     planning.apply(plan_id)
     assert pairs(case) == {("x/bob", "r1.a")}
 
@@ -517,7 +524,7 @@ def test_cancelled_runs_are_not_planned(case):
     planning = ready(case)
     case.load(("r1", "p", None, "ab"))
     with case.store.write() as tx:
-        tx.execute("UPDATE run SET state = 'cancelled'")
+        sql.execute(tx, "UPDATE run SET state = 'cancelled'")
     assert planning.draft().summary["answers"] == 0
 
 
@@ -698,7 +705,7 @@ def test_feeds_get_what_is_not_asked_and_workers_what_is(case):
         "r1.b", "r1.c", "r1.d", "r1.d",
     ]  # fmt: skip
     with case.store.write() as tx:
-        tx.execute("UPDATE task SET state = 'published' WHERE connector = 'f'", [])
+        sql.execute(tx, "UPDATE task SET state = 'published' WHERE connector = 'f'", [])
     assert planning.draft(seed=1).plan_id is None
 
 
@@ -728,7 +735,7 @@ def test_what_lies_at_a_feed_is_no_answer_once_somebody_is_asked(case):
     planning.apply(planning.draft(seed=1).plan_id)
     assert book_all(case) == {("f/acme", "r1.b")}
     with case.store.write() as tx:
-        tx.execute("UPDATE task SET state = 'published'", [])
+        sql.execute(tx, "UPDATE task SET state = 'published'", [])
     asked = PUBLISHED.replace("b = {}", 'b = { ask = "transcribe" }')
     case.apply(policy(PAIR, fields=asked, name="two"))
     assert planning.draft(seed=1).summary["pairs"] == 1
@@ -776,9 +783,9 @@ def test_each_run_pays_for_its_own_fields(case):
     planning = ready(case)
     case.load(*((f"r{i}", "p", None, "ab") for i in range(3)))
     with case.store.write() as tx:
-        tx.execute("INSERT INTO run (id, name, state, created_at)"
+        sql.execute(tx, "INSERT INTO run (id, name, state, created_at)"
                    " VALUES (2, 'other', 'active', 1)")  # fmt: skip
-        tx.execute("UPDATE record SET run_id = 2 WHERE id = 1")
+        sql.execute(tx, "UPDATE record SET run_id = 2 WHERE id = 1")
     budget(case)
     budget(case, 2, bonus=2)
     costs = planning.draft(seed=1).summary["costs"]

@@ -6,6 +6,7 @@ import pytest
 
 from dispatcher.ledger.book import Asks, Push, book
 from dispatcher.store import open_store
+from tests import sql
 
 POLICY = """
 version = 1
@@ -35,16 +36,18 @@ def house(run, set_up, tmp_path):
     return run
 
 
-def ask(tmp_path, sql):
+def ask(tmp_path, statement):
     with open_store(tmp_path / "dispatcher.db") as store, store.read() as tx:
-        return tx.rows(sql)
+        return sql.rows(tx, statement)
 
 
 def show(tmp_path, *asks):
     """Book (account number, entry number) pairs, as the daemon would."""
     with open_store(tmp_path / "dispatcher.db") as store, store.write() as tx:
-        entries = [row[0] for row in tx.rows("SELECT id FROM entry ORDER BY id")]
-        accounts = [row[0] for row in tx.rows("SELECT id FROM account ORDER BY id")]
+        entries = [row[0] for row in sql.rows(tx, "SELECT id FROM entry ORDER BY id")]
+        accounts = [
+            row[0] for row in sql.rows(tx, "SELECT id FROM account ORDER BY id")
+        ]
         book(
             tx,
             [Asks(accounts[who], [entries[what]]) for who, what in asks],
@@ -91,7 +94,7 @@ def test_plan_changes_nothing_and_tells_all(house, tmp_path):
 
 def test_plan_says_how_many_planned_showings_the_version_refuses(house, tmp_path):
     with open_store(tmp_path / "dispatcher.db") as store, store.write() as tx:
-        tx.execute("UPDATE account SET state = 'blocked' WHERE id > 2")
+        sql.execute(tx, "UPDATE account SET state = 'blocked' WHERE id > 2")
     assert house("plan").code == 0
     assert house("plan", "apply").code == 0
     told = json.loads(house("--json", "policy", "plan", "strict.toml").out)

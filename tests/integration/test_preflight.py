@@ -19,6 +19,7 @@ from dispatcher.stages.planning import Planning
 from dispatcher.stages.sending import Sending, Terms
 from dispatcher.store import booking, money, pause
 from dispatcher.store.money import UNIT
+from tests import sql
 from tests.contract.memory_feed import FEED, MemoryFeed
 from tests.integration.ledger_cases import Case, policy
 from tests.integration.test_booking import House
@@ -146,7 +147,7 @@ def test_feeds_and_workers_are_counted_apart(house):
     assert error.value.facts["needed"] == 2
     planning.tick(house.epoch)
     with case.store.read() as tx:
-        (told,) = {row[0] for row in tx.rows("SELECT reason FROM held_back")}
+        (told,) = {row[0] for row in sql.rows(tx, "SELECT reason FROM held_back")}
     assert told.startswith("2 feeds needed: ")
 
 
@@ -484,7 +485,7 @@ def test_a_sealed_value_is_as_long_as_it_is_when_it_is_opened(run, set_up, tmp_p
 
     set_up(CLI_POLICY, CLI_FORMS, ["inhouse/ann"])
     with open_store(tmp_path / "dispatcher.db") as store, store.read() as tx:
-        ids = [row[0] for row in tx.rows("SELECT id FROM entry ORDER BY id")]
+        ids = [row[0] for row in sql.rows(tx, "SELECT id FROM entry ORDER BY id")]
         told = booking.to_send(tx, ids)[:, 2].tolist()
     assert told == [len(cell) for cell in ("Canary 1", "12345", "100")]
 

@@ -21,6 +21,7 @@ from dispatcher.custody.evidence import export, verify
 from dispatcher.identity import account_of
 from dispatcher.ledger.chains import seal
 from dispatcher.ledger.comparison import compare
+from tests import sql
 from tests.integration.ledger_cases import PAIR, Case, policy
 
 SECOND = 1_000_000
@@ -129,7 +130,7 @@ def test_what_was_loaded_is_not_read_by_another_policys_words(store, before, aft
     with pytest.raises(Conflict):
         case.apply(changed(after))
     with store.read() as tx:
-        assert tx.value("SELECT policy_version FROM barrier") == 1
+        assert sql.value(tx, "SELECT policy_version FROM barrier") == 1
 
 
 def _swapped(text, line):
@@ -206,11 +207,12 @@ def test_values_are_put_together_without_a_sort(store):
     # A sort that outgrows memory is spilled into temporary files, in the clear.
     with store.read() as tx:
         if tx.dialect == "sqlite":
-            steps = tx.rows(
+            steps = sql.rows(
+                tx,
                 "EXPLAIN QUERY PLAN SELECT e.record_id, x.value FROM record r"
                 " JOIN entry e ON e.record_id = r.id"
                 " LEFT JOIN result x ON x.entry_id = e.id"
-                " WHERE r.run_id = 1 ORDER BY r.id"
+                " WHERE r.run_id = 1 ORDER BY r.id",
             )
             assert not [step for *_, step in steps if "TEMP B-TREE" in step]
 

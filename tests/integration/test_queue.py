@@ -3,6 +3,7 @@
 import pytest
 
 from dispatcher.store import outbox
+from tests import sql
 from tests.integration.ledger_cases import Case, policy
 
 
@@ -26,7 +27,8 @@ def kill(case, *positions):
     with case.store.write() as tx:
         ids = [row[0] for row in outbox.messages(tx, None, 10)]
         chosen = [ids[i] for i in positions]
-        tx.execute(
+        sql.execute(
+            tx,
             "UPDATE outbox SET state = 'dead', attempts = 12 WHERE id = ANY(?)",
             [chosen],
         )
@@ -66,7 +68,7 @@ def test_a_dead_message_waits_again_with_all_its_tries(case, clock):
         assert outbox.revive(tx, [dead], clock()) == 1
     assert states(case) == ["ready"] * 3
     with case.store.read() as tx:
-        assert tx.one("SELECT due, attempts FROM outbox WHERE id = ?", [dead]) == (
+        assert sql.one(tx, "SELECT due, attempts FROM outbox WHERE id = ?", [dead]) == (
             clock(),
             0,
         )
@@ -75,6 +77,6 @@ def test_a_dead_message_waits_again_with_all_its_tries(case, clock):
 def test_only_the_dead_are_revived(case, clock):
     with case.store.write() as tx:
         ids = [row[0] for row in outbox.messages(tx, None, 10)]
-        tx.execute("UPDATE outbox SET state = 'sent' WHERE id = ?", [ids[0]])
+        sql.execute(tx, "UPDATE outbox SET state = 'sent' WHERE id = ?", [ids[0]])
         assert outbox.revive(tx, ids, clock()) == 0
     assert states(case) == ["sent", "ready", "ready"]

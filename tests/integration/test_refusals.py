@@ -11,6 +11,7 @@ from dispatcher.ledger.active_policy import current_policy
 from dispatcher.ledger.decision import decide
 from dispatcher.ledger.explain import explain
 from dispatcher.ledger.refusals import PASSING, Refusal
+from tests import sql
 from tests.integration.ledger_cases import PAIR, Case, policy
 
 UNSENT = """
@@ -146,7 +147,7 @@ def ready(store, cause: Cause) -> Case:
         case.book(("x/1", cause.before))
     if cause.write:
         with store.write() as tx:
-            tx.execute(cause.write)
+            sql.execute(tx, cause.write)
     return case
 
 
@@ -251,11 +252,11 @@ def test_of_several_causes_the_first_is_reported(store, way):
     case.book(("y/3", "r1.b"), ("y/4", "r1.b"))
     with store.write() as tx:
         for begin, _ in STANDING.values():
-            tx.execute(begin)
+            sql.execute(tx, begin)
     found = [way(case, pair.asked).rule]
     for _, end in STANDING.values():
         with store.write() as tx:
-            tx.execute(end)
+            sql.execute(tx, end)
         found.append(way(case, pair.asked).rule)
     assert found == [*STANDING, "a-b"]
 
@@ -277,5 +278,5 @@ def test_what_a_worker_holds_already_is_judged_by_nothing_but_its_standing(store
     assert booked.refused == []
     assert booked.new == len(again) - 1
     with store.write() as tx:
-        tx.execute("UPDATE account SET state = 'blocked' WHERE name = '1'")
+        sql.execute(tx, "UPDATE account SET state = 'blocked' WHERE name = '1'")
     assert way(case, "r1.a").rule == "account"

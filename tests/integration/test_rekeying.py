@@ -13,6 +13,7 @@ from dispatcher.custody import key_rotation
 from dispatcher.custody.key_rotation import rekey_store
 from dispatcher.store import open_store, rekey
 from dispatcher.store.vault import KeyFile
+from tests import sql
 from tests.integration.clinic import Clinic, canary, whole
 
 
@@ -75,8 +76,8 @@ def test_a_key_of_a_transaction_that_was_rolled_back_is_forgotten(
             raise Stop
         clinic.load(["carl"])
         with daemon.read() as tx:
-            subject, key_id, sealed = tx.rows(
-                "SELECT id, key_id, value FROM subject ORDER BY id DESC LIMIT 1"
+            subject, key_id, sealed = sql.rows(
+                tx, "SELECT id, key_id, value FROM subject ORDER BY id DESC LIMIT 1"
             )[0]
             opened = daemon.vault.open(tx, "subject.value", subject, key_id, sealed)
     assert opened == canary("carl", "id").encode()

@@ -15,6 +15,7 @@ from dispatcher.stages.intake import runs
 from dispatcher.stages.intake.loading import ERASED, OTHER, RESPELLED, load
 from dispatcher.store import open_store, pause, serving
 from dispatcher.store.vault import KeyFile
+from tests import sql
 from tests.integration.ledger_cases import PAIR, Case, policy
 
 SECRET = Secret(passphrase=b"six words that nobody guesses")
@@ -58,15 +59,16 @@ class House:
 
     def learn(self):
         with self.store.read() as tx:
-            for entry, record, field in tx.rows(
+            for entry, record, field in sql.rows(
+                tx,
                 "SELECT e.id, r.id, f.name FROM entry e JOIN record r"
-                " ON r.id = e.record_id JOIN field f ON f.id = e.field_id"
+                " ON r.id = e.record_id JOIN field f ON f.id = e.field_id",
             ):
                 self.case.entries[f"{record}.{field}"] = entry
 
     def ask(self, text, *parameters):
         with self.store.read() as tx:
-            return tx.value(text, list(parameters))
+            return sql.value(tx, text, list(parameters))
 
     def lose(self, **more):
         """Restore the backup, replayed; go on with it."""
@@ -172,7 +174,7 @@ def test_lost_records_wait_for_no_pilot_of_a_run_that_they_left(house):
     house.load(source)
     house.lose()
     with house.store.write() as tx:
-        tx.execute("UPDATE record SET waits_since = 1")
+        sql.execute(tx, "UPDATE record SET waits_since = 1")
     house.load(source)
     assert house.ask("SELECT count(*) FROM record WHERE waits_since IS NOT NULL") == 0
 

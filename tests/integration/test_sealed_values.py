@@ -9,6 +9,7 @@ from dispatcher.core.keyring import read_keyring
 from dispatcher.custody.key_rotation import rekey_store, seal_leftovers
 from dispatcher.store import open_store, rekey
 from dispatcher.store.vault import CACHED, KeyFile, Vault
+from tests import sql
 from tests.integration.clinic import FIELDS, PEOPLE, Clinic, canary, whole
 
 VALUES = {
@@ -146,7 +147,7 @@ def test_the_stores_own_keys_are_sealed_too(clinic, key_file):
     plain = [clinic.store.key(name) for name in ("pseudonym-key", "task-key")]
     rekey_store(clinic.store, key_file)
     with clinic.store.read() as tx:
-        kept = [bytes(row[0]) for row in tx.rows("SELECT value FROM setting")]
+        kept = [bytes(row[0]) for row in sql.rows(tx, "SELECT value FROM setting")]
     assert not any(key in value for key in plain for value in kept)
 
 
@@ -207,7 +208,7 @@ def test_a_subject_has_one_key_and_a_record_without_one_its_own(
         apply_policy(tx, policy(PAIR, FIELDS), at=made.case.tick())
     assert load(store, path, clock=clock).counts.records == 3
     with store.read() as tx:
-        keys = [row[0] for row in tx.rows("SELECT key_id FROM record ORDER BY id")]
+        keys = [row[0] for row in sql.rows(tx, "SELECT key_id FROM record ORDER BY id")]
     assert keys[0] == keys[1]
     assert len(set(keys)) == 3
 

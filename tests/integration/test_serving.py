@@ -21,6 +21,7 @@ from dispatcher.stages.serving import (
 from dispatcher.store import Store
 from dispatcher.store import serving as rows
 from policies.answers.validation import Mark
+from tests import sql
 from tests.integration.serving_house import POLICY, House, png
 from tests.patience import PATIENCE
 
@@ -393,7 +394,7 @@ def start_one(house, serving=None, **values):
 
 def stored(house, task_id: int) -> tuple[str, str]:
     with house.store.read() as tx:
-        row = tx.one("SELECT raw, normal FROM answer WHERE task_id = ?", [task_id])
+        row = sql.one(tx, "SELECT raw, normal FROM answer WHERE task_id = ?", [task_id])
     return bytes(row[0]).decode(), bytes(row[1]).decode()
 
 

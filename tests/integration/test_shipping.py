@@ -26,6 +26,7 @@ from dispatcher.ledger.shipping import attach, shipped_lines
 from dispatcher.ledger.shipping import segments as files
 from dispatcher.ledger.shipping.status import look
 from dispatcher.store import open_store
+from tests import sql
 from tests.integration.ledger_cases import PAIR, Case, policy
 from tests.patience import PATIENCE
 
@@ -132,8 +133,8 @@ store = open_store(url)
 attach(store, Path(folder))
 case = Case(store)
 with store.read() as tx:
-    case.accounts = {"x/ann": tx.value("SELECT min(id) FROM account")}
-    case.entries = {"e": tx.value("SELECT min(id) FROM entry")}
+    case.accounts = {"x/ann": sql.value(tx, "SELECT min(id) FROM account")}
+    case.entries = {"e": sql.value(tx, "SELECT min(id) FROM entry")}
 def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)
 if where == "before the append":
@@ -154,7 +155,10 @@ def test_killed_between_commit_and_append_it_is_healed(
     )  # fmt: skip
     assert done.returncode == -signal.SIGKILL, done.stderr
     with case.store.read() as tx:  # committed
-        assert tx.value("SELECT count(*) FROM ledger_line WHERE kind = 'exposure'") == 1
+        assert (
+            sql.value(tx, "SELECT count(*) FROM ledger_line WHERE kind = 'exposure'")
+            == 1
+        )
     if where == "before the append":
         assert exposures(folder) == []
     case.store.settle(afresh=True)  # as whoever leads next does
@@ -238,7 +242,10 @@ def test_a_dead_disk_stops_all_showing_until_it_is_mended(
         with pytest.raises(NotShipped):
             case.book(("x/ann", "r1.c"))  # not even committed
     with case.store.read() as tx:
-        assert tx.value("SELECT count(*) FROM ledger_line WHERE kind = 'exposure'") == 1
+        assert (
+            sql.value(tx, "SELECT count(*) FROM ledger_line WHERE kind = 'exposure'")
+            == 1
+        )
     case.store.settle()
     assert len(exposures(folder)) == 1
     case.book(("x/ann", "r1.c"))
@@ -264,7 +271,7 @@ def test_a_store_from_an_old_copy_is_refused(sqlite_path, folder, tmp_path):
         with pytest.raises(LedgerAhead):
             again.book(("x/ann", "r1.c"))
         with old.read() as tx:
-            assert not tx.value("SELECT count(*) FROM task")
+            assert not sql.value(tx, "SELECT count(*) FROM task")
 
 
 def test_two_copies_of_a_store_can_not_go_on_side_by_side(

@@ -8,6 +8,7 @@ from dispatcher.operations.status import WaitingPilot, status
 from dispatcher.store import lease, pause
 from dispatcher.store.statistics import DownRow
 from dispatcher.surfaces.cli.status import lay_out
+from tests import sql
 from tests.integration.ledger_cases import PAIR, Case, policy
 
 MINUTE = 60
@@ -61,9 +62,10 @@ def test_the_work_is_told_apart_by_connector(case, clock):
     tried = "UPDATE outbox SET attempts = 2, due = ? WHERE account_id = ?"
     sent = "UPDATE outbox SET state = 'sent', attempts = 1 WHERE account_id = ?"
     with case.store.write() as tx:
-        tx.execute(tried, [clock() + 90_000_000, case.accounts["x/ann"]])
-        tx.execute(sent, [case.accounts["x/bob"]])
-        tx.execute(
+        sql.execute(tx, tried, [clock() + 90_000_000, case.accounts["x/ann"]])
+        sql.execute(tx, sent, [case.accounts["x/bob"]])
+        sql.execute(
+            tx,
             "UPDATE task SET state = 'answered' WHERE account_id = ?",
             [case.accounts["x/bob"]],
         )
@@ -84,8 +86,8 @@ def test_the_work_is_told_apart_by_connector(case, clock):
 def test_a_message_that_was_given_up_may_have_arrived(case, clock):
     case.book(("x/ann", "r1.a"))
     with case.store.write() as tx:
-        tx.execute("UPDATE outbox SET state = 'dead', attempts = 5")
-        tx.execute("UPDATE task SET state = 'dead'")
+        sql.execute(tx, "UPDATE outbox SET state = 'dead', attempts = 5")
+        sql.execute(tx, "UPDATE task SET state = 'dead'")
     (row,) = status(case.store, clock()).connectors
     assert (row.open, row.in_doubt, row.rests_until) == (0, 1, None)
 
@@ -110,12 +112,14 @@ def test_what_needs_the_operator_is_said_with_the_command(case, clock):
     lead(case, clock)
     case.book(("x/ann", "r1.a"), ("x/bob", "r1.b"))
     with case.store.write() as tx:
-        tx.execute(
+        sql.execute(
+            tx,
             "UPDATE outbox SET state = 'dead' WHERE account_id = ?",
             [case.accounts["x/ann"]],
         )
         pause.pause(tx, "connector:x", "token expired", clock())
-        tx.execute(
+        sql.execute(
+            tx,
             "INSERT INTO held_back (entry_id, plan_id, reason) VALUES (?, 1, ?)",
             [case.entries["r1.d"], "5 needed: d and c may not share a worker"],
         )
@@ -134,7 +138,9 @@ def test_a_connector_that_fails_again_and_again_is_named(case, clock):
     lead(case, clock)
     case.book(("x/ann", "r1.a"), ("x/bob", "r1.b"))
     with case.store.write() as tx:
-        tx.execute("UPDATE outbox SET attempts = 3, error = 'TooLong' WHERE id = 1")
+        sql.execute(
+            tx, "UPDATE outbox SET attempts = 3, error = 'TooLong' WHERE id = 1"
+        )
     found = status(case.store, clock())
     assert found.down == [DownRow("x", 2, "TooLong")]
     assert any("connector x is down" in told for told in found.needs_you)

@@ -28,18 +28,37 @@ from dispatcher.store.engine import bring_up, make_backend
 from dispatcher.store.lease import SHARD, check_epoch, take
 from dispatcher.store.settings import KEYS, set_setting, setting
 from dispatcher.store.sqlite import SqliteBackend, make_private
-from dispatcher.store.statements import DriverStatement
+from dispatcher.store.statements import DriverStatement, in_list, not_in_list
 from dispatcher.store.vault import KeyFile
+from tests import sql
 from tests.patience import together
+
+ADD = sa.insert(Pause).values(
+    scope=bindparam("scope"), reason="why", at=bindparam("moment")
+)
+ADD_BARE = DriverStatement(ADD)
+ADD_TOLD = DriverStatement(ADD.returning(col(Pause.at)))
+FROM_ON = DriverStatement(
+    select(Pause.scope)
+    .where(Pause.scope >= bindparam("first"))
+    .order_by(col(Pause.scope))
+)
+NAMED = (
+    select(sa.func.count())
+    .select_from(FieldName)
+    .where(in_list(FieldName.name, "names"))
+)
 
 
 def add_pause(tx: Tx, scope: str) -> None:
-    tx.execute("INSERT INTO pause (scope, reason, at) VALUES (?, 'why', 1)", [scope])
+    tx.driver_execute(ADD_BARE, {"scope": scope, "moment": 1})
 
 
 def scopes(store: Store) -> list[str]:
     with store.read() as tx:
-        return [row[0] for row in tx.rows("SELECT scope FROM pause ORDER BY scope")]
+        return [
+            row[0] for row in sql.rows(tx, "SELECT scope FROM pause ORDER BY scope")
+        ]
 
 
 # -- transactions ----------------------------------------------------------------------
@@ -49,19 +68,20 @@ def test_a_write_is_seen_by_the_next_read(store: Store) -> None:
     with store.write() as tx:
         add_pause(tx, "all")
     with store.read() as tx:
-        assert tx.rows("SELECT scope, reason, at FROM pause") == [("all", "why", 1)]
-        assert tx.one("SELECT scope FROM pause WHERE at > ?", [1]) is None
-        assert tx.value("SELECT at FROM pause") == 1
-        assert tx.value("SELECT at FROM pause WHERE at = ?", [2]) is None
+        assert sql.rows(tx, "SELECT scope, reason, at FROM pause") == [
+            ("all", "why", 1)
+        ]
+        assert sql.one(tx, "SELECT scope FROM pause WHERE at > ?", [1]) is None
+        assert sql.value(tx, "SELECT at FROM pause") == 1
+        assert sql.value(tx, "SELECT at FROM pause WHERE at = ?", [2]) is None
 
 
 def test_questions_of_one_journey_are_answered_in_order(store: Store) -> None:
     with store.write() as tx:
         add_pause(tx, "b")
-        asked = "SELECT scope FROM pause WHERE scope >= ? ORDER BY scope"
-        added = "INSERT INTO pause (scope, reason, at) VALUES (?, '', 1) RETURNING at"
-        found = tx.answers(
-            [(asked, ["a"]), (added, ["a"]), (asked, ["a"]), (asked, ["c"])]
+        found = tx.driver_answers(
+            [(FROM_ON, {"first": "a"}), (ADD_TOLD, {"scope": "a", "moment": 1})]
+            + [(FROM_ON, {"first": first}) for first in "ac"]
         )
     assert found == [[("b",)], [(1,)], [("a",), ("b",)], []]
     assert scopes(store) == ["a", "b"]
@@ -79,9 +99,10 @@ def test_what_fails_in_a_journey_ends_the_transaction(store: Store) -> None:
     assert scopes(store) == []
 
     def ask() -> None:
-        asked = "INSERT INTO pause (scope, reason, at) VALUES (?, '', 1) RETURNING at"
         with store.write() as tx:
-            tx.answers([(asked, ["a"]), (asked, ["a"]), (asked, ["b"])])
+            tx.driver_answers(
+                [(ADD_TOLD, {"scope": scope, "moment": 1}) for scope in "aab"]
+            )
 
     with pytest.raises(Clash):
         ask()
@@ -130,10 +151,10 @@ def test_a_failed_block_leaves_nothing_behind(store: Store) -> None:
 
 def test_a_read_sees_one_snapshot(store: Store) -> None:
     with store.read() as reader:
-        assert reader.value("SELECT count(*) FROM pause") == 0
+        assert sql.value(reader, "SELECT count(*) FROM pause") == 0
         with store.write() as tx:
             add_pause(tx, "all")
-        assert reader.value("SELECT count(*) FROM pause") == 0
+        assert sql.value(reader, "SELECT count(*) FROM pause") == 0
     assert scopes(store) == ["all"]
 
 
@@ -170,8 +191,10 @@ def test_row_counts_and_returned_rows_come_back(store: Store) -> None:
     with store.write() as tx:
         for name in "abc":
             add_pause(tx, f"run:{name}")
-        assert tx.execute("UPDATE pause SET at = 2 WHERE scope <> ?", ["run:b"]) == 2
-        gone = tx.rows("DELETE FROM pause WHERE at = ? RETURNING scope", [2])
+        assert (
+            sql.execute(tx, "UPDATE pause SET at = 2 WHERE scope <> ?", ["run:b"]) == 2
+        )
+        gone = sql.rows(tx, "DELETE FROM pause WHERE at = ? RETURNING scope", [2])
         assert sorted(gone) == [("run:a",), ("run:c",)]
 
 
@@ -179,21 +202,19 @@ def test_a_list_parameter_finds_all_its_members(store: Store) -> None:
     rows = [(i, f"f{i}") for i in range(1000)]
     with store.write() as tx:
         tx.insert_many("field", ["id", "name"], rows)
-        found = tx.rows(
-            "SELECT id FROM field WHERE id = ANY(?) ORDER BY id", [[3, 5, 10**12]]
-        )
-        assert found == [(3,), (5,)]
-        named = "SELECT count(*) FROM field WHERE name = ANY(?)"
-        assert tx.value(named, [("f1", "f2")]) == 2
-        assert tx.value(named, [[]]) == 0
-        assert tx.value("SELECT count(*) FROM field WHERE id <> ALL(?)", [[1]]) == 999
+        numbered = select(FieldName.id).where(in_list(FieldName.id, [3, 5, 10**12]))
+        assert sorted(tx.scalars(numbered)) == [3, 5]
+        assert tx.scalar(NAMED, {"names": ("f1", "f2")}) == 2
+        assert tx.scalar(NAMED, {"names": []}) == 0
+        others = select(sa.func.count()).where(not_in_list(FieldName.id, [1]))
+        assert tx.scalar(others) == 999
 
 
 def test_a_stream_gives_all_rows_while_others_are_written(store: Store) -> None:
     with store.write() as tx:
         tx.insert_many("field", ["id", "name"], ((i, f"f{i}") for i in range(25_000)))
         seen = 0
-        for number, name in tx.stream("SELECT id, name FROM field ORDER BY id"):
+        for number, name in sql.stream(tx, "SELECT id, name FROM field ORDER BY id"):
             assert name == f"f{number}"
             if number % 5000 == 0:
                 add_pause(tx, f"run:{number}")
@@ -206,14 +227,14 @@ def test_threads_write_one_after_the_other_and_lose_nothing(store: Store) -> Non
     def count() -> None:
         for _ in range(20):
             with store.write() as tx:
-                found = tx.value(
-                    "SELECT policy_version FROM barrier WHERE id = 1 FOR UPDATE"
+                found = sql.value(
+                    tx, "SELECT policy_version FROM barrier WHERE id = 1 FOR UPDATE"
                 )
-                tx.execute("UPDATE barrier SET policy_version = ?", [found + 1])
+                sql.execute(tx, "UPDATE barrier SET policy_version = ?", [found + 1])
 
     assert together(*[count] * 4) == [None] * 4
     with store.read() as tx:
-        assert tx.value("SELECT policy_version FROM barrier") == 80
+        assert sql.value(tx, "SELECT policy_version FROM barrier") == 80
 
 
 def test_a_lock_that_does_not_come_is_told_as_locked(store_url: str) -> None:
@@ -222,9 +243,9 @@ def test_a_lock_that_does_not_come_is_told_as_locked(store_url: str) -> None:
         open_store(store_url, wait_ms=50) as second,
         first.write() as tx,
     ):
-        tx.execute("UPDATE barrier SET policy_version = 1")
+        sql.execute(tx, "UPDATE barrier SET policy_version = 1")
         with pytest.raises(StoreLocked) as refused, second.write() as late:
-            late.execute("UPDATE barrier SET policy_version = 2")
+            sql.execute(late, "UPDATE barrier SET policy_version = 2")
     assert refused.value.exit_status == 11
     assert refused.value.retryable
 
@@ -274,9 +295,6 @@ def test_a_child_process_does_not_touch_its_parents_connections(store: Store) ->
 
 # -- SQLAlchemy's statements -----------------------------------------------------------
 
-ADD = sa.insert(Pause).values(
-    scope=bindparam("scope"), reason="why", at=bindparam("moment")
-)
 PAUSES = select(Pause).order_by(col(Pause.scope))
 
 
@@ -429,9 +447,9 @@ def test_idle_connections_are_used_again(
 
 def test_a_row_that_exists_is_a_clash_without_its_value(store: Store) -> None:
     with store.write() as tx:
-        tx.execute("INSERT INTO field (id, name) VALUES (1, 'Anna Muster')")
+        sql.execute(tx, "INSERT INTO field (id, name) VALUES (1, 'Anna Muster')")
     with pytest.raises(Clash) as refused, store.write() as tx:
-        tx.execute("INSERT INTO field (id, name) VALUES (2, 'Anna Muster')")
+        sql.execute(tx, "INSERT INTO field (id, name) VALUES (2, 'Anna Muster')")
     told = f"{refused.value.what}{refused.value.why}{refused.value.constraint}"
     assert "name" in refused.value.constraint
     assert "Anna" not in told
@@ -441,15 +459,16 @@ def test_a_row_that_exists_is_a_clash_without_its_value(store: Store) -> None:
 
 def test_a_state_that_is_none_is_a_clash(store: Store) -> None:
     with pytest.raises(Clash, match="ck_run_state"), store.write() as tx:
-        tx.execute(
-            "INSERT INTO run (id, name, state, created_at) VALUES (1, 'x', 'odd', 0)"
+        sql.execute(
+            tx,
+            "INSERT INTO run (id, name, state, created_at) VALUES (1, 'x', 'odd', 0)",
         )
 
 
 @pytest.mark.parametrize("value", [2**63, -(2**63) - 1])
 def test_a_number_beyond_64_bits_is_invalid(store: Store, value: int) -> None:
     with pytest.raises(Invalid, match="does not fit"), store.write() as tx:
-        tx.execute("UPDATE barrier SET policy_version = ?", [value])
+        sql.execute(tx, "UPDATE barrier SET policy_version = ?", [value])
 
 
 def test_a_lone_surrogate_is_invalid(store: Store) -> None:
@@ -470,7 +489,7 @@ def test_lines_once_written_stay(store: Store, table: str, verb: str) -> None:
     }[table]
     column = {"ledger_line": "seq", "key_lines": "seq", "policy": "version"}[table]
     with store.write() as tx:
-        tx.execute(fill, [b"\x01"])
+        sql.execute(tx, fill, [b"\x01"])
     change = {
         "UPDATE": f"UPDATE {table} SET {column} = {column} + 1",
         "DELETE": f"DELETE FROM {table}",
@@ -479,9 +498,9 @@ def test_lines_once_written_stay(store: Store, table: str, verb: str) -> None:
     if verb == "REPLACE" and store.dialect == "postgresql":
         change = f"TRUNCATE {table}"
     with pytest.raises(Conflict, match="once written"), store.write() as tx:
-        tx.execute(change, [b"\x02"] if "?" in change else [])
+        sql.execute(tx, change, [b"\x02"] if "?" in change else [])
     with store.read() as tx:
-        assert tx.value(f"SELECT count(*) FROM {table}") == 1
+        assert sql.value(tx, f"SELECT count(*) FROM {table}") == 1
 
 
 # -- opening ---------------------------------------------------------------------------
@@ -613,7 +632,7 @@ def test_another_schema_is_refused_with_the_way_out(
     store_url: str, version: str, fix: str
 ) -> None:
     with open_store(store_url) as store, store.write() as tx:
-        tx.execute("UPDATE alembic_version SET version_num = ?", [version])
+        sql.execute(tx, "UPDATE alembic_version SET version_num = ?", [version])
     with pytest.raises(NeedsMigration) as refused:
         open_store(store_url)
     assert refused.value.exit_status == 13
@@ -622,7 +641,7 @@ def test_another_schema_is_refused_with_the_way_out(
 
 def test_a_store_without_keys_is_refused(store_url: str) -> None:
     with open_store(store_url) as store, store.write() as tx:
-        tx.execute("DELETE FROM setting WHERE name = 'task-key'")
+        sql.execute(tx, "DELETE FROM setting WHERE name = 'task-key'")
     with pytest.raises(NeedsMigration, match="no task-key"):
         open_store(store_url)
 
@@ -675,7 +694,7 @@ def test_every_connection_is_durable_and_careful(
 ) -> None:
     for transaction in (sqlite_store.read, sqlite_store.write):
         with transaction() as tx:
-            assert tx.value(f"PRAGMA {pragma}") == value
+            assert sql.value(tx, f"PRAGMA {pragma}") == value
 
 
 def test_a_file_that_is_no_database_is_told(tmp_path: Path) -> None:
@@ -719,7 +738,7 @@ def test_what_was_deleted_is_in_no_file_of_the_store(sqlite_store: Store) -> Non
     with sqlite_store.write() as tx:
         add_pause(tx, "run:canary-5417")
     with sqlite_store.write() as tx:
-        tx.execute("DELETE FROM pause")
+        sql.execute(tx, "DELETE FROM pause")
     sqlite_store.checkpoint()
     assert sqlite_store.path is not None
     for path in sqlite_store.path.parent.iterdir():
@@ -732,8 +751,8 @@ def test_a_full_disk_is_told_and_keeps_what_was_there(sqlite_store: Store) -> No
 
     def fill() -> None:
         with sqlite_store.write() as tx:
-            pages = tx.value("PRAGMA page_count")
-            tx.value(f"PRAGMA max_page_count = {pages + 5}")
+            pages = sql.value(tx, "PRAGMA page_count")
+            sql.value(tx, f"PRAGMA max_page_count = {pages + 5}")
             tx.insert_many("field", ["id", "name"], ((n, f"{n}") for n in range(10**5)))
 
     with pytest.raises(StoreUnusable, match="disk of the store is full"):
@@ -762,9 +781,10 @@ def terminate(store: Store) -> Iterator[int]:
     with store.write() as tx:
         yield from (
             row[0]
-            for row in tx.rows(
+            for row in sql.rows(
+                tx,
                 "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
-                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+                " WHERE datname = current_database() AND pid <> pg_backend_pid()",
             )
         )
 
@@ -801,4 +821,4 @@ def test_commits_are_durable_whatever_the_servers_default(
         name=postgres_own_url.rpartition("/")[2],
     )
     with open_store(postgres_own_url) as store, store.write() as tx:
-        assert tx.value("SHOW synchronous_commit") == "on"
+        assert sql.value(tx, "SHOW synchronous_commit") == "on"

@@ -7,11 +7,16 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sqlalchemy import case
+from sqlmodel import col, select
 
 from dispatcher.core.errors import Invalid
+from dispatcher.model import FieldName
 from dispatcher.store import Clash, Store, Tx
 from dispatcher.store.bulk import FEW
 from dispatcher.store.packed import GATHERED, Block, rows_of
+from dispatcher.store.statements import DriverStatement, in_list
+from tests import sql
 
 SIZES = [0, 1, FEW - 1, FEW, FEW + 1, 5 * FEW]
 """Numbers of rows on both sides of where PostgreSQL changes its way."""
@@ -28,7 +33,9 @@ def test_every_row_is_inserted_once(store: Store, count: int) -> None:
     with store.write() as tx:
         assert tx.insert_many("field", ["id", "name"], fields(count)) == count
     with store.read() as tx:
-        assert tx.rows("SELECT id, name FROM field ORDER BY id") == list(fields(count))
+        assert sql.rows(tx, "SELECT id, name FROM field ORDER BY id") == list(
+            fields(count)
+        )
 
 
 @pytest.mark.parametrize("count", [1, 3 * FEW])
@@ -62,7 +69,9 @@ def test_every_type_comes_back_as_it_went(store: Store, count: int) -> None:
     ]
     with store.write() as tx:
         tx.insert_many("ledger_line", columns, rows)
-        found = tx.rows(f"SELECT {', '.join(columns)} FROM ledger_line ORDER BY seq")
+        found = sql.rows(
+            tx, f"SELECT {', '.join(columns)} FROM ledger_line ORDER BY seq"
+        )
     assert found == rows
 
 
@@ -84,7 +93,7 @@ def blocks(count: int) -> Iterator[Block]:
 def test_blocks_are_inserted_as_their_rows_would_be(store: Store, count: int) -> None:
     with store.write() as tx:
         assert tx.insert_blocks("ledger_line", LINE, blocks(count)) == count
-        found = tx.rows(f"SELECT {', '.join(LINE)} FROM ledger_line ORDER BY 1, 2")
+        found = sql.rows(tx, f"SELECT {', '.join(LINE)} FROM ledger_line ORDER BY 1, 2")
     expected = [row for block in blocks(count) for row in rows_of(block)]
     assert [tuple(row) for row in found] == expected
 
@@ -95,7 +104,7 @@ def test_a_block_with_a_row_that_exists_undoes_all(store: Store, count: int) -> 
     with pytest.raises(Clash), store.write() as tx:
         tx.insert_blocks("ledger_line", LINE, twice)
     with store.read() as tx:
-        assert tx.value("SELECT count(*) FROM ledger_line") == 0
+        assert sql.value(tx, "SELECT count(*) FROM ledger_line") == 0
 
 
 @pytest.mark.parametrize("count", [1, 3 * FEW])
@@ -110,19 +119,23 @@ def test_an_error_of_the_blocks_themselves_is_passed_on(
     with pytest.raises(LookupError, match="cut"), store.write() as tx:
         tx.insert_blocks("ledger_line", LINE, broken())
     with store.read() as tx:
-        assert tx.value("SELECT count(*) FROM ledger_line") == 0
+        assert sql.value(tx, "SELECT count(*) FROM ledger_line") == 0
 
 
 def test_numbers_come_as_one_table(store: Store) -> None:
     edges = [(-(2**63), 1), (-1, 2), (0, 3), (2**63 - 1, 4)]
     with store.write() as tx:
         tx.insert_many("field", ["id", "name"], [(n, f"n{i}") for n, i in edges])
-        source = "FROM field WHERE id = ANY(?) ORDER BY id"
         known = [n for n, _ in edges]
-        columns = ("id", "CASE WHEN id < 0 THEN -1 ELSE 1 END")
-        asked = [(source, (ids,)) for ids in ([0, 7], [], [*range(9, 500), *known])]
-        found = tx.numbers(columns, asked)
-        none = [tx.numbers(columns, ask) for ask in ([], asked[1:2])]
+        signs = DriverStatement(
+            select(FieldName.id, case((col(FieldName.id) < 0, -1), else_=1))
+            .where(in_list(FieldName.id, "ids"))
+            .order_by(col(FieldName.id))
+        )
+        lists = ([0, 7], [], [*range(9, 500), *known])
+        asked = [(signs, {"ids": ids}) for ids in lists]
+        found = tx.driver_numbers(2, asked)
+        none = [tx.driver_numbers(2, ask) for ask in ([], asked[1:2])]
     assert [table.shape for table in none] == [(0, 2)] * 2
     assert found.tolist() == [[0, 1], *([n, -1 if n < 0 else 1] for n in known)]
 
@@ -133,7 +146,9 @@ def test_fractions_come_back_as_they_went(store: Store, count: int) -> None:
     rows = [(n, n / 7, 0, 1, "open", 0) for n in range(count)]
     with store.write() as tx:
         tx.insert_many("result", columns, rows)
-        found = tx.rows("SELECT entry_id, confidence FROM result ORDER BY entry_id")
+        found = sql.rows(
+            tx, "SELECT entry_id, confidence FROM result ORDER BY entry_id"
+        )
     assert found == [(n, n / 7) for n in range(count)]
 
 
@@ -143,7 +158,7 @@ def test_only_new_keys_are_inserted(store: Store, count: int) -> None:
         tx.insert_many("field", ["id", "name"], [(0, "old")])
         new = tx.insert_new("field", ["id"], ["id", "name"], fields(count))
         assert new == max(0, count - 1)
-        assert tx.value("SELECT name FROM field WHERE id = 0") == "old"
+        assert sql.value(tx, "SELECT name FROM field WHERE id = 0") == "old"
 
 
 @pytest.mark.parametrize("count", SIZES)
@@ -154,7 +169,7 @@ def test_rows_that_exist_are_overwritten(store: Store, count: int) -> None:
             "field", ["id"], ["name", "id"], ((n, i) for i, n in fields(count))
         )
         expected = {1: "old", 10**9: "other"} | dict(fields(count))
-        assert dict(tx.rows("SELECT id, name FROM field")) == expected
+        assert dict(sql.rows(tx, "SELECT id, name FROM field")) == expected
 
 
 @pytest.mark.parametrize("count", SIZES)
@@ -165,7 +180,7 @@ def test_rows_are_changed_by_key(store: Store, count: int) -> None:
         assert changed == min(count, 100)  # keys that are not there are ignored
         expected = {n: f"old {n}" for n in range(100)}
         expected |= {n: name for n, name in fields(count) if n < 100}
-        assert dict(tx.rows("SELECT id, name FROM field")) == expected
+        assert dict(sql.rows(tx, "SELECT id, name FROM field")) == expected
 
 
 @pytest.mark.parametrize("count", [3, 2 * FEW])
@@ -182,14 +197,15 @@ def test_keys_of_two_columns_find_their_rows(store: Store, count: int) -> None:
             ["entries"],
             [(2, n, b"b") for n in range(count)],
         )
-        assert tx.rows(
+        assert sql.rows(
+            tx,
             "SELECT plan_id, entries, count(*) FROM assignment"
-            " GROUP BY plan_id, entries ORDER BY plan_id"
+            " GROUP BY plan_id, entries ORDER BY plan_id",
         ) == [(1, b"a", count), (2, b"b", count)]
 
 
 def total(tx: Tx) -> dict[tuple[int, ...], int]:
-    found = tx.rows(f"SELECT {', '.join(HOLDING)}, entries FROM holding")
+    found = sql.rows(tx, f"SELECT {', '.join(HOLDING)}, entries FROM holding")
     return {tuple(key): entries for *key, entries in found}
 
 
@@ -211,7 +227,7 @@ def test_counters_add_up_in_any_batches(
 ) -> None:
     expected: dict[tuple[int, ...], int] = {}
     with store.write() as tx:
-        tx.execute("DELETE FROM holding")
+        sql.execute(tx, "DELETE FROM holding")
         for batch in batches:
             rows = [(*key, 0, size) for size, key in enumerate(batch, start=1)]
             tx.upsert_add("holding", HOLDING, "entries", iter(rows))
@@ -227,7 +243,7 @@ def test_a_row_that_exists_undoes_the_whole_block(store: Store, count: int) -> N
     with pytest.raises(Clash), store.write() as tx:
         tx.insert_many("field", ["id", "name"], fields(count))
     with store.read() as tx:
-        assert tx.rows("SELECT id, name FROM field") == [(0, "old")]
+        assert sql.rows(tx, "SELECT id, name FROM field") == [(0, "old")]
 
 
 @pytest.mark.parametrize("count", [1, 3 * FEW])
@@ -256,16 +272,16 @@ def test_an_error_of_the_rows_themselves_is_passed_on(store: Store, count: int) 
     with pytest.raises(LookupError, match="ragged"), store.write() as tx:
         tx.insert_many("field", ["id", "name"], rows())
     with store.read() as tx:
-        assert tx.value("SELECT count(*) FROM field") == 0
+        assert sql.value(tx, "SELECT count(*) FROM field") == 0
 
 
 def test_rows_may_come_from_another_transaction(store: Store) -> None:
     with store.write() as tx:
         tx.insert_many("field", ["id", "name"], fields(1000))
     with store.read() as source, store.write() as tx:
-        rows = source.stream("SELECT name, 'copied', id FROM field")
+        rows = sql.stream(source, "SELECT name, 'copied', id FROM field")
         tx.insert_many("pause", ["scope", "reason", "at"], rows)
-        assert tx.value("SELECT count(*) FROM pause") == 1000
+        assert sql.value(tx, "SELECT count(*) FROM pause") == 1000
 
 
 def test_rows_that_ask_the_transaction_they_are_written_in_are_refused(
@@ -273,7 +289,9 @@ def test_rows_that_ask_the_transaction_they_are_written_in_are_refused(
 ) -> None:
     def rows(tx: Tx) -> Iterator[tuple[Any, ...]]:
         for number, name in fields(3 * FEW):
-            found = tx.value("SELECT count(*) FROM field") if number > 2 * FEW else 0
+            found = (
+                sql.value(tx, "SELECT count(*) FROM field") if number > 2 * FEW else 0
+            )
             yield number, f"{name} {found}"
 
     with (
@@ -289,25 +307,25 @@ def test_rows_streamed_from_the_same_transaction_are_refused(store: Store) -> No
 
     def copy() -> None:
         with store.write() as tx:
-            rows = tx.stream("SELECT name, 'copied', id FROM field")
+            rows = sql.stream(tx, "SELECT name, 'copied', id FROM field")
             next(rows)
             tx.insert_many("pause", ["scope", "reason", "at"], rows)
 
     with pytest.raises(RuntimeError, match="while rows are written"):
         copy()
     with store.write() as tx:
-        assert tx.value("SELECT count(*) FROM pause") == 0
+        assert sql.value(tx, "SELECT count(*) FROM pause") == 0
 
 
 def test_a_stream_left_open_ends_with_its_transaction(store: Store) -> None:
     with store.write() as tx:
         tx.insert_many("field", ["id", "name"], fields(30_000))
     with store.read() as tx:
-        rows = tx.stream("SELECT id FROM field")
+        rows = sql.stream(tx, "SELECT id FROM field")
         next(rows)
     with store.read() as tx:  # on the same connection
         rows.close()
-        assert tx.value("SELECT count(*) FROM field") == 30_000
+        assert sql.value(tx, "SELECT count(*) FROM field") == 30_000
 
 
 def test_unknown_columns_are_refused_before_anything_runs(store: Store) -> None:

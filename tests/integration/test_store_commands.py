@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from dispatcher.store import open_store
+from tests import sql
 
 
 def run(
@@ -60,7 +61,7 @@ def test_an_empty_database_is_seen_upgraded_and_checked(empty_location: str) -> 
 @pytest.mark.parametrize("version", ["0000", "9999"])
 def test_another_schema_exits_13(store_url: str, version: str) -> None:
     with open_store(store_url) as store, store.write() as tx:
-        tx.execute("UPDATE alembic_version SET version_num = ?", [version])
+        sql.execute(tx, "UPDATE alembic_version SET version_num = ?", [version])
     for words in (["status"], ["check"]):
         done = run(store_url, "db", *words)
         assert done.returncode == 13, done.stdout + done.stderr

@@ -26,6 +26,7 @@ from policies.document import parse
 from policies.rules.functions import FieldFunction
 from policies.rules.tabulated import monotone_closure, subsets
 from policies.rules.tabulated_links import both_ends, symmetric
+from tests import sql
 from tests.integration.ledger_cases import Case, Far, policy
 
 # Two surnames tell whether people are siblings; one of them, or a town, only hints at it.
@@ -119,7 +120,7 @@ def planned(case, worst=None):
     names = {number: name for name, number in case.entries.items()}
     accounts = {number: text for text, number in case.accounts.items()}
     with case.store.read() as tx:
-        rows = tx.rows("SELECT account_id, entries FROM assignment")
+        rows = sql.rows(tx, "SELECT account_id, entries FROM assignment")
     return [
         (accounts[account], names[int.from_bytes(raw[i : i + 8], "little")])
         for account, raw in rows
@@ -195,7 +196,7 @@ def test_a_plan_is_booked_whole_and_the_evidence_names_the_rule(
 ):
     ready(case, rules, tmp_path, budget="average = 0.9")
     with case.store.read() as tx:
-        kept = tx.rows("SELECT property, source FROM rule_table")
+        kept = sql.rows(tx, "SELECT property, source FROM rule_table")
     source = "kinship.csv" if rules is POSTERIOR else "plugin:mine"
     assert kept == [("siblings", source)]
     asks = planned(case, worst="1/3")  # the rule's own f, below its limit

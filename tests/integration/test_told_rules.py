@@ -27,6 +27,7 @@ from policies.document import parse
 from policies.model.problem import Plan
 from policies.rules.functions import FieldFunction, UserUtility
 from policies.solvers import Limits, Solution, Verdict
+from tests import sql
 from tests.integration.ledger_cases import Case, policy
 
 TABLE = """a,b,secret,weight
@@ -182,7 +183,9 @@ def test_a_plan_keeps_what_tells_too_much_apart_and_the_evidence_names_it(
     assert drafted.summary["worst"]["share"] >= 0.5  # who sees b alone: f = 1/2 of 0.9
     stage.apply(drafted.plan_id)
     with case.store.read() as tx:
-        force_levels = tx.rows("SELECT property, source FROM rule_table ORDER BY 1")
+        force_levels = sql.rows(
+            tx, "SELECT property, source FROM rule_table ORDER BY 1"
+        )
     assert force_levels == [("illness", "worlds.csv"), ("mine", "plugin:mine")]
     case.book(("x/1", "r1.a"), ("x/2", "r1.b"), ("x/1", "r2.a"))
     with pytest.raises(Refused) as refused:
@@ -211,7 +214,7 @@ def shown_as_planned(case, stage, drafted):
     names = {number: name for name, number in case.accounts.items()}
     entries = {number: name for name, number in case.entries.items()}
     with case.store.read() as tx:
-        rows = tx.rows("SELECT account_id, entries FROM assignment")
+        rows = sql.rows(tx, "SELECT account_id, entries FROM assignment")
     asks = [
         (names[account], " ".join(entries[e] for e in memoryview(packed).cast("q")))
         for account, packed in rows

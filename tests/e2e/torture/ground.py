@@ -15,6 +15,7 @@ from dispatcher.custody.sealed_file import Secret
 from dispatcher.ledger.shipping import attach
 from dispatcher.store import Clock, Store, open_store, pause
 from dispatcher.store.vault import KeyFile
+from tests import sql
 from tests.conftest import Cluster
 from tests.integration.ledger_cases import Case
 
@@ -85,10 +86,11 @@ def numbered(case: Case) -> None:
     secret = case.store.key("pseudonym-key")
     named = {keys.pseudonym(secret, "r", key): key for key in case.records}
     with case.store.read() as tx:
-        accounts = tx.rows("SELECT id, connector, name FROM account")
-        entries = tx.rows(
+        accounts = sql.rows(tx, "SELECT id, connector, name FROM account")
+        entries = sql.rows(
+            tx,
             "SELECT e.id, r.pseudonym, f.name FROM entry e"
-            " JOIN record r ON r.id = e.record_id JOIN field f ON f.id = e.field_id"
+            " JOIN record r ON r.id = e.record_id JOIN field f ON f.id = e.field_id",
         )
     case.accounts |= {f"{market}/{name}": number for number, market, name in accounts}
     case.entries |= {f"{named[record]}.{f}": number for number, record, f in entries}

@@ -26,6 +26,7 @@ from dispatcher.ledger.book import Asks, Pull, Push, book
 from dispatcher.ledger.identity_changes import merge
 from dispatcher.stages.sending import Sending
 from dispatcher.store import lease
+from tests import sql
 from tests.e2e.torture.ground import Ground, numbered
 from tests.e2e.torture.outside import Killed
 from tests.e2e.torture.world import Kept, World
@@ -314,8 +315,8 @@ class Walk(World):
             self.clock.advance(seconds=100_000)
             self.sending.tick(self.epoch)
             with self.store.read() as tx:
-                left = tx.value(
-                    "SELECT count(*) FROM outbox WHERE state IN ('ready', 'leased')"
+                left = sql.value(
+                    tx, "SELECT count(*) FROM outbox WHERE state IN ('ready', 'leased')"
                 )
             if not left:
                 break
@@ -323,8 +324,9 @@ class Walk(World):
         with self.store.read() as tx:
             sent = {
                 number
-                for (number,) in tx.rows(
-                    "SELECT id FROM outbox WHERE state = 'sent' AND kind = 'publish'"
+                for (number,) in sql.rows(
+                    tx,
+                    "SELECT id FROM outbox WHERE state = 'sent' AND kind = 'publish'",
                 )
             }
         secret = self.store.key("task-key")

@@ -11,6 +11,7 @@ import numpy as np
 
 from dispatcher.core import keys
 from dispatcher.ledger.comparison import compare
+from tests import sql
 from tests.conftest import FakeClock
 from tests.e2e.torture.ground import Ground
 from tests.e2e.torture.outside import Outside
@@ -105,20 +106,21 @@ class World:
         accounts = {number: name for name, number in self.case.accounts.items()}
         entries = {number: entry_of(text) for text, number in self.case.entries.items()}
         with self.store.read() as tx:
-            lines = tx.rows(
-                "SELECT account_id, entry_id FROM ledger_line WHERE kind = 'exposure'"
+            lines = sql.rows(
+                tx,
+                "SELECT account_id, entry_id FROM ledger_line WHERE kind = 'exposure'",
             )
         return {(accounts[account], entries[entry]) for account, entry in lines}
 
     def messages(self) -> set[int]:
         with self.store.read() as tx:
-            return {number for (number,) in tx.rows("SELECT id FROM outbox")}
+            return {number for (number,) in sql.rows(tx, "SELECT id FROM outbox")}
 
     def remember(self) -> None:
         """Note which task is of which entry; no id may ever be of another."""
         texts = {number: text for text, number in self.case.entries.items()}
         with self.store.read() as tx:
-            for task, entry in tx.rows("SELECT id, entry_id FROM task"):
+            for task, entry in sql.rows(tx, "SELECT id, entry_id FROM task"):
                 known = self.tasks.setdefault(task, texts[entry])
                 assert known == texts[entry], "a task's id was given twice"
 
@@ -127,9 +129,10 @@ class World:
     def check(self, *, whole: bool) -> None:
         """Compare ledger and oracle, and what is outside with what was booked."""
         with self.store.read() as tx:
-            lines = tx.rows(
+            lines = sql.rows(
+                tx,
                 "SELECT account_id, entry_id, showing FROM ledger_line"
-                " WHERE kind = 'exposure'"
+                " WHERE kind = 'exposure'",
             )
             if whole:
                 assert compare(tx).differences == ()

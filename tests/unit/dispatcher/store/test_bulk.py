@@ -3,7 +3,7 @@
 import pytest
 
 from dispatcher.model import metadata
-from dispatcher.store.bulk import column_types
+from dispatcher.store.bulk import column_types, quoted
 
 
 def test_every_column_of_the_model_has_a_type_for_copy() -> None:
@@ -23,3 +23,9 @@ def test_an_unknown_table_or_column_is_refused() -> None:
         column_types("nowhere", ("id",))
     with pytest.raises(ValueError, match="no column nothing"):
         column_types("run", ("id", "nothing"))
+
+
+@pytest.mark.parametrize("name", ["", "a b", 'a"b', "a;b", "A", "1a", "ä"])
+def test_a_name_that_is_none_of_ours_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="lower-case letters"):
+        quoted(name)
