@@ -26,6 +26,7 @@ from dispatcher.model import FieldName, Pause
 from dispatcher.store import Clash, Store, Tx, open_store
 from dispatcher.store.engine import bring_up, make_backend
 from dispatcher.store.lease import SHARD, check_epoch, take
+from dispatcher.store.ledger import close_barrier
 from dispatcher.store.settings import KEYS, set_setting, setting
 from dispatcher.store.sqlite import SqliteBackend, make_private
 from dispatcher.store.statements import DriverStatement, in_list, not_in_list
@@ -227,9 +228,7 @@ def test_threads_write_one_after_the_other_and_lose_nothing(store: Store) -> Non
     def count() -> None:
         for _ in range(20):
             with store.write() as tx:
-                found = sql.value(
-                    tx, "SELECT policy_version FROM barrier WHERE id = 1 FOR UPDATE"
-                )
+                found = close_barrier(tx)
                 sql.execute(tx, "UPDATE barrier SET policy_version = ?", [found + 1])
 
     assert together(*[count] * 4) == [None] * 4
