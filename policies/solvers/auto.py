@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from math import inf
 from threading import Event
 from typing import Final
@@ -35,6 +36,7 @@ from policies.model.sets import Ints
 from policies.solvers.adversary_reduction import among, among_all, needed
 from policies.solvers.bounds.certificates import Prover, made
 from policies.solvers.bounds.lagrangian import bounded
+from policies.solvers.bounds.level_relaxation import Ladder
 from policies.solvers.bounds.link_bounds import LinkBounds, sealed
 from policies.solvers.bounds.link_pairs import LinkPairs
 from policies.solvers.coloring import small_sets
@@ -60,13 +62,14 @@ from policies.solvers.interfaces import (
     never,
 )
 from policies.solvers.kernels.compiling import kernels
+from policies.solvers.load_tables import loads
 from policies.solvers.parallel_portfolio import Task, few, late, merged, race, sure
 from policies.solvers.planned import planned
 from policies.solvers.rounding.continuous_greedy import ContinuousGreedy
 from policies.solvers.rounding.moser_tardos import MoserTardos
 from policies.solvers.rounding.rand_plus import RandPlus
 from policies.solvers.rounding.socp_rounding import SocpRounding
-from policies.solvers.scaling import near_one, restored
+from policies.solvers.scaling import near_one, reached, restored
 from policies.solvers.search.annealing import (
     AnnealingSolver,
     anneal_across,
@@ -102,6 +105,7 @@ _SPARED: Final = 0.15
 _CHEAP: Final = 0.4  # of the time, at most, for a greedy plan
 _STRAINED: Final = 0.08  # the same where an entry has few places to go
 _SEALED: Final = 0.5  # of the time, for plans that complete no set of a tradeoff
+_RELAXATIONS: Final = 40  # of levels of f, at most
 _AGAIN: Final = 5  # times that heuristics over relations draw anew, while there is time
 
 
@@ -764,6 +768,26 @@ def _prices(
     return found[0] if found else None
 
 
+def _levels(
+    search: Search, limits: Limits, done: Callable[[], bool]
+) -> Solution | None:
+    """Bound plans by relaxations at levels of f, from that of the best plan on."""
+    del done
+    best = search.best
+    if best is None or best.judged is None:
+        return None
+    rest = limits.left(limits.clock(), _PRICED)
+    ladder = Ladder(search.problem, loads(search.problem))
+    most = int(min(_RELAXATIONS, 2 + limits.work * 4))
+    value, level = float(best.value), float(best.judged.f)
+    ladder.climb(value, level, most, rest.deadline(), rest)
+    if not np.isfinite(ladder.bound):
+        return None
+    bound = max(min(best.bound, Fraction(ladder.bound)), best.value)
+    stopped = "optimal" if reached(best.value, bound) else ""
+    return replace(best, bound=bound, tried=(*best.tried, "levels"), stopped=stopped)
+
+
 SUBMODULAR: Final[tuple[Solver, ...]] = (Submodular(), ContinuousGreedy())
 IMPROVERS: Final[tuple[Solver, ...]] = (Exchange(), SocpRounding(), AnnealingSolver())
 MAKERS: Final[dict[str, Solver]] = {
@@ -786,6 +810,11 @@ def _near(f: Features) -> bool:
 def _priceable(f: Features) -> bool:
     """Whether prices of loads are worth a tenth of the time: plain sets are proven."""
     return f.alone and _near(f) and (f.kind != "sealed" or not f.backlog)
+
+
+def _levelled(f: Features) -> bool:
+    """Whether levels of f give a bound that no search gives by the way."""
+    return f.loads and _near(f) and not (f.heavy or f.large)
 
 
 def _mean(f: Features) -> bool:
@@ -854,6 +883,7 @@ TABLE: Final[tuple[Row, ...]] = (
     Row("cp-sat-after", "exact", lambda f: f.cpsat and not f.counted, _cpsat),
     Row("listing", "exact", lambda f: f.listable, _listing),
     Row("prices", "bound", _priceable, _prices),
+    Row("levels", "bound", _levelled, _levels),
     Row("across", "search", lambda f: f.crossed and _near(f), _across),
     Row("exchange", "search", _mean, _heuristic(Exchange())),
     Row(

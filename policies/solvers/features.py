@@ -88,6 +88,8 @@ class Features:
         Whether all sets are pairs that nobody may hold both of.
     cpsat, highs : bool
         Whether the engine takes the problem; HiGHS only where its model is built in time.
+    loads : bool
+        Whether this is a tradeoff of the worst linear or quadratic load alone.
     heavy : bool
         Whether this is a tradeoff over loads that is too large for HiGHS to prove.
     large : bool
@@ -124,6 +126,7 @@ class Features:
     pairs_only: bool
     cpsat: bool
     highs: bool
+    loads: bool
     heavy: bool
     large: bool
     tight: bool
@@ -154,6 +157,7 @@ class Features:
             pairs_only=pairs_only(problem),
             cpsat=CpSat().supports(problem),
             highs=Milp().supports(problem) and building(problem) < limits.seconds,
+            loads=plain(problem, MEASURES, average=False),
             heavy=heavy(problem),
             large=large(problem),
             tight=tight(problem),
