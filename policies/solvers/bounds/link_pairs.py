@@ -5,8 +5,8 @@ of what is held of either end. Those lengths are at most the lengths of all that
 ever be held. So each pair adds a fixed part at least: disclosure of links is bounded from
 below by a weighted count of pairs, which falls apart by components of pairs.
 
-A limit that history alone is past, whatever else is given (:func:`outgrown`), is told by
-the same: a cosine falls again when more of one end is held, so it is not enough to look at
+A limit that history alone is past, whatever else is given (:func:`outgrown`), is found in
+the same way: a cosine falls again when more of one end is held, so it is not enough to look at
 what is held now. With M the lengths of all that could ever be held, it stays at or above
 the product of what is held, divided by M.
 """

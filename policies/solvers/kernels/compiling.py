@@ -27,7 +27,11 @@ from typing import Any, Final, NamedTuple, TypeVar
 import numpy as np
 
 FROM: Final = 10_000
-"""Pairs that a sweep looks at from which kernels are compiled."""
+"""Pairs that a sweep looks at from which kernels are compiled.
+
+A plan and its climb (linear average, k = 2 to 5) took .08 s of CPU as they stand and .001 s
+compiled at 6,775 pairs, .45 and .004 s at 24,215; to load compiled kernels takes .5 s.
+"""
 
 GROUPS: Final = {
     "search": ("moves", "local_search", "pick_next_best", "resampling"),

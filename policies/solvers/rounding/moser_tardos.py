@@ -53,7 +53,7 @@ class MoserTardos:
         if start.refuted:
             return refuted(problem, start.refuted)
         may, best, redraws = able(problem), None, 0
-        gains = Gains(problem, paper=True)  # without walls: limits are crossed, mended
+        gains = Gains(problem, paper=True)  # limits are crossed, and mended
         for theta in THETAS:
             odds = np.ascontiguousarray(mixed(start.chance, may, theta) * may)
             for _ in range(_RUNS):

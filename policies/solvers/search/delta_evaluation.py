@@ -1,4 +1,4 @@
-"""Incremental gains of one problem: the board that all greedy searches share.
+"""Incremental gains of one problem: the plan state that all greedy searches share.
 
 The gain of a pair costs O(sets of the entry), whatever the function: step, linear,
 quadratic, classes, cosine or common, worst or average, with history, trust, coalitions
@@ -40,7 +40,7 @@ class Gains:
     problem : Problem
     paper : bool
         Whether to keep to the paper's objective G = u + lambda (tau - f) - C alone: no
-        limit is a wall, only allowed pairs, copies and capacities are.
+        limit bars a pair, only allowed pairs, copies and capacities are.
     quick : bool or None
         Whether kernels are compiled; None: by size.
     every : bool

@@ -26,11 +26,11 @@ from policies.solvers.search.plan_state import PlanState
 _LOOKS = 2_000_000  # member rows looked at for each unit of work
 _PACE = 60_000  # member rows between two looks at the clock
 _REPAIRS = 6  # times that ejections start afresh: ties can turn them in circles
-_LARGEST = 2**27  # numbers on the board above which a problem is refused
+_LARGEST = 2**27  # numbers of the plan state above which a problem is refused
 
 
 def fits(problem: Problem) -> bool:
-    """Whether u is a sum over pairs, and the board of a size that memory holds."""
+    """Whether u is a sum over pairs, and its plan state fits into memory."""
     if problem.utilities is not None:
         return False
     observers = problem.n_adversaries + len(problem.groups)

@@ -1,13 +1,13 @@
 """SUBMODULAR: lazy greedy and exchanges for monotone submodular utilities, sealed.
 
 What Theorem 2 of the paper promises cannot be had (finding a plan at all is colouring a
-hypergraph). What can: greedy over pairs, with every limit as a wall. Where no limit but
+hypergraph). What can: greedy over pairs, with no limit ever crossed. Where no limit but
 the number of copies bites, that is greedy over a partition matroid and reaches half of
 the best u (Fisher, Nemhauser and Wolsey 1978), usually far more; the bound that comes
 with the plan says how much. Gains shrink, so a gain that is out of date is an upper
 bound and only the best few are asked again (Minoux 1978).
 
-Copies that the walls leave missing are moved in by ejection chains, then by an exact
+Copies that limits leave missing are moved in by ejection chains, then by an exact
 search for any plan; then pairs are added and moved while u rises.
 """
 
