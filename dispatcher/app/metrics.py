@@ -44,8 +44,8 @@ from dispatcher.store import (
     erasure,
     lease,
     moments,
-    proficiency,
     statistics,
+    worker_quality,
 )
 from dispatcher.store import money as budget_rows
 from dispatcher.store.money import UNIT
@@ -251,7 +251,7 @@ class Tables(Collector):
             ("field",),
             [
                 (row.field, row.right / row.answered)
-                for row in proficiency.stock(tx, "gold")
+                for row in worker_quality.stock(tx, "gold")
                 if row.answered
             ],
         )

@@ -17,7 +17,15 @@ from dispatcher.ledger.explain import Explanation, Takers
 from dispatcher.operations.dry_run import rolled_back
 from dispatcher.operations.workspace import Workspace
 from dispatcher.preflight import Clearance, Obstacle
-from dispatcher.store import Store, Tx, booking, burning, events, names, record_states
+from dispatcher.store import (
+    Store,
+    Tx,
+    booking,
+    events,
+    exhausted_fields,
+    names,
+    record_states,
+)
 from dispatcher.store.accounts import Account
 
 
@@ -58,7 +66,7 @@ def list_fields(
         if burnt:
             found = gate.burnt(tx)
         else:
-            found = gate.shown(tx, burning.in_state(tx, state, limit))
+            found = gate.shown(tx, exhausted_fields.in_state(tx, state, limit))
         first = found[:limit]
         record_keys = names.record_keys(tx, [one.record_id for one in first])
     return Listing(first, record_keys, len(found))

@@ -12,8 +12,8 @@ from dispatcher.ledger.active_policy import current_policy
 from dispatcher.operations.workspace import Workspace
 from dispatcher.stages.intake import questions as stage
 from dispatcher.stages.intake.questions import Questions
-from dispatcher.store import Store, Tx, proficiency
-from dispatcher.store.proficiency import StandRow, StockRow
+from dispatcher.store import Store, Tx, worker_quality
+from dispatcher.store.worker_quality import StandRow, StockRow
 
 Purpose = Literal["test", "gold"]
 
@@ -90,9 +90,10 @@ def set_test(
 def list_tests(store: Store) -> list[FieldTest]:
     """Fields that ask for a test, and how workers stand with them."""
     with store.read() as tx:
-        asked = {row.field: row.questions for row in proficiency.stock(tx, "test")}
+        asked = {row.field: row.questions for row in worker_quality.stock(tx, "test")}
         return [
-            FieldTest(row, asked.get(row.field, 0)) for row in proficiency.standings(tx)
+            FieldTest(row, asked.get(row.field, 0))
+            for row in worker_quality.standings(tx)
         ]
 
 
@@ -117,7 +118,7 @@ def list_gold(store: Store) -> list[FieldGold]:
     with store.read() as tx:
         left = gold_left(tx)
         return [
-            FieldGold(row, left[row.field]) for row in proficiency.stock(tx, "gold")
+            FieldGold(row, left[row.field]) for row in worker_quality.stock(tx, "gold")
         ]
 
 
@@ -125,7 +126,7 @@ def gold_left(tx: Tx) -> dict[str, int]:
     """Gold that somebody may still be asked, by field."""
     force = current_policy(tx)
     fields = {} if force is None else force.fields
-    return proficiency.gold_left(tx, {n: one.showings for n, one in fields.items()})
+    return worker_quality.gold_left(tx, {n: one.showings for n, one in fields.items()})
 
 
 def drop(workspace: Workspace, store: Store, field: str, purpose: Purpose) -> int:

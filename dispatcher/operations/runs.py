@@ -10,11 +10,11 @@ from dispatcher import money
 from dispatcher.core.errors import Conflict, NotFound, Usage
 from dispatcher.operations.workspace import Workspace
 from dispatcher.stages.intake import runs as stage
-from dispatcher.store import Store, Tx, events, pilots, proficiency, statistics
+from dispatcher.store import Store, Tx, events, pilots, statistics, worker_quality
 from dispatcher.store import money as rows
 from dispatcher.store.money import BudgetRow
 from dispatcher.store.pilots import FieldRow, PilotRow
-from dispatcher.store.proficiency import StockRow
+from dispatcher.store.worker_quality import StockRow
 
 
 @dataclass(frozen=True)
@@ -296,7 +296,7 @@ def accept_pilot(workspace: Workspace, store: Store, run: str) -> int:
 
 
 def _pilot(tx: Tx, row: PilotRow, now: int) -> Pilot:
-    gold = {one.field: one for one in proficiency.stock(tx, "gold")}
+    gold = {one.field: one for one in worker_quality.stock(tx, "gold")}
     budget = budgets_in(tx, now, row.run_id)
     fields = tuple(pilots.by_field(tx, row.run_id))
     waiting = pilots.waiting(tx, row.run_id)

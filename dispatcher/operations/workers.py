@@ -20,9 +20,9 @@ from dispatcher.ledger.violations import ANY, totals
 from dispatcher.operations.dry_run import Finding, findings, rolled_back, withdrawing
 from dispatcher.operations.workspace import Workspace
 from dispatcher.preflight import Obstacle
-from dispatcher.store import Store, Tx, proficiency
+from dispatcher.store import Store, Tx, worker_quality
 from dispatcher.store.accounts import Account
-from dispatcher.store.proficiency import GoldRow, StopRow, TriedRow
+from dispatcher.store.worker_quality import GoldRow, StopRow, TriedRow
 from policies.answers.skill import gold_accuracy
 
 Name = tuple[str, str]
@@ -407,12 +407,12 @@ def _merge(
 
 
 def _quality(tx: Tx, account: Account) -> Quality:
-    gold = proficiency.gold(tx, account.id)
+    gold = worker_quality.gold(tx, account.id)
     stopped = account.state == "stopped"
     return Quality(
         account.quality,
         gold,
         gold_accuracy(gold.right, gold.asked),
-        tuple(proficiency.tried(tx, [account.id])),
-        proficiency.stopped(tx, account.id) if stopped else None,
+        tuple(worker_quality.tried(tx, [account.id])),
+        worker_quality.stopped(tx, account.id) if stopped else None,
     )

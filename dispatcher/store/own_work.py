@@ -30,7 +30,7 @@ from dispatcher.model import (
     Qualification,
     Task,
 )
-from dispatcher.store import probes, tasks
+from dispatcher.store import gold_questions, tasks
 from dispatcher.store.statements import in_words, select_columns
 from dispatcher.store.transaction import Tx
 
@@ -172,4 +172,4 @@ def planned(tx: Tx, connector: str, version: int) -> int:
 def end_tasks(tx: Tx, account_id: int, now: int) -> None:
     """Take all that an account has in hand out of its hands; the drafts go."""
     tasks.end_in_hand(tx, account_id)
-    probes.end_all(tx, account_id, now)
+    gold_questions.end_all(tx, account_id, now)

@@ -28,7 +28,7 @@ from dispatcher.model import (
     Task,
 )
 from dispatcher.store.booking import SHOWN_BYTES
-from dispatcher.store.burning import granted
+from dispatcher.store.exhausted_fields import granted
 from dispatcher.store.statements import (
     DriverStatement,
     in_list,

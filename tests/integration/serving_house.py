@@ -16,7 +16,7 @@ from connectors.turkle.isolation import try_pages
 from dispatcher.core import keys
 from dispatcher.ledger import chains
 from dispatcher.stages.serving import Present, Serving, Terms
-from dispatcher.store import Store, probes
+from dispatcher.store import Store, gold_questions
 from dispatcher.store import ledger as ledger_rows
 from tests import sql
 
@@ -130,20 +130,20 @@ class House:
             first = tx.reserve("probe", len(pairs))
             ids = range(first, first + len(pairs))
             rows = [
-                probes.ProbeRow(
+                gold_questions.ProbeRow(
                     number, self.fields[field], purpose, shown.encode(), "text/plain",
                     right.encode(),
                 )
                 for number, (shown, right) in zip(ids, pairs, strict=True)
             ]  # fmt: skip
-            probes.add(tx, rows)
+            gold_questions.add(tx, rows)
         return list(ids)
 
     def test_of(self, share: float, *pairs: tuple[str, str], field: str = "name"):
         """Let a field ask for a test of these questions."""
-        self.made_up(probes.TEST, *pairs, field=field)
+        self.made_up(gold_questions.TEST, *pairs, field=field)
         with self.store.write() as tx:
-            probes.require(tx, self.fields[field], share)
+            gold_questions.require(tx, self.fields[field], share)
 
     def plan(self, *pairs: tuple[Present, list[int]], applied_at: int | None = None):
         """Apply a plan."""

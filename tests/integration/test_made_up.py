@@ -17,7 +17,7 @@ from dispatcher.stages.serving import (
 )
 from dispatcher.stages.serving.floor import stop_by_gold
 from dispatcher.stages.serving.values import DAY, Terms
-from dispatcher.store import Store, probes
+from dispatcher.store import Store, gold_questions
 from dispatcher.store import ledger as ledger_rows
 from policies.answers.validation import Mark
 from tests import sql
@@ -273,7 +273,7 @@ def test_a_crash_while_a_test_is_marked_leaves_the_question_as_it_was(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(probes, "stand", crash)
+        patch.setattr(gold_questions, "stand", crash)
         with pytest.raises(KeyboardInterrupt):
             serving.answer(ann, showing.token, answer("Jo Doe"))
     assert marks(house, ann) == {"Jo Doe": None}
@@ -485,7 +485,7 @@ def test_workers_at_once_do_not_push_gold_over_its_showings(house, monkeypatch):
             [(10**12 + w.account_id, only, w.account_id, "answered", 1, 0)
              for w in people[:2]],
         )  # fmt: skip
-    meet, counted = threading.Barrier(2), probes.adversaries
+    meet, counted = threading.Barrier(2), gold_questions.adversaries
 
     def counts(tx, ids):
         found = counted(tx, ids)
@@ -493,7 +493,7 @@ def test_workers_at_once_do_not_push_gold_over_its_showings(house, monkeypatch):
             meet.wait(0.3)
         return found
 
-    monkeypatch.setattr(probes, "adversaries", counts)
+    monkeypatch.setattr(gold_questions, "adversaries", counts)
     made_up = [house.serving()._made_up for _ in people]
     rng = np.random.default_rng(1)
     together(lambda n: made_up[n].gold(people[2 + n], house.fields["name"], 1, rng), 2)

@@ -7,8 +7,8 @@ import pytest
 
 from dispatcher.stages.serving import Terms
 from dispatcher.stages.serving.values import DAY
-from dispatcher.store import Store, probes
-from dispatcher.store.probes import ProbeRow
+from dispatcher.store import Store, gold_questions
+from dispatcher.store.gold_questions import ProbeRow
 from dispatcher.surfaces.taskpage import PageSettings, task_app
 from tests.integration.serving_house import House, png
 from tests.integration.test_taskpage import (
@@ -140,8 +140,8 @@ def test_a_picture_of_a_made_up_question_is_served_as_a_page_is(app, house):
     house.plan((who, [house.record(1, scan=png(1))["scan"]]))
     with house.store.write() as tx:
         row = ProbeRow(1, house.fields["scan"], "test", png(2), "image/png", b"Jo")
-        probes.add(tx, [row])
-        probes.require(tx, house.fields["scan"], 1.0)
+        gold_questions.add(tx, [row])
+        gold_questions.require(tx, house.fields["scan"], 1.0)
     client = arrived(app, house, "ann")
     crops = []
     for _ in range(2):

@@ -13,7 +13,7 @@ from dispatcher.preflight import Preflight
 from dispatcher.stages import planning
 from dispatcher.stages.planning import Planning
 from dispatcher.stages.planning.plan_summary import digest
-from dispatcher.store import lease, money, probes
+from dispatcher.store import gold_questions, lease, money
 from dispatcher.store import planning as rows
 from dispatcher.store.money import UNIT
 from policies.solvers import Solution, Verdict
@@ -109,10 +109,10 @@ def test_who_failed_a_fields_test_for_good_is_not_planned_for_it(case):
     case.load(*((f"r{i}", "p", None, "ac") for i in range(4)))
     with case.store.write() as tx:
         field = sql.value(tx, "SELECT id FROM field WHERE name = 'a'")
-        probes.require(tx, field, 0.8)
+        gold_questions.require(tx, field, 0.8)
         for name, attempt in (("x/ann", 2), ("x/bob", 1)):
             number = case.accounts[name]
-            probes.stand(tx, number, field, state="failed", attempt=attempt)
+            gold_questions.stand(tx, number, field, state="failed", attempt=attempt)
     planning.apply(planning.draft(seed=1).plan_id)
     asked = {name for name, entry in pairs(case) if entry.endswith(".a")}
     assert asked == {"x/bob"}
@@ -124,8 +124,10 @@ def test_where_all_failed_for_good_a_field_is_held_back(case):
     case.load(("r1", "p", None, "ac"))
     with case.store.write() as tx:
         field = sql.value(tx, "SELECT id FROM field WHERE name = 'a'")
-        probes.require(tx, field, 0.8)
-        probes.stand(tx, case.accounts["x/ann"], field, state="failed", attempt=2)
+        gold_questions.require(tx, field, 0.8)
+        gold_questions.stand(
+            tx, case.accounts["x/ann"], field, state="failed", attempt=2
+        )
     planning.apply(planning.draft(partial=True, seed=1).plan_id)
     assert pairs(case) == {("x/ann", "r1.c")}
 

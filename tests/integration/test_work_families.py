@@ -26,9 +26,9 @@ from dispatcher.store import (
     Tx,
     accounts,
     answers,
-    burning,
     collecting,
     erasure,
+    exhausted_fields,
     outbox,
     own_work,
     serving,
@@ -431,12 +431,14 @@ CASES: dict[str, Callable[[Tx], Any]] = {
     "filled": lambda tx: [
         sorted(answers.filled(tx, n), key=lambda row: row[:2]) for n in (1, 2, 9)
     ],
-    "often_shown": lambda tx: [burning.often_shown(tx, n) for n in (1, 2, 3)],
+    "often_shown": lambda tx: [exhausted_fields.often_shown(tx, n) for n in (1, 2, 3)],
     "in_state": lambda tx: [
-        burning.in_state(tx, *asked)
+        exhausted_fields.in_state(tx, *asked)
         for asked in ((None, 9), (None, 2), ("open", 9), ("conflict", 9), ("x", 9))
     ],
-    "fields": lambda tx: [burning.fields(tx, ids) for ids in (ENTRIES, [], [4])],
+    "fields": lambda tx: [
+        exhausted_fields.fields(tx, ids) for ids in (ENTRIES, [], [4])
+    ],
     "reopen": lambda tx: [answers.reopen(tx, n) for n in (4, 5, 99)],
 }
 

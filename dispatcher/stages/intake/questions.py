@@ -20,8 +20,8 @@ from dispatcher.stages.intake.opening import open_table
 from dispatcher.stages.intake.record_builder import IMAGE, TEXT
 from dispatcher.stages.intake.redaction import redacted
 from dispatcher.stages.intake.table import Table
-from dispatcher.store import Store, Tx, events, probes
-from dispatcher.store.probes import ProbeRow
+from dispatcher.store import Store, Tx, events, gold_questions
+from dispatcher.store.gold_questions import ProbeRow
 from policies.answers import validation
 from policies.answers.validation import locate_passages
 from policies.policy import Field
@@ -97,7 +97,7 @@ def equal_to_stored(store: Store, questions: Questions) -> list[int]:
     """Lines of questions that show what a stored entry of the field shows."""
     lines = {question.shown: question.line for question in questions.found}
     with store.read() as tx:
-        values = probes.shown_values(tx, questions.field_id)
+        values = gold_questions.shown_values(tx, questions.field_id)
         return sorted({lines[bytes(v)] for v in values if bytes(v) in lines})
 
 
@@ -107,18 +107,20 @@ def set_test(store: Store, questions: Questions, pass_share: float, at: int) -> 
     Who passed an earlier one has passed; who did not begins anew.
     """
     with store.write() as tx:
-        probes.retire(tx, questions.field_id, probes.TEST, at)
-        _add(tx, questions.found, questions.field_id, probes.TEST)
-        probes.require(tx, questions.field_id, pass_share)
+        gold_questions.retire(tx, questions.field_id, gold_questions.TEST, at)
+        _add(tx, questions.found, questions.field_id, gold_questions.TEST)
+        gold_questions.require(tx, questions.field_id, pass_share)
         _note(tx, at, "test.set", questions.field_id, len(questions.found))
 
 
 def add_gold(store: Store, questions: Questions, at: int) -> int:
     """Mix these questions among the real ones of a field; return how many are new."""
     with store.write() as tx:
-        known = probes.active_values(tx, questions.field_id, probes.GOLD)
+        known = gold_questions.active_values(
+            tx, questions.field_id, gold_questions.GOLD
+        )
         new = [one for one in questions.found if one.shown not in known]
-        _add(tx, new, questions.field_id, probes.GOLD)
+        _add(tx, new, questions.field_id, gold_questions.GOLD)
         _note(tx, at, "gold.added", questions.field_id, len(new))
     return len(new)
 
@@ -132,16 +134,18 @@ def drop(store: Store, field: str, purpose: str, at: int) -> int:
         There are none.
     """
     with store.write() as tx:
-        field_id = probes.field_named(tx, field)
-        count = 0 if field_id is None else probes.retire(tx, field_id, purpose, at)
+        field_id = gold_questions.field_named(tx, field)
+        count = (
+            0 if field_id is None else gold_questions.retire(tx, field_id, purpose, at)
+        )
         if field_id is None or not count:
             raise NotFound(
                 f"field {field} has no questions of that kind",
                 why="none were set, or they were dropped",
                 fix="see what there is with the command's list",
             )
-        if purpose == probes.TEST:
-            probes.excuse(tx, field_id)
+        if purpose == gold_questions.TEST:
+            gold_questions.excuse(tx, field_id)
         _note(tx, at, f"{purpose}.dropped", field_id, count)
     return count
 
@@ -238,7 +242,7 @@ def _add(tx: Tx, questions: Sequence[Question], field_id: int, purpose: str) -> 
         )
         for i, one in enumerate(questions)
     ]
-    probes.add(tx, rows)
+    gold_questions.add(tx, rows)
 
 
 def _note(tx: Tx, at: int, action: str, field_id: int, count: int) -> None:

@@ -15,8 +15,8 @@ from dispatcher.model import record_unit, subject_unit
 from dispatcher.preflight import Clearance
 from dispatcher.stages.planning.backlog import Backlog
 from dispatcher.stages.planning.workforce import Workforce, workforce
+from dispatcher.store import gold_questions
 from dispatcher.store import planning as rows
-from dispatcher.store import probes
 from dispatcher.store.transaction import Tx
 from policies.model.problem import Pairs, Problem
 from policies.model.sets import NO_CAP
@@ -203,7 +203,7 @@ def _by_connectors(people: Workforce) -> dict[frozenset[str], list[int]]:
 def _unqualified(tx: Tx, people: Workforce) -> Iterator[tuple[int, int]]:
     """Adversaries (places) none of whose accounts may pass a field's test any more."""
     failed: dict[int, set[int]] = defaultdict(set)
-    for account_id, field_id in probes.failed_for_good(tx):
+    for account_id, field_id in gold_questions.failed_for_good(tx):
         failed[account_id].add(field_id)
     if failed:
         for place, accounts in enumerate(people.accounts):

@@ -7,7 +7,7 @@ agreement with others, as consensus estimates it. What a worker has in hand stay
 from __future__ import annotations
 
 from dispatcher.stages.serving.values import Terms
-from dispatcher.store import Clock, Store, Tx, accounts, events, lease, proficiency
+from dispatcher.store import Clock, Store, Tx, accounts, events, lease, worker_quality
 from policies.answers.skill import gold_accuracy
 
 
@@ -19,7 +19,7 @@ def stop_by_gold(tx: Tx, account_id: int, terms: Terms, now: int) -> bool:
     bool
         Whether it was stopped by this call.
     """
-    found = proficiency.gold(tx, account_id)
+    found = worker_quality.gold(tx, account_id)
     accuracy = gold_accuracy(found.right, found.asked)
     if found.asked < terms.floor_after or accuracy >= terms.floor:
         return False
@@ -42,7 +42,7 @@ def stop_by_agreement(
         ``epoch`` is given and another daemon leads.
     """
     with store.read() as tx:
-        found = proficiency.doubted(tx, terms.floor, terms.floor_after)
+        found = worker_quality.doubted(tx, terms.floor, terms.floor_after)
     if not found:
         return 0
     with store.write() as tx:

@@ -31,11 +31,11 @@ from dispatcher.stages.serving.values import (
     Wrong,
     out,
 )
-from dispatcher.store import Clock, Store, Tx, events, lease, probes
+from dispatcher.store import Clock, Store, Tx, events, gold_questions, lease
 from dispatcher.store import money as purse
 from dispatcher.store import serving as rows
 from dispatcher.store import tasks as task_rows
-from dispatcher.store.probes import HandedRow, StandingRow
+from dispatcher.store.gold_questions import HandedRow, StandingRow
 from dispatcher.store.repeating import committed
 from dispatcher.store.serving import AccountRow
 from policies.answers.validation import Invalid, Valid, check
@@ -73,18 +73,18 @@ class MadeUp:
 
     def in_hand(self, tx: Tx, who: Present, now: int) -> Showing | None:
         """Return the question in the worker's hands."""
-        task = probes.in_hand(tx, who.account_id, now)
+        task = gold_questions.in_hand(tx, who.account_id, now)
         return None if task is None else self._showing(tx, task, now)
 
     def reopen(self, who: Present) -> Showing | None:
         """Give back the question whose time ran out, as a real field is given back."""
         now = self._clock()
         with self._store.read() as tx:
-            if probes.lapsed(tx, who.account_id, now - DAY, now) is None:
+            if gold_questions.lapsed(tx, who.account_id, now - DAY, now) is None:
                 return None
         with self._store.write() as tx:
             self._hold(tx, who)
-            task = probes.lapsed(tx, who.account_id, now - DAY, now)
+            task = gold_questions.lapsed(tx, who.account_id, now - DAY, now)
             if task is None or self._busy(tx, who, now):
                 return None
             return self._again(tx, task, now)
@@ -96,19 +96,25 @@ class MadeUp:
     def _test_in(self, who: Present, field_id: int, tx: Tx) -> Showing | None:
         now = self._clock()
         self._hold(tx, who)
-        found = {one.field_id: one for one in probes.tests(tx, who.account_id)}
+        found = {one.field_id: one for one in gold_questions.tests(tx, who.account_id)}
         test = found.get(field_id)
         if test is None or not due(test, now) or self._busy(tx, who, now):
             return None
         attempt = test.attempt + (test.state == "failed" or not test.attempt)
         if attempt != test.attempt:
-            probes.stand(tx, who.account_id, field_id, state="open", attempt=attempt)
+            gold_questions.stand(
+                tx, who.account_id, field_id, state="open", attempt=attempt
+            )
             self._note(tx, who, "test.began", field_id, attempt)
-        begun = probes.unmarked(tx, who.account_id, field_id, attempt)
+        begun = gold_questions.unmarked(tx, who.account_id, field_id, attempt)
         if begun is not None:  # days ago, or before the worker left and came back
             return self._again(tx, begun, now)
-        done = probes.attempted(tx, who.account_id, field_id, attempt)
-        left = [n for n in probes.active(tx, field_id, probes.TEST) if n not in done]
+        done = gold_questions.attempted(tx, who.account_id, field_id, attempt)
+        left = [
+            n
+            for n in gold_questions.active(tx, field_id, gold_questions.TEST)
+            if n not in done
+        ]
         if not left:
             return None
         return self._hand(tx, who, left[0], tx.reserve("task"), attempt, now)
@@ -160,7 +166,7 @@ class MadeUp:
         return (
             not scopes.isdisjoint(rows.paused(tx))
             or task_rows.leased_task(tx, who.account_id, now) is not None
-            or probes.in_hand(tx, who.account_id, now) is not None
+            or gold_questions.in_hand(tx, who.account_id, now) is not None
         )
 
     def _hand(
@@ -172,7 +178,7 @@ class MadeUp:
         attempt: int,
         now: int,
     ) -> Showing | None:
-        probe = probes.probe(tx, probe_id)
+        probe = gold_questions.probe(tx, probe_id)
         assert probe is not None  # it was found in this transaction
         task = HandedRow(
             id=task_id,
@@ -188,7 +194,7 @@ class MadeUp:
         )
         showing = self._showing(tx, task, now)
         if showing is not None:
-            probes.hand(tx, task)
+            gold_questions.hand(tx, task)
         return showing
 
     def _again(self, tx: Tx, task: HandedRow, now: int) -> Showing | None:
@@ -197,7 +203,7 @@ class MadeUp:
         lent = task._replace(state="shown", leased_until=until)
         showing = self._showing(tx, lent, now)
         if showing is not None:  # in hand and not to be seen it would stop all others
-            probes.lease(tx, task.id, until)
+            gold_questions.lease(tx, task.id, until)
         return showing
 
     def _showing(self, tx: Tx, task: HandedRow, now: int) -> Showing | None:
@@ -206,10 +212,10 @@ class MadeUp:
         return showing_of(
             current_policy(tx),
             task,
-            probes.probe(tx, task.probe_id),
+            gold_questions.probe(tx, task.probe_id),
             key=self._task_key,
             now=now,
-            of_test=task.purpose == probes.TEST,
+            of_test=task.purpose == gold_questions.TEST,
         )
 
     # -- taking back ---------------------------------------------------------------
@@ -220,7 +226,7 @@ class MadeUp:
         if task_id is None:
             return None
         with self._store.read() as tx:
-            task = probes.handed(tx, task_id)
+            task = gold_questions.handed(tx, task_id)
         mine = task is not None and task.account_id == who.account_id
         return task_id if mine else None
 
@@ -243,7 +249,7 @@ class MadeUp:
         if isinstance(verdict, Invalid):
             if task.state == "returned":
                 return None
-            probes.save_draft(tx, task.id, typed.encode())
+            gold_questions.save_draft(tx, task.id, typed.encode())
             task = task._replace(draft=typed.encode())
             held = task.state == "shown" and (task.leased_until or 0) > now
             again = self._showing(tx, task, now) if held else self._again(tx, task, now)
@@ -256,7 +262,7 @@ class MadeUp:
         with self._store.write() as tx:
             task = self._locked(tx, who, task_id)
             if task.state in ("shown", "expired"):
-                wrong = 0 if task.purpose == probes.TEST else None
+                wrong = 0 if task.purpose == gold_questions.TEST else None
                 self._end(tx, who, task, "returned", wrong)
         return True
 
@@ -269,7 +275,9 @@ class MadeUp:
             held = task.state == "shown" and (task.leased_until or 0) > now
             if showing is None or not held:
                 return False
-            probes.save_draft(tx, task.id, compose(showing.field, form).encode())
+            gold_questions.save_draft(
+                tx, task.id, compose(showing.field, form).encode()
+            )
         return True
 
     def extend(self, who: Present, task_id: int) -> Showing | None:
@@ -281,20 +289,20 @@ class MadeUp:
                 return None
             until = self._terms.until(task.created_at, now)
             if until > (task.leased_until or 0):
-                probes.lease(tx, task.id, until)
+                gold_questions.lease(tx, task.id, until)
                 task = task._replace(leased_until=until)
             return self._showing(tx, task, now)
 
     def _locked(self, tx: Tx, who: Present, task_id: int) -> HandedRow:
         """Return the question locked, and the adversary before it: always that order."""
         lock_adversaries(tx, [who.account_id])
-        task = probes.lock_handed(tx, task_id)
+        task = gold_questions.lock_handed(tx, task_id)
         assert task is not None  # rows of showings are never deleted
         return task
 
     def _right(self, tx: Tx, task: HandedRow, showing: Showing, given: Valid) -> int:
         """1 if an answer says what the right one says, else 0."""
-        probe = probes.probe(tx, task.probe_id)
+        probe = gold_questions.probe(tx, task.probe_id)
         assert probe is not None
         right = check(showing.field, probe.answer.decode())
         return int(isinstance(right, Valid) and right.key == given.key)
@@ -303,8 +311,8 @@ class MadeUp:
         self, tx: Tx, who: Present, task: HandedRow, state: str, correct: int | None
     ) -> None:
         now = self._clock()
-        probes.end(tx, task.id, state, correct, now)
-        if task.purpose == probes.TEST:
+        gold_questions.end(tx, task.id, state, correct, now)
+        if task.purpose == gold_questions.TEST:
             self._end_test(tx, who, task, now)
             return
         settle(tx, task.id, state, now)
@@ -314,18 +322,18 @@ class MadeUp:
     def _end_test(self, tx: Tx, who: Present, task: HandedRow, now: int) -> None:
         """Mark the attempt when its last question came back."""
         field_id, attempt = task.field_id, task.attempt
-        found = {one.field_id: one for one in probes.tests(tx, who.account_id)}
+        found = {one.field_id: one for one in gold_questions.tests(tx, who.account_id)}
         test = found.get(field_id)
         if test is None or (test.state, test.attempt) != ("open", attempt):
             return  # the test was dropped or set anew meanwhile
-        asked = probes.active(tx, field_id, probes.TEST)
-        done = probes.attempted(tx, who.account_id, field_id, attempt)
+        asked = gold_questions.active(tx, field_id, gold_questions.TEST)
+        done = gold_questions.attempted(tx, who.account_id, field_id, attempt)
         marks = [done.get(number) for number in asked]
         if None in marks or not marks:
             return
         right = sum(mark or 0 for mark in marks)
         passed = right >= Fraction(str(test.pass_share)) * len(marks)
-        probes.stand(
+        gold_questions.stand(
             tx,
             who.account_id,
             field_id,
@@ -350,7 +358,7 @@ def due(test: StandingRow, now: int) -> bool:
     """Whether a worker may be asked the next question of a test now."""
     if test.state != "failed":
         return bool(test.state == "open")
-    tries_left = test.attempt < probes.ATTEMPTS
+    tries_left = test.attempt < gold_questions.ATTEMPTS
     return bool(tries_left and (test.ended_at or 0) + DAY <= now)
 
 
@@ -363,20 +371,24 @@ def _unseen(
     told apart by people who compare. Where nearly all is used up a look may miss what
     is left; then a real field comes.
     """
-    seen = probes.asked_of(tx, adversary_id)
-    active = probes.active(tx, field_id, probes.GOLD)
+    seen = gold_questions.asked_of(tx, adversary_id)
+    active = gold_questions.active(tx, field_id, gold_questions.GOLD)
     ids = rng.permutation([n for n in active if n not in seen])[:LOOK].tolist()
-    asked = probes.adversaries(tx, ids)
+    asked = gold_questions.adversaries(tx, ids)
     found = next((n for n in ids if asked.get(n, 0) < showings), None)
     if found is None:
         return None
-    probes.lock(tx, found)  # as an entry: who was quicker is counted now
-    return found if probes.adversaries(tx, [found]).get(found, 0) < showings else None
+    gold_questions.lock(tx, found)  # as an entry: who was quicker is counted now
+    return (
+        found
+        if gold_questions.adversaries(tx, [found]).get(found, 0) < showings
+        else None
+    )
 
 
 def _over(task: HandedRow) -> bool:
     """Whether a question of a test was handed back: that is its mark."""
-    return task.purpose == probes.TEST and task.state == "returned"
+    return task.purpose == gold_questions.TEST and task.state == "returned"
 
 
 def earns(tx: Tx, task_id: int, account: AccountRow, run_id: int, now: int) -> bool:
@@ -414,7 +426,7 @@ def settle(tx: Tx, task_id: int, state: str, now: int) -> None:
 
 def give_back(tx: Tx, since: int, now: int) -> None:
     """Give back what was taken for gold that nobody answered since a moment."""
-    lapsed = probes.unpaid_lapsed(tx, since)
+    lapsed = gold_questions.unpaid_lapsed(tx, since)
     found = purse.lock_payments(tx, "field", lapsed).values() if lapsed else ()
     purse.move(
         tx, [row for row in found if row.state == "reserved"], "released", now=now

@@ -15,7 +15,7 @@ from dispatcher import money
 from dispatcher.ledger.active_policy import ActivePolicy, current_policy
 from dispatcher.ledger.book import lock_adversaries
 from dispatcher.stages.serving.values import DAY, SECOND, Present, out
-from dispatcher.store import Clock, Store, Tx, accounts, events, probes, serving
+from dispatcher.store import Clock, Store, Tx, accounts, events, gold_questions, serving
 from dispatcher.store import own_work as rows
 
 DAYS: Final = 30
@@ -139,7 +139,7 @@ def _tests(tx: Tx, force: ActivePolicy, account_id: int) -> list[Tested]:
             continue  # of an earlier policy
         question = force.policy.entity.fields[field.name].asked
         again = None
-        if row.state == "failed" and row.attempt < probes.ATTEMPTS:
+        if row.state == "failed" and row.attempt < gold_questions.ATTEMPTS:
             again = _moment((row.ended_at or 0) + DAY)
         found.append(Tested(question, row.state, again))
     return found

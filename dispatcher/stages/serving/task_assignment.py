@@ -32,7 +32,7 @@ from dispatcher.stages.serving.values import (
     lapsed,
     out,
 )
-from dispatcher.store import Clock, Store, Tx, hooks, lease, planning, probes
+from dispatcher.store import Clock, Store, Tx, gold_questions, hooks, lease, planning
 from dispatcher.store import money as purse
 from dispatcher.store import serving as rows
 from dispatcher.store import tasks as task_rows
@@ -138,7 +138,7 @@ class TaskAssignment:
         """Whether the worker has a task in hand."""
         now = self._clock()
         with self._store.read() as tx:
-            made_up = probes.in_hand(tx, who.account_id, now)
+            made_up = gold_questions.in_hand(tx, who.account_id, now)
             return made_up is not None or (
                 task_rows.leased_task(tx, who.account_id, now) is not None
             )
@@ -262,7 +262,9 @@ class TaskAssignment:
         if last is not None and last.created_at + apart > now:
             shown = rows.shown_entry(tx, last.entry_id)
             last_record = None if shown is None else shown.record_id
-        tests = [one for one in probes.tests(tx, account.id) if one.state != "passed"]
+        tests = [
+            one for one in gold_questions.tests(tx, account.id) if one.state != "passed"
+        ]
         untested = frozenset(one.field_id for one in tests if due(one, now))
         return Question(
             account=account,
@@ -314,7 +316,7 @@ class TaskAssignment:
         if (
             out(account, who.number)
             or task_rows.has_other_task(tx, task, now)
-            or probes.in_hand(tx, task.account_id, now) is not None
+            or gold_questions.in_hand(tx, task.account_id, now) is not None
             or self._misses(tx, task) <= 0
             or full(tx, account, force, now, booked=1)
         ):
@@ -356,7 +358,7 @@ class TaskAssignment:
                 lease.check_epoch(tx, lease.SHARD, epoch)
             account = rows.account(tx, who.account_id)
             last = task_rows.last_task(tx, who.account_id)
-            in_hand = probes.in_hand(tx, who.account_id, now)
+            in_hand = gold_questions.in_hand(tx, who.account_id, now)
             if out(account, who.number) or last is None or in_hand is not None:
                 return None
             task = task_rows.lock_task(tx, last.id)

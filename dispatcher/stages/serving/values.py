@@ -8,7 +8,7 @@ from dataclasses import field as dataclass_field
 from typing import Final
 
 from dispatcher.ledger.active_policy import ActivePolicy
-from dispatcher.store import Tx, probes
+from dispatcher.store import Tx, gold_questions
 from dispatcher.store import tasks as task_rows
 from dispatcher.store.serving import AccountRow
 from dispatcher.store.tasks import TaskRow
@@ -215,7 +215,7 @@ def full(
         0
         if limit is None
         else task_rows.tasks_since(tx, account.id, since)
-        + probes.gold_since(tx, account.id, since)
+        + gold_questions.gold_since(tx, account.id, since)
         for limit, since in (
             (allowed.per_day, now - DAY),
             (allowed.per_hour, now - HOUR),

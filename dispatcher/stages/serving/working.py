@@ -13,7 +13,16 @@ from dispatcher.stages.serving import made_up
 from dispatcher.stages.serving.asking import compose, judged
 from dispatcher.stages.serving.task_assignment import TaskAssignment
 from dispatcher.stages.serving.values import DAY, Given, Present, Saved, Showing, Wrong
-from dispatcher.store import Clock, Store, Tx, accounts, answers, events, lease, probes
+from dispatcher.store import (
+    Clock,
+    Store,
+    Tx,
+    accounts,
+    answers,
+    events,
+    gold_questions,
+    lease,
+)
 from dispatcher.store import serving as rows
 from dispatcher.store import tasks as task_rows
 from dispatcher.store.repeating import committed
@@ -236,7 +245,7 @@ def expire(store: Store, clock: Clock, epoch: int | None = None) -> int:
             lease.check_epoch(tx, lease.SHARD, epoch)
         now = clock()
         expired = task_rows.expire_tasks(tx, now)
-        probes.expire(tx, now)
+        gold_questions.expire(tx, now)
         made_up.give_back(tx, now - DAY, now)
     meters.count_moves(("shown", "expired", connector) for connector in expired)
     return len(expired)
