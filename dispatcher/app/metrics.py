@@ -43,7 +43,7 @@ from dispatcher.store import (
     Store,
     erasure,
     lease,
-    moments,
+    settings,
     statistics,
     worker_quality,
 )
@@ -362,10 +362,10 @@ class Tables(Collector):
             crossings.add_metric(labels, count)
         yield crossings
         for name, moment in (
-            ("ledger_last_verified", moments.LEDGER_VERIFIED),
-            ("backup_last_success", moments.BACKUP_MADE),
+            ("ledger_last_verified", settings.LEDGER_VERIFIED),
+            ("backup_last_success", settings.BACKUP_MADE),
         ):
-            at = (moments.moment(tx, moment) or 0) / SECOND
+            at = (settings.moment(tx, moment) or 0) / SECOND
             yield _gauge(
                 f"{name}_timestamp_seconds", "When it was last done; 0: never.", at
             )

@@ -18,7 +18,7 @@ from dispatcher.custody.restore import Gap, Restored, Target
 from dispatcher.custody.sealed_file import Secret
 from dispatcher.ledger.shipping.checking import Checked
 from dispatcher.operations.workspace import Workspace
-from dispatcher.store import Store, copies, moments
+from dispatcher.store import Store, copies, settings
 from dispatcher.store.vault import KeyFile
 
 FOLDER: Final = Path("backups")
@@ -124,7 +124,7 @@ def create(
             store.settle(afresh=True)  # the ledger has all that the backup has
     with _collected(warnings), workspace.open_store() as store, store.write() as tx:
         copies.note_folder(tx, noted, made.id)
-        moments.note_moment(tx, moments.BACKUP_MADE, workspace.clock())
+        settings.note_moment(tx, settings.BACKUP_MADE, workspace.clock())
     return Made(made, checked, tuple(warnings))
 
 

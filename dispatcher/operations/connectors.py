@@ -42,7 +42,7 @@ from dispatcher.core.plugins import available, load_plugin, open_connector
 from dispatcher.identity import HOME
 from dispatcher.operations.workspace import Workspace
 from dispatcher.stages.reconciling import Drift, Mending, Reconciling
-from dispatcher.store import Store, accounts, pause, probed
+from dispatcher.store import Store, accounts, pause, settings
 from dispatcher.store import reconciling as rows
 
 NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,39}")
@@ -136,7 +136,7 @@ def last_tried(workspace: Workspace, name: str) -> dict[str, Any] | None:
     """What the walls were found to be when they were tried last; None if never."""
     try:
         with workspace.open_store() as store, store.read() as tx:
-            return probed.last(tx, name)
+            return settings.isolation_result(tx, name)
     except NoStore:
         return None
 
@@ -272,7 +272,7 @@ def _keep(
     }
     told = {"at": workspace.clock(), "as": other, "walls": walls}
     with store.write() as tx:
-        probed.note(tx, name, told)
+        settings.note_isolation(tx, name, told)
 
 
 def add(

@@ -17,7 +17,7 @@ from dispatcher.custody import erasure_list
 from dispatcher.ledger import comparison
 from dispatcher.ledger.shipping.status import look as look_at_shipped
 from dispatcher.operations.workspace import Workspace
-from dispatcher.store import Store, checks, moments, schema, statistics
+from dispatcher.store import Store, checks, schema, settings, statistics
 
 MINUTE: Final = 60_000_000
 LATE: Final = 10
@@ -181,7 +181,7 @@ def _ledger(workspace: Workspace, store: Store) -> Findings:
         good = comparison.chain_ends_hold(tx, lines=TAIL, every=True)
         wrong = comparison.compare(tx).differences
         # A store that is not a day old could not have been verified a day ago.
-        verified = moments.moment(tx, moments.LEDGER_VERIFIED) or checks.first_moment(
+        verified = settings.moment(tx, settings.LEDGER_VERIFIED) or checks.first_moment(
             tx
         )
     if good:

@@ -23,7 +23,7 @@ from dispatcher.ledger.shipping.anchors import anchored
 from dispatcher.ledger.shipping.checking import store_lines
 from dispatcher.operations.fields import find_entry
 from dispatcher.operations.workspace import Workspace
-from dispatcher.store import Store, Tx, moments, proving
+from dispatcher.store import Store, Tx, proving, settings
 
 FOLLOW_SECONDS: Final = 0.3
 """Time between two looks for new lines."""
@@ -161,7 +161,7 @@ def verify(
     )
     if verification.holds:
         with suppress(DispatcherError), store.write() as tx:  # it may be read-only
-            moments.note_moment(tx, moments.LEDGER_VERIFIED, workspace.clock())
+            settings.note_moment(tx, settings.LEDGER_VERIFIED, workspace.clock())
     return verification
 
 

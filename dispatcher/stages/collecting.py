@@ -45,7 +45,6 @@ from dispatcher.store import (
     Tx,
     answers,
     events,
-    hooks,
     lease,
     money,
     pieces,
@@ -140,7 +139,7 @@ class Collecting:
         if self._looked + pause <= self._clock():
             return True
         with self._store.read() as tx:
-            return hooks.latest(tx).get(self._name, 0) > self._looked
+            return rows.latest_calls(tx).get(self._name, 0) > self._looked
 
     def _is_flooded(self) -> bool:
         """Whether so much waits to be looked at that the market has to wait as well."""

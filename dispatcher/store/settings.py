@@ -1,7 +1,8 @@
-"""Facts and keys of one store (table ``setting``)."""
+"""Facts and keys of one store (table ``setting``): moments and results among them."""
 
+import json
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import bindparam, delete
 from sqlmodel import col, select
@@ -117,3 +118,43 @@ def _opened(tx: Tx, name: str, value: bytes) -> bytes:
         return value  # in clear
     kek, wrapped = value[:ID_CHARS].decode("ascii", "replace"), value[ID_CHARS:]
     return tx.vault.unwrap(place_of(f"setting.{name}", 0), kek, wrapped)
+
+
+# -- when something was last done well ---------------------------------------------------
+
+LEDGER_VERIFIED: Final = "ledger-verified"
+BACKUP_MADE: Final = "backup-made"
+
+
+def note_moment(tx: Tx, name: str, at: int) -> None:
+    """Keep that it was done at a moment (microseconds UTC)."""
+    set_setting(tx, name, str(at).encode())
+
+
+def moment(tx: Tx, name: str) -> int | None:
+    """When it was last done; None if never."""
+    found = setting(tx, name)
+    return None if found is None else int(found)
+
+
+# -- what tests of connectors' isolation came to -----------------------------------------
+
+_ISOLATION: Final = "probed"
+
+
+def note_isolation(tx: Tx, connector: str, told: dict[str, Any]) -> None:
+    """Keep what a connector's walls were found to be; what was known before goes."""
+    set_setting(
+        tx, _ISOLATION, json.dumps({**_isolation_results(tx), connector: told}).encode()
+    )
+
+
+def isolation_result(tx: Tx, connector: str) -> dict[str, Any] | None:
+    """Return what was kept of a connector; None where nobody has tried."""
+    found: dict[str, Any] | None = _isolation_results(tx).get(connector)
+    return found
+
+
+def _isolation_results(tx: Tx) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(setting(tx, _ISOLATION) or b"{}")
+    return found

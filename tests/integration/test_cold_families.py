@@ -13,9 +13,9 @@ from dispatcher.store import (
     access,
     accounts,
     audit,
+    collecting,
     copies,
     events,
-    hooks,
     lease,
     names,
     outbox,
@@ -135,14 +135,14 @@ def test_files_of_records(tx: Tx) -> None:
 
 
 def test_calls_of_markets(tx: Tx) -> None:
-    assert hooks.latest(tx) == {}
-    assert hooks.note(tx, "mturk", "1", 5)
-    assert not hooks.note(tx, "mturk", "1", 6)
-    assert hooks.note(tx, "mturk", "2", 7)
-    assert hooks.note(tx, "prolific", "1", 4)
-    assert hooks.latest(tx) == {"mturk": 7, "prolific": 4}
-    assert hooks.note(tx, "mturk", "3", 6 + hooks.KEPT)
-    assert table(tx, "hook", "call, at") == [("2", 7), ("3", 6 + hooks.KEPT)]
+    assert collecting.latest_calls(tx) == {}
+    assert collecting.note_call(tx, "mturk", "1", 5)
+    assert not collecting.note_call(tx, "mturk", "1", 6)
+    assert collecting.note_call(tx, "mturk", "2", 7)
+    assert collecting.note_call(tx, "prolific", "1", 4)
+    assert collecting.latest_calls(tx) == {"mturk": 7, "prolific": 4}
+    assert collecting.note_call(tx, "mturk", "3", 6 + collecting.KEPT)
+    assert table(tx, "hook", "call, at") == [("2", 7), ("3", 6 + collecting.KEPT)]
 
 
 def test_names_of_records_and_fields(tx: Tx) -> None:

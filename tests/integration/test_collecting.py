@@ -26,7 +26,8 @@ from connectors.testing.hostile import MEMORY, Hostile, Memory
 from dispatcher.core.errors import StaleLease
 from dispatcher.ledger.book import Push
 from dispatcher.stages.collecting import Collecting
-from dispatcher.store import hooks, lease, quarantine
+from dispatcher.store import collecting as rows
+from dispatcher.store import lease, quarantine
 from tests.integration.exchange_house import Exchange, logs
 from tests.integration.ledger_cases import Case, policy
 
@@ -424,7 +425,7 @@ def test_a_market_is_asked_in_its_rhythm_and_sooner_when_it_has_called(exchange,
     collecting.tick(exchange.epoch)
     assert market.asked == 1
     with exchange.store.write() as tx:
-        hooks.note(tx, "slow", "call-1", clock())
+        rows.note_call(tx, "slow", "call-1", clock())
     collecting.tick(exchange.epoch)
     assert market.asked == 2
     clock.now += 1

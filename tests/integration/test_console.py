@@ -11,7 +11,7 @@ from dispatcher.core.errors import StoreLocked
 from dispatcher.core.rate_limit import Rate
 from dispatcher.ledger.chains import seal
 from dispatcher.model import TRANSITIONS
-from dispatcher.store import lease, moments
+from dispatcher.store import lease, settings
 from dispatcher.surfaces.console import ConsoleSettings, console_app
 from dispatcher.surfaces.console.pages import STANDINGS
 from tests import sql
@@ -382,7 +382,7 @@ def test_the_ledger_shows_seals_and_when_it_was_verified(case, client, clock):
     text = text_of(client.get("/ledger"))
     assert "Verified never" in text
     with case.store.write() as tx:
-        moments.note_moment(tx, moments.LEDGER_VERIFIED, clock())
+        settings.note_moment(tx, settings.LEDGER_VERIFIED, clock())
     clock.advance(20 * 60)
     response = client.get("/ledger")
     assert "Verified 20 min ago" in text_of(response)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dispatcher.store import moments
+from dispatcher.store import settings
 from dispatcher.surfaces.cli.context import CliContext, wall_clock
 from tests import sql
 from tests.integration.ledger_cases import PAIR, Case, policy
@@ -38,7 +38,7 @@ def place(run, tmp_path) -> Path:
             sql.execute(tx, "UPDATE entry SET shown = ?", [b"canary-value"])
         case.book(("x/canary-worker", "canary-key.a canary-key.c"))
         with store.write() as tx:
-            moments.note_moment(tx, moments.LEDGER_VERIFIED, wall_clock())
+            settings.note_moment(tx, settings.LEDGER_VERIFIED, wall_clock())
     return tmp_path
 
 
@@ -99,7 +99,7 @@ def test_a_fresh_store_whose_ledger_is_shipped_has_nothing_to_be_told_of(place, 
 
 def test_a_store_that_was_not_verified_for_a_day_is_told_of(place, doctor):
     with CliContext(place).open_store() as store, store.write() as tx:
-        moments.note_moment(tx, moments.LEDGER_VERIFIED, 1)
+        settings.note_moment(tx, settings.LEDGER_VERIFIED, 1)
     done = doctor("--only", "ledger", code=0)
     assert "WARN  the whole ledger was not verified within 24 h" in done.out
 

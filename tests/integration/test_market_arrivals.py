@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 from connectors.base import Item, Money, Offer, Settings
 from connectors.prolific import CONNECTOR
 from dispatcher.stages.serving import Terms
-from dispatcher.store import hooks
+from dispatcher.store import collecting
 from dispatcher.surfaces.taskpage import PageSettings, task_app
 from tests import sql
 from tests.contract.prolific_server import PROJECT, TOKEN, WORKSPACE, prolific_server
@@ -227,13 +227,13 @@ def test_a_signed_call_counts_once_and_a_forged_one_never(
     assert codes == [204, 204, 401, 404, 404]
     with house.store.read() as tx:
         assert sql.value(tx, "SELECT count(*) FROM hook") == 1
-        assert hooks.latest(tx) == {"prolific": clock()}
+        assert collecting.latest_calls(tx) == {"prolific": clock()}
 
 
 def test_calls_are_forgotten_after_a_day(house, clock):
     for hours in (0, 1, 25, 26):
         clock.now += hours * 3_600_000_000
         with house.store.write() as tx:
-            assert hooks.note(tx, "prolific", f"call-{hours}", clock())
+            assert collecting.note_call(tx, "prolific", f"call-{hours}", clock())
     with house.store.read() as tx:
         assert sql.value(tx, "SELECT count(*) FROM hook") == 1

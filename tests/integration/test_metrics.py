@@ -19,7 +19,7 @@ from dispatcher.core import meters
 from dispatcher.ledger.identity_changes import merge
 from dispatcher.ledger.limit_usage import LimitUsages
 from dispatcher.ledger.shipping import attach
-from dispatcher.store import lease, moments, money, statistics
+from dispatcher.store import lease, money, settings, statistics
 from dispatcher.store.money import UNIT
 from dispatcher.surfaces.console import console_app
 from tests import sql
@@ -176,7 +176,7 @@ def test_when_things_were_last_done_is_told(case, seen, clock):
     name = "dispatcher_ledger_last_verified_timestamp_seconds"
     assert seen.value(name) == 0
     with case.store.write() as tx:
-        moments.note_moment(tx, moments.LEDGER_VERIFIED, clock())
+        settings.note_moment(tx, settings.LEDGER_VERIFIED, clock())
     assert seen.value(name) == clock() / SECOND
 
 

@@ -32,7 +32,15 @@ from dispatcher.stages.serving.values import (
     lapsed,
     out,
 )
-from dispatcher.store import Clock, Store, Tx, gold_questions, hooks, lease, planning
+from dispatcher.store import (
+    Clock,
+    Store,
+    Tx,
+    collecting,
+    gold_questions,
+    lease,
+    planning,
+)
 from dispatcher.store import money as purse
 from dispatcher.store import serving as rows
 from dispatcher.store import tasks as task_rows
@@ -132,7 +140,7 @@ class TaskAssignment:
     def note_call(self, connector: str, call: str) -> None:
         """Remember a market's checked call; one that came before changes nothing."""
         with self._store.write() as tx:
-            hooks.note(tx, connector, call, self._clock())
+            collecting.note_call(tx, connector, call, self._clock())
 
     def has_task(self, who: Present) -> bool:
         """Whether the worker has a task in hand."""

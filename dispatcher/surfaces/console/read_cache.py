@@ -16,7 +16,7 @@ from dispatcher.ledger.active_policy import ActivePolicy, current_policy
 from dispatcher.ledger.limit_usage import LimitUsage, LimitUsages, UsageByRule
 from dispatcher.operations.status import Status, status
 from dispatcher.preflight import Preflight
-from dispatcher.store import Clock, Store, moments, outbox, statistics
+from dispatcher.store import Clock, Store, outbox, settings, statistics
 from dispatcher.store.statistics import MemberRow, MessageRow, RecordRow, SealRow
 from policies.rules.kinds import title
 
@@ -197,7 +197,7 @@ class ReadCache:
                 return Sealed(
                     *statistics.lines(tx),
                     statistics.seals(tx, limit),
-                    moments.moment(tx, moments.LEDGER_VERIFIED),
+                    settings.moment(tx, settings.LEDGER_VERIFIED),
                 )
 
         return self._fresh("ledger", make)
