@@ -739,6 +739,12 @@ def _annealing(search: Search, limits: Limits, done: Callable[[], bool]) -> Solu
     return anneal_smoothly(search.problem, search.rng, rest, start, done)
 
 
+def _loads(search: Search, limits: Limits, done: Callable[[], bool]) -> Solution | None:
+    best = search.best
+    solver = AnnealingSolver(None if best is None else best.plan)
+    return _heuristic(solver)(search, limits, done)
+
+
 def _annealed(
     search: Search, limits: Limits, done: Callable[[], bool]
 ) -> Solution | None:
@@ -890,7 +896,7 @@ TABLE: Final[tuple[Row, ...]] = (
         "loads",
         "search",
         lambda f: f.heavy or (f.large and _near(f)),
-        _heuristic(AnnealingSolver()),
+        _loads,
     ),
     Row("socp", "search", _mean, _heuristic(SocpRounding())),
     Row("neighbourhood", "search", lambda f: f.highs and _near(f), _neighbourhood),

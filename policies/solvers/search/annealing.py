@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import inf
 from typing import Final
@@ -534,8 +534,17 @@ def _annealed(
     return answer(problem, plan_of(annealer.best), tried=(how,), stopped=stopped)
 
 
+@dataclass(frozen=True)
 class AnnealingSolver:
-    """A heuristic; with a tightened bound where the worst load of plain sets counts."""
+    """A heuristic; with a tightened bound where the worst load of plain sets counts.
+
+    Attributes
+    ----------
+    start : Pairs or None
+        A plan within all limits: the answer is never worse.
+    """
+
+    start: Pairs | None = None
 
     def supports(self, problem: Problem) -> bool:
         """All that sets ask, with a limit on no mean but that of all."""
@@ -546,10 +555,12 @@ class AnnealingSolver:
     ) -> Solution:
         """Anneal, then bound, then anneal on while there is work."""
         if not plain(problem, _MEASURES, average=False):
-            return anneal_smoothly(problem, rng, limits)
+            return anneal_smoothly(problem, rng, limits, self.start)
         over, began = limits.deadline(), limits.clock()
         half = replace(limits, seconds=limits.seconds * _SHARE)
         annealer = SmoothAnnealer(problem, rng, half)
+        if self.start is not None:
+            annealer.offer(grid_of(problem, self.start))
         annealer.run(most_steps(half))
         rest = limits.left(began)  # the bound wants its share of the time
         annealer.within(rest)

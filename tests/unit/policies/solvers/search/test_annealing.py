@@ -378,6 +378,16 @@ def test_same_seed_same_plan():
     assert pairs_of(one.plan) == pairs_of(two.plan)
 
 
+def test_the_answer_is_never_below_the_plan_that_it_starts_from():
+    """A clock that is late at once: the plan that is held comes back, with its bound."""
+    start = Plan.of([(0, 0), (1, 1), (2, 1)])
+    ticks = count()
+    limits = Limits(seconds=0.5, clock=lambda: float(next(ticks)))
+    solver = AnnealingSolver(start)
+    found = solver(thirds().problem(), np.random.default_rng(0), limits)
+    assert found.value == 3 - 6 <= found.bound
+
+
 def test_every_relaxation_only_lowers_what_is_proven():
     """One level after the other."""
     problem = thirds().problem()

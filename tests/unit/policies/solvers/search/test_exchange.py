@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from fractions import Fraction
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from policies.model.problem import Goal
 from policies.model.sets import NO_CAP, Measure
 from policies.solvers import Limits, Verdict
-from policies.solvers.search.exchange import Exchange
+from policies.solvers.search.exchange import Exchange, Moves, best_exchange
 from tests.unit.policies.tiny import Made, Tiny, pairs_of, priced, uncapped
 
 
@@ -81,3 +82,45 @@ def test_a_gap_that_no_plan_can_close_is_proven():
     found = solve(halves(3))
     assert found.value == -1
     assert found.bound - found.value < Fraction(1, 10**6)
+
+
+def drawn(seed, *, capped):
+    """Nine moves of five entries between three adversaries, their means and room."""
+    rng = np.random.default_rng(seed)
+    entry = rng.integers(0, 5, 9)
+    gone = rng.integers(-1, 3, 9)
+    come = (gone + rng.integers(1, 3, 9) + 1) % 4 - 1
+    shift, seats = np.zeros((9, 3)), np.zeros((9, 3), np.int64)
+    for side, sign in ((gone, -1), (come, 1)):
+        here = np.flatnonzero(side >= 0)
+        shift[here, side[here]] += sign * rng.random(len(here))
+        seats[here, side[here]] += sign
+    gain = rng.normal(size=9) * 0.3
+    free = rng.integers(0, 2, 3) if capped else np.full(3, 9)
+    some = Moves(entry, gone, come, gain, gain, shift, seats)
+    return some, rng.random(3) * 3, free
+
+
+def gain_of(some, means, free, rows):
+    """What moves gain together; None where there is no room, or an entry moves twice."""
+    rows = list(rows)
+    if len(set(some.entry[rows].tolist())) < len(rows):
+        return None
+    if (some.seats[rows].sum(axis=0) > free).any():
+        return None
+    after = means + some.shift[rows].sum(axis=0)
+    return some.gain[rows].sum() - (after.max() - means.max())
+
+
+@pytest.mark.parametrize("capped", [False, True])
+@pytest.mark.parametrize("seed", range(25))
+def test_no_move_or_two_moves_gain_more_than_the_exchange_that_is_made(seed, capped):
+    """Against trying all, with and without room that ends."""
+    some, means, free = drawn(seed, capped=capped)
+    tries = [r for size in (1, 2) for r in combinations(range(9), size)]
+    gains = [gain_of(some, means, free, rows) for rows in tries]
+    most = max((g for g in gains if g is not None), default=0.0)
+    rows = best_exchange(some, means, free, 1.0)
+    assert bool(rows) == (most > 1e-12)
+    if rows:
+        assert gain_of(some, means, free, rows) == pytest.approx(most)
