@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dispatcher import strategies
-from dispatcher.surfaces.cli import judging
+from dispatcher.operations import instances
 from dispatcher.surfaces.cli.start import main
 from policies.rules.functions import UserUtility
 
@@ -151,9 +151,9 @@ def test_a_users_utility_is_judged_by_and_its_failure_is_told(
     assert (status, told["utility"]) == (0, 6.0)
     assert told["notes"][0].startswith("utility plugin:paired: never falls")
     assert told["notes"][0] in err
-    real = judging.read_json
+    real = instances.read_json
     monkeypatch.setattr(
-        judging, "read_json", lambda path: broken.append("Canary") or real(path)
+        instances, "read_json", lambda path: broken.append("Canary") or real(path)
     )
     status, out, err = run(capsys, "judge", instance, plan)
     assert (status, out) == (5, "")

@@ -8,8 +8,9 @@ import pytest
 
 from connectors.base import Progress
 from dispatcher import money
-from dispatcher.stages.paying import NOTHING_VALID, pieces
-from dispatcher.store import queue, sending
+from dispatcher.stages import paying
+from dispatcher.stages.paying import NOTHING_VALID
+from dispatcher.store import outbox
 from tests import sql
 from tests.integration.paying_house import (
     PayingHouse,
@@ -68,9 +69,7 @@ def released(house, clock):
 
 def claimed(house, tx):
     """What leaves now, and what stays for want of money, in a transaction."""
-    found = sending.claim(
-        tx, "paying", house.epoch, house.clock(), house.clock() + 1, 9
-    )
+    found = outbox.claim(tx, "paying", house.epoch, house.clock(), house.clock() + 1, 9)
     return money.send_off(tx, "paying", found, pays=True, now=house.clock())
 
 
@@ -120,7 +119,7 @@ def test_an_offer_that_was_given_back_waits_for_other_work_and_begins_anew(
     released(house, clock)
     with house.store.write() as tx:
         sql.execute(tx, "UPDATE outbox SET state = 'dead' WHERE id = 1")
-        queue.revive(tx, [1], clock())
+        outbox.revive(tx, [1], clock())
         assert claimed(house, tx).waiting == {1}
         sql.execute(tx, "UPDATE payment SET state = 'paid' WHERE about = 2")
         sql.execute(tx, "UPDATE outbox SET state = 'ready' WHERE id = 1")
@@ -165,7 +164,7 @@ def test_an_offer_that_leaves_while_another_is_gone_on_with_sees_it(
     house.sending.tick(house.epoch)
     house.budget(cap=1000, bonus=12)
     later(house, clock)
-    take_up = pieces.take_up
+    take_up = paying.take_up
     jobs = []
 
     def leave():
@@ -181,7 +180,7 @@ def test_an_offer_that_leaves_while_another_is_gone_on_with_sees_it(
                 jobs[0].result(timeout=0.3)
             return found
 
-        monkeypatch.setattr(pieces, "take_up", take_up_slowly)
+        monkeypatch.setattr(paying, "take_up", take_up_slowly)
         house.settle()
         assert jobs[0].result(PATIENCE) == {2}
     assert rewards(house) == ["reserved"]

@@ -22,7 +22,7 @@ from dispatcher.operations.workspace import Workspace
 from dispatcher.stages.paying import PaymentBooks
 from dispatcher.stages.reconciling import Mending, Reconciling
 from dispatcher.stages.serving import Given
-from dispatcher.stages.serving.task_assignment import Desk
+from dispatcher.stages.serving.task_assignment import TaskAssignment
 from dispatcher.store import money as purse
 from dispatcher.store import payments as rows
 from dispatcher.store import pieces
@@ -206,14 +206,14 @@ def test_nothing_is_shown_in_a_piece_that_was_handed_in_a_moment_ago(
     house.budget(bonus=12)
     ann = planned(house)
     house.offer()
-    choice = Desk._choice
+    choice = TaskAssignment._choice
 
     def slowly(desk, who):
         chosen = choice(desk, who)
         house.hand_in("ann")
         return chosen
 
-    monkeypatch.setattr(Desk, "_choice", slowly)
+    monkeypatch.setattr(TaskAssignment, "_choice", slowly)
     assert house.work(ann) == 0
     assert house.payments() == {"reward-1": "reserved"}
     assert house.count("task") == 0

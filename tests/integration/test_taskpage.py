@@ -446,12 +446,12 @@ def test_the_exposure_is_durable_before_any_byte_leaves(house, make_app, monkeyp
 
 def test_nothing_leaves_when_the_commit_fails(house, app, monkeypatch):
     client = one_task(house, app)
-    from dispatcher.stages.serving.task_assignment import Desk
+    from dispatcher.stages.serving.task_assignment import TaskAssignment
 
     def fails(*_args):
         raise StoreLocked("the store is locked")
 
-    monkeypatch.setattr(Desk, "_book", fails)
+    monkeypatch.setattr(TaskAssignment, "_book", fails)
     page = client.post("/start")
     assert page.status_code == 503
     assert page.headers["retry-after"] == "5"

@@ -220,7 +220,7 @@ def set_up(
     ports = free_ports(3)
     settings = SETTINGS.format(operators=ports[0], workers=ports[1], admin=ports[2])
     (directory / "dispatcher.toml").write_text(settings, encoding="utf-8")
-    stage.command("policy", "apply")
+    stage.command("policy", "apply", "--sample")
     page = [f"inhouse/w{i + 1:02d}" for i in range(scenario.workers)]
     folder = [f"folder/agency-{i + 1}" for i in range(scenario.by_folder)]
     del page[scenario.workers - scenario.by_folder :]

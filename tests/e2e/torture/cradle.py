@@ -23,7 +23,7 @@ READ = (
     "httpx2", "tests.e2e.torture.diary", "dispatcher.surfaces.demo.forms",
     "dispatcher.app.daemon", "dispatcher.surfaces.console.app",
     "dispatcher.surfaces.taskpage.app", "dispatcher.app.health", "dispatcher.app.metrics",
-    "dispatcher.surfaces.cli.app", "dispatcher.surfaces.app_factory",
+    "dispatcher.surfaces.cli.app", "dispatcher.surfaces.daemon",
     "dispatcher.surfaces.cli.daemon", "dispatcher.operations.subjects",
     "dispatcher.ledger.shipping", "dispatcher.ledger.versions",
     "dispatcher.custody.reapplied_erasures", "dispatcher.stages.booking",
