@@ -32,9 +32,9 @@ How to answer
 
 1. Copy {tasks} to {answers} in this folder and open the copy.
 2. For each task look at its text, or at the file named in the column "file", and
-   write what is asked into "answer": for "transcribe" exactly what you see, for
-   "date" like 2024-01-31, for "number" digits, for "yes_no" yes or no, for "choose"
-   one of "choices".
+   write what is asked into "answer": for "transcribe", "date" and "number" exactly
+   what you see (a date also like 2024-01-31), for "yes_no" yes or no, for "choose" one
+   of "choices".
 3. If you cannot read it, leave "answer" empty and write illegible into "state". If
    nothing is there to read, write not_present. To hand a task back, write returned.
 4. Save. Your file is taken away, and a report appears: send rows that it calls
@@ -107,6 +107,8 @@ def _row(item: Item, text: str, path: str) -> dict[str, object]:
         "max": form.maximum,
         "file": path,
         "text": text,
+        "answer": "",
+        "state": "",
     }
 
 
@@ -128,8 +130,12 @@ def _cell(value: object) -> str:
 
 
 def _as_jsonl(rows: list[dict[str, object]]) -> bytes:
-    kept = [
-        {name: value for name, value in row.items() if value not in (None, "", [])}
+    kept = [  # what is to be filled in, and what says something
+        {
+            name: value
+            for name, value in row.items()
+            if name in ("answer", "state") or value not in (None, "", [])
+        }
         for row in rows
     ]
     lines = [json.dumps(row, ensure_ascii=False) for row in kept]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from connectors.base import Outcome
 from connectors.formats.formula_guard import unguard
@@ -137,16 +138,25 @@ def _from_csv(text: str) -> Iterator[Row]:
 
 
 def _delimiter(text: str) -> str:
-    header = text.lstrip("\r\n").partition("\n")[0]
-    return max(",;\t", key=header.count)
+    """Return the delimiter by which the first row names the columns."""
+    lines = [line for line in text.splitlines() if line.strip()][:1]
+    for mark in ",;\t|":
+        with suppress(csv.Error):
+            header = next(csv.reader(lines, delimiter=mark), [])
+            if not _header_fault([cell.strip().lower() for cell in header]):
+                return mark
+    return max(
+        ",;\t|", key="".join(lines).count
+    )  # its rows are refused: the fault says why
 
 
-def _header_fault(header: list[str]) -> str:
+def _header_fault(header: Collection[str]) -> str:
+    """Say why these are not the columns of answers, in any format; empty if they are."""
     for name in ("task", "answer", "state"):
-        if header.count(name) > 1:
+        if sum(name == other for other in header) > 1:
             return f'the column "{name}" stands twice'
     if "task" not in header or not {"answer", "state"} & set(header):
-        return 'the first row must name the columns "task" and "answer"'
+        return 'the first row (or the object) must name the columns "task" and "answer"'
     return ""
 
 
@@ -156,6 +166,9 @@ def _csv_row(line: int, header: list[str], cells: list[str]) -> Row:
     if len(cells) > len(header) and any(cell.strip() for cell in cells[len(header) :]):
         return Row(line, token, error=f"the row has {len(cells)} cells, the header "
                    f"{len(header)}: put quotes around the answer")  # fmt: skip
+    if len(cells) < len(header) and not {"answer", "state"} & set(by_name):
+        return Row(line, token, error=f"the row has {len(cells)} cells, the header "
+                   f"{len(header)}: leave the answer empty to keep it open")  # fmt: skip
     value = unguard(by_name.get("answer", ""))
     return _row(line, token, by_name.get("state", ""), value)
 
@@ -174,18 +187,32 @@ def _no_number(_: str) -> NoReturn:
 
 
 def _json_row(number: int, line: str) -> Row:
+    """Read one object; its names are read as the header of CSV is."""
     try:
-        row = json.loads(line, parse_float=Decimal, parse_constant=_no_number)
+        pairs = json.loads(
+            line,
+            parse_float=Decimal,
+            parse_constant=_no_number,
+            object_pairs_hook=_Members,
+        )
     except (ValueError, ArithmeticError, RecursionError):
         return Row(number, error="the line is not JSON")
-    if not isinstance(row, dict):
+    if not isinstance(pairs, _Members):
         return Row(number, error='the line is no object like {"task": ..., '
                    '"answer": ...}')  # fmt: skip
-    token = row.get("task", "")
-    state = row.get("state") or ""
+    names = [name.strip().lower() for name, _ in pairs]
+    fault = _header_fault(names)
+    if fault:
+        return Row(number, error=fault)
+    row = dict(zip(names, (value for _, value in pairs), strict=True))
+    token, state = row["task"], row.get("state") or ""
     if not isinstance(token, str) or not isinstance(state, str):
         return Row(number, error="task and state must be text")
     return _row(number, token.strip(), state, _as_text(row.get("answer")))
+
+
+class _Members(list[tuple[str, Any]]):
+    """The members of an object in order, doubled ones too."""
 
 
 def _as_text(value: object) -> str:
@@ -196,4 +223,10 @@ def _as_text(value: object) -> str:
         return value
     if isinstance(value, Decimal):
         return str(value)
-    return json.dumps(value, ensure_ascii=False, default=str)
+    return json.dumps(_plain(value), ensure_ascii=False, default=str)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, _Members):
+        return {name: _plain(member) for name, member in value}
+    return [_plain(part) for part in value] if isinstance(value, list) else value

@@ -33,8 +33,8 @@ _MARKS: Final = {
 _HOW: Final = {
     "transcribe": "Write down what you read.",
     "choose": "Choose one.",
-    "number": "Write the number.",
-    "date": "Write the date as year-month-day.",
+    "number": "Write the number as you see it.",
+    "date": "Write the date as you see it, or as year-month-day.",
     "yes_no": "Choose yes or no.",
     "spans": "Write a JSON list of [begin, end] pairs, counted in characters.",
     "table": "Write a JSON list of rows, each a list of the columns",

@@ -43,10 +43,22 @@ FIELDS: Final = ("field", "state", "tasks", "live", "answers", "held_back")
 """What :func:`show` gives of each field."""
 
 
-def preview(source: Source, options: Options) -> Preview:
-    """What a file holds, column by column; nothing is loaded."""
+def preview(
+    source: Source,
+    options: Options,
+    workspace: Workspace | None = None,
+    store: Store | None = None,
+) -> Preview:
+    """What a file holds, column by column; nothing is loaded.
+
+    With a store, the rows that are rejected are those that a load would reject.
+    """
     with open_table(source, options) as opened:
-        return look(opened)
+        screen = None
+        if workspace is not None and store is not None:
+            folder = source.parent if isinstance(source, Path) else Path()
+            screen = loading.screen(store, opened, folder, workspace.clock)
+        return look(opened, screen)
 
 
 def load(

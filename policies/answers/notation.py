@@ -4,18 +4,53 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Collection
 from datetime import date
 from decimal import Decimal
+from typing import Final
 
 MAX_DIGITS = 30
 
 
-def fold(text: str) -> str:
-    """Normalise what does not change the meaning: NFKC, case, spaces, invisible signs."""
-    folded = unicodedata.normalize("NFKC", text).casefold()
-    folded = unicodedata.normalize("NFKC", folded)
-    seen = "".join(c for c in folded if c.isspace() or unicodedata.category(c) != "Cf")
+IGNORED: Final = ("accents", "case", "punctuation", "width")
+"""In what two texts may be said to differ and yet agree."""
+
+
+def agreed(text: str, ignore: Collection[str] = ()) -> str:
+    """Return what two texts have in common if they agree.
+
+    Texts agree that look the same: composed or not, whatever blanks divide their words,
+    whatever signs in them are not seen. In what else they may differ is declared:
+    ``10²`` is not ``102``, and ``Mg`` is not ``mg``.
+
+    Parameters
+    ----------
+    text : str
+    ignore : collection of str
+        Words of :data:`IGNORED`.
+    """
+    if "width" in ignore:
+        text = "".join(map(_narrow, text))
+    if "case" in ignore:
+        text = text.lower()
+    if "accents" in ignore:
+        apart = unicodedata.normalize("NFD", text)
+        text = "".join(c for c in apart if unicodedata.category(c) != "Mn")
+    if "punctuation" in ignore:
+        text = "".join(c for c in text if unicodedata.category(c)[0] != "P")
+    text = unicodedata.normalize("NFC", text)
+    seen = "".join(c for c in text if c.isspace() or unicodedata.category(c) != "Cf")
     return " ".join(seen.split())
+
+
+def fold(text: str) -> str:
+    """Return a known word (a choice, a month, yes) whatever its case and width."""
+    return agreed(text, ("case", "width"))
+
+
+def _narrow(char: str) -> str:
+    wide = unicodedata.decomposition(char).startswith(("<wide>", "<narrow>"))
+    return unicodedata.normalize("NFKC", char) if wide else char
 
 
 _NUMBER = re.compile(r"([+-]?)([0-9]+(?:[.,' ][0-9]+)*|[.,][0-9]+)")
@@ -25,25 +60,37 @@ _SPACES = str.maketrans(dict.fromkeys("\u2019\u02bc\u066c_", "'"))
 
 def _digits(text: str) -> str:
     """Replace decimal digits of any script by 0 to 9, and dashes by plain ones."""
-    plain = unicodedata.normalize("NFKC", text).translate(_DASHES)
+    plain = "".join(map(_narrow, text)).translate(_DASHES)
     plain = plain.translate(_SPACES).replace("\u066b", ".")
     return "".join(
         str(unicodedata.decimal(char)) if char.isdecimal() else char for char in plain
     )
 
 
-def read_number(raw: str) -> Decimal | str:
-    """Read a number in any common notation; return the reason as text if it is none.
+def read_number(raw: str, decimal: str | None = None) -> Decimal | str:
+    """Read a number as it is written; return the reason as text if it is none.
 
-    Of two kinds of separators the last is the decimal one; one that stands twice groups
-    thousands. A single comma before exactly three digits groups (``1,234``), unless
-    nothing or zero stands before it; a single point is always decimal. Decimals are
-    kept as written (``12.50``), leading zeros are not.
+    Decimals are kept as written (``12.50``), leading zeros are not.
+
+    Parameters
+    ----------
+    raw : str
+    decimal : str, optional
+        The sign before the decimals, ``,`` or ``.``; the other one groups thousands.
+        None: the later of two kinds of signs is the decimal one, one that stands twice
+        groups thousands, and a single one before exactly three digits (``1,234``) is
+        refused, unless nothing or zero stands before it: it could be either.
     """
     found = _NUMBER.fullmatch(" ".join(_digits(raw).split()))
     if found is None:
-        return "not a number: write digits only, as in -1234.5"
-    split = _split_number(found[2])
+        return "not a number: write it with digits, as in -1234.5"
+    sign = _decimal_sign(found[2]) if decimal is None else decimal
+    if sign is None:
+        return (
+            "thousands or decimals? Leave out the sign between thousands, or add a "
+            "zero to the decimals"
+        )
+    split = _split_number(found[2], sign)
     if split is None:
         return "not a number: its groups of digits do not fit"
     whole, decimals = split
@@ -53,26 +100,27 @@ def read_number(raw: str) -> Decimal | str:
     return value.copy_negate() if found[1] == "-" and value else value
 
 
-def _split_number(text: str) -> tuple[str, str] | None:
+def _decimal_sign(text: str) -> str | None:
+    """Return the sign before the decimals, empty if there are none; None in doubt."""
+    signs = [char for char in text if char in ",."]
+    if not signs or (signs.count(signs[-1]) > 1):
+        return ""
+    before, _, after = text.rpartition(signs[-1])
+    single = len(signs) == 1 and len(after) == 3 and before.isdigit()
+    return None if single and 1 <= len(before.lstrip("0")) <= 3 else signs[-1]
+
+
+def _split_number(text: str, decimal: str) -> tuple[str, str] | None:
     """Split into the whole part without leading zeros and the decimals."""
-    marks = [char for char in text if not char.isdigit()]
-    kinds = set(marks)
-    decimal = ""
-    if kinds & set(".,"):
-        last = marks[-1]
-        alone = marks.count(last) == 1
-        before, _, after = text.rpartition(last)
-        groups = last == "," and len(kinds) == 1 and len(after) == 3
-        groups = groups and before.lstrip("0") != "" and len(before) <= 3
-        if last in ".," and alone and not groups:
-            decimal = last
-    whole, _, decimals = text.partition(decimal) if decimal else (text, "", "")
-    grouping = [char for char in whole if not char.isdigit()]
-    if len(set(grouping)) > 1:
+    whole, decimals = text, ""
+    if decimal and decimal in text:
+        whole, _, decimals = text.rpartition(decimal)
+    grouping = {char for char in whole if not char.isdigit()}
+    if len(grouping) > 1 or decimal in grouping or not (decimals or "0").isdigit():
         return None
     if grouping:
-        first, *rest = whole.split(grouping[0])
-        if len(first) > 3 or any(len(group) != 3 for group in rest):
+        first, *rest = whole.split(grouping.pop())
+        if not 1 <= len(first) <= 3 or any(len(group) != 3 for group in rest):
             return None
         whole = first + "".join(rest)
     return whole.lstrip("0") or "0", decimals
@@ -99,14 +147,20 @@ _NAME_D_Y = re.compile(r"([a-z]+)[-/. ]*(\d{1,2})(?:st|nd|rd|th)?[-/., ]+(\d{4})
 _Y_NAME_D = re.compile(r"(\d{4})[-/. ]*([a-z]+)[-/. ]*(\d{1,2})")
 
 
-def read_date(raw: str) -> date | str:
-    """Read a date; return the reason as text if it is none.
+def read_date(raw: str, order: str | None = None) -> date | str:
+    """Read a date as it is written; return the reason as text if it is none.
 
-    ISO order, day first or month first where only one fits, English names of months.
-    Day and month are told apart by a dot (day first), a name, or a number above 12;
-    ``03/04/2026`` could be two days, so it is refused rather than guessed.
+    ISO order and English names of months are always read.
+
+    Parameters
+    ----------
+    raw : str
+    order : str, optional
+        Of day, month and year in numbers: ``dmy``, ``mdy`` or ``ymd``. None: day and
+        month are told apart by a dot (day first), or a number above 12; ``03/04/2026``
+        could be two days, so it is refused rather than guessed.
     """
-    parts = _date_parts(fold(_digits(raw)).replace(" of ", " "))
+    parts = _date_parts(fold(_digits(raw)).replace(" of ", " "), order)
     if isinstance(parts, str):
         return parts
     try:
@@ -115,7 +169,7 @@ def read_date(raw: str) -> date | str:
         return "there is no such day"
 
 
-def _date_parts(text: str) -> tuple[int, int, int] | str:
+def _date_parts(text: str, order: str | None) -> tuple[int, int, int] | str:
     unclear = "not a date: write year-month-day, as in 2026-01-31"
     if found := _YMD.fullmatch(text):
         year, _, month, day = found.group(1, 2, 3, 4)
@@ -123,10 +177,13 @@ def _date_parts(text: str) -> tuple[int, int, int] | str:
             year, month, day = found.group(5, 6, 7)
         return int(year), int(month), int(day)
     if found := _DMY.fullmatch(text):
-        return _day_and_month(int(found[1]), int(found[3]), int(found[4]), found[2])
-    for pattern, order in ((_D_NAME_Y, "dny"), (_NAME_D_Y, "ndy"), (_Y_NAME_D, "ynd")):
+        first, second, year = int(found[1]), int(found[3]), int(found[4])
+        if order is not None:
+            return (year, first, second) if order == "mdy" else (year, second, first)
+        return _day_and_month(first, second, year, found[2])
+    for pattern, places in ((_D_NAME_Y, "dny"), (_NAME_D_Y, "ndy"), (_Y_NAME_D, "ynd")):
         if found := pattern.fullmatch(text):
-            by = dict(zip(order, found.groups(), strict=True))
+            by = dict(zip(places, found.groups(), strict=True))
             month_number = _month(by["n"])
             if month_number is None:
                 return unclear

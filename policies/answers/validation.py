@@ -2,7 +2,8 @@
 
 Every ``ask`` has one checker; :data:`CHECKERS` lists them. A checker gives the answer
 in two forms: `text`, what is put into the record, and `key`, what makes two answers the
-same (NFKC, case, spaces; numbers and dates by value). Reasons never repeat the answer.
+same: it looks the same, but for what the field ignores; numbers and dates by value.
+Reasons never repeat the answer.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import Final
 
-from policies.answers.notation import fold, read_date, read_number
+from policies.answers.notation import agreed, fold, read_date, read_number
 from policies.policy import Field
 
 MAX_TEXT = 100_000
@@ -65,7 +66,7 @@ def check(field: Field, raw: str, mark: Mark | None = None) -> Valid | Invalid:
     Parameters
     ----------
     field : Field
-        ``ask``, ``choices``, ``columns``, ``minimum`` and ``maximum`` are used.
+        What says how it is asked, and in what answers may differ, is used.
     raw : str
         As the worker gave it. ``[illegible]`` and ``[not present]`` are marks too.
     mark : Mark, optional
@@ -103,8 +104,8 @@ def _text(text: str) -> str:
     return "\n".join(" ".join(line.split()) for line in lines)
 
 
-def _transcribe(_: Field, raw: str) -> Valid | Invalid:
-    key = fold(raw)
+def _transcribe(field: Field, raw: str) -> Valid | Invalid:
+    key = agreed(raw, field.ignore)
     # a text of nothing but invisible signs is told apart by the signs
     return Valid(_text(raw), key or raw)
 
@@ -146,7 +147,7 @@ def _yes_no(_: Field, raw: str) -> Valid | Invalid:
 
 
 def _number(field: Field, raw: str) -> Valid | Invalid:
-    read = read_number(raw)
+    read = read_number(raw, field.decimal)
     if isinstance(read, str):
         return Invalid(read)
     value = Fraction(read)
@@ -159,8 +160,8 @@ def _number(field: Field, raw: str) -> Valid | Invalid:
     return Valid(text, short)
 
 
-def _date(_: Field, raw: str) -> Valid | Invalid:
-    read = read_date(raw)
+def _date(field: Field, raw: str) -> Valid | Invalid:
+    read = read_date(raw, field.order)
     if isinstance(read, str):
         return Invalid(read)
     return Valid(read.isoformat(), read.isoformat())
@@ -226,7 +227,7 @@ def _table(field: Field, raw: str) -> Valid | Invalid:
         )
     tidy = [[_text(cell) for cell in row] for row in rows]
     tidy = [row for row in tidy if any(row)]
-    keys = [[fold(cell) for cell in row] for row in tidy]
+    keys = [[agreed(cell, field.ignore) for cell in row] for row in tidy]
     return Valid(json.dumps(tidy, ensure_ascii=False), json.dumps(keys))
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from typing import Final
 
+from policies.answers.notation import IGNORED
 from policies.document.diagnostic import Span, shown
 from policies.document.reading import Reader, report_no_effect, suggestion
 from policies.policy import Box, Entity, Example, Field
@@ -15,11 +16,16 @@ ENTITY_KEYS: Final = ("key", "subject", "time", "retain", "fields", "layout")
 ASKS: Final = ("choose", "date", "number", "spans", "table", "transcribe", "yes_no")
 TAGS: Final = ("card", "date", "email", "iban", "ip", "number", "phone", "url")
 """What `redact` can mask; whoever masks must know them all."""
+DECIMALS: Final = (",", ".")
+ORDERS: Final = ("dmy", "mdy", "ymd")
 OF_ASK: Final[Mapping[str, tuple[str, ...]]] = {
     "choices": ("choose",),
     "columns": ("table",),
     "min": ("number",),
     "max": ("number",),
+    "decimal": ("number",),
+    "order": ("date",),
+    "ignore": ("transcribe", "table"),
 }
 FIELD_KEYS: Final = (
     "ask",
@@ -27,6 +33,9 @@ FIELD_KEYS: Final = (
     "columns",
     "min",
     "max",
+    "decimal",
+    "order",
+    "ignore",
     "question",
     "image",
     "answers",
@@ -109,6 +118,9 @@ def _field(name: str, reader: Reader) -> Field:
         columns=reader.texts("columns"),
         minimum=low,
         maximum=high,
+        decimal=reader.word("decimal", DECIMALS, whose),
+        order=reader.word("order", ORDERS, whose),
+        ignore=_words(reader, whose, "ignore", IGNORED),
         question=reader.text("question"),
         image_column=column,
         image_box=box,
@@ -206,16 +218,7 @@ def _fits_ask(reader: Reader, whose: str, ask: str | None) -> None:
 
 def _tags(reader: Reader, whose: str) -> tuple[str, ...]:
     """Read the tags that are masked before the field is shown."""
-    tags = reader.texts("redact", least=0)
-    for tag in tags:
-        if tag not in TAGS:
-            reader.findings.error(
-                "POL004",
-                reader.value_span("redact", reader.values["redact"].index(tag)),
-                f"{whose} masks `{shown(tag)}`, which is not known",
-                f"`redact` takes {', '.join(TAGS)}",
-                suggestion(tag, TAGS, '"') or "write one of them, or delete it",
-            )
+    tags = _words(reader, whose, "redact", TAGS)
     if tags and "image" in reader:
         report_no_effect(
             reader,
@@ -224,6 +227,23 @@ def _tags(reader: Reader, whose: str) -> tuple[str, ...]:
             "delete the key, and cut the box so that it holds nothing else",
         )
     return tags
+
+
+def _words(
+    reader: Reader, whose: str, key: str, known: Collection[str]
+) -> tuple[str, ...]:
+    """Read a list of words of a closed list (POL004)."""
+    words = reader.texts(key, least=0)
+    for word in words:
+        if word not in known:
+            reader.findings.error(
+                "POL004",
+                reader.value_span(key, reader.values[key].index(word)),
+                f"`{key}` of {whose} has `{shown(word)}`, which is not known",
+                f"`{key}` takes {', '.join(known)}",
+                suggestion(word, known, '"') or "write one of them, or delete it",
+            )
+    return words
 
 
 def _image(reader: Reader) -> tuple[str | None, str | None]:

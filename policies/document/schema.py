@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from policies.document.entity import ASKS, EXAMPLE_KEYS, TAGS
+from policies.answers.notation import IGNORED
+from policies.document.entity import ASKS, DECIMALS, EXAMPLE_KEYS, ORDERS, TAGS
 from policies.document.policy_tests import TEST_KEYS
 from policies.document.properties import WORDS
 from policies.document.sections import CAPACITY_KEYS
@@ -121,6 +122,9 @@ def _entity_schema() -> Schema:
             "columns": TEXTS,
             "min": {"type": "number"},
             "max": {"type": "number"},
+            "decimal": _enum(DECIMALS),
+            "order": _enum(ORDERS),
+            "ignore": TEXTS | {"minItems": 0, "items": _enum(IGNORED)},
             "question": TEXT,
             "image": TEXT | {"description": "COLUMN or COLUMN#BOX"},
             "answers": COUNT,

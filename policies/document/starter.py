@@ -25,12 +25,15 @@ class Column:
         Tells something about a person, or says who it is.
     quasi : bool
         Identifies a person together with others (birth date, zip, gender).
+    notation : tuple of (str, str)
+        How its dates or numbers are written: keys of the field and their words.
     """
 
     name: str
     kind: str = "text"
     sensitive: bool = False
     quasi: bool = False
+    notation: tuple[tuple[str, str], ...] = ()
 
 
 def starter(
@@ -71,7 +74,8 @@ def starter(
     name = quoted_key(entity)
     person = f"subject = {quoted(subject)}\n" if subject is not None else ""
     lines = "\n".join(
-        f"{quoted_key(c.name)} = {{ ask = {quoted(_ask(c.kind))} }}" for c in fields
+        f"{quoted_key(c.name)} = {{ ask = {quoted(_ask(c.kind))}{_notation(c)} }}"
+        for c in fields
     )
     return (
         "version = 1\n"
@@ -82,6 +86,10 @@ def starter(
         f"key = {quoted(key)}\n{person}\n"
         f"[entity.{name}.fields]\n{lines}\n" + _rules(fields, subject)
     )
+
+
+def _notation(column: Column) -> str:
+    return "".join(f", {key} = {quoted(word)}" for key, word in column.notation)
 
 
 def _ask(kind: str) -> str:

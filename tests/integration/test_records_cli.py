@@ -72,7 +72,7 @@ def test_preview_says_what_is_in_a_file_and_no_value(run, file):
     )
     assert rows[0].split("\t") == ["rx_id", "text", "0", "9", "-", "field"]
     assert rows[2].startswith("zip\ttext\t0\t10\tUS_ZIP")
-    assert "1 row would be rejected: line 11 (4 columns, expected 3)" in rows[-1]
+    assert "2 rows would be rejected: line 11 (4 columns, expected 3)" in rows[-1]
     assert "Canary" not in done.output
     assert "Canary0" in run("preview", file, "--show-values").stdout
 
@@ -188,6 +188,44 @@ def test_no_policy_is_suggested_without_a_key(file):
     file.write_text("a,b\n1,2\n1,2\n1,2\n")
     with pytest.raises(Invalid, match="can be the key"):
         suggest_policy(file)
+
+
+def test_preview_and_load_reject_the_same_rows(run, file, tmp_path):
+    """Rows of another width, without a key, with a doubled one, or changed since."""
+    run("load", file)
+    file.write_text(
+        "rx_id;patient_name;zip\n"
+        "rx-0;Canary0 Secretson;04000\n"  # in the store already
+        "rx-1;somebody else;04001\n"  # with other cells
+        ";Ann;1\n"
+        " ;Ann;1\n"
+        "new;Ann;1\n"
+        "new;Ann;1\n"
+        "short;Ann\n"
+        "new;Bob;2\n"
+    )
+    found = json.loads(run("preview", file, as_json=True).stdout)
+    told = [(row["line"], row["reason"]) for row in found["rejected"]]
+    done = run("load", file, "--rejects", tmp_path / "rejects.csv")
+    assert done.exit_code == EXIT_PARTLY
+    with (tmp_path / "rejects.csv").open(newline="") as stream:
+        rejected = [(int(r["line"]), r["reason"]) for r in csv.DictReader(stream)]
+    assert told == rejected
+    assert [line for line, _ in rejected] == [3, 4, 5, 7, 8, 9]
+    assert found["rejections"] == 6
+
+
+def test_preview_without_a_policy_counts_what_the_likeliest_key_would_cost(file):
+    rows = [f"k{i};Ann;{i}" for i in range(400)]
+    rows[5], rows[9] = ";Ann;5", "k8;Ann;9"
+    file.write_text("id;name;n\n" + "\n".join(rows) + "\n")
+    context = CliContext(directory=file.parent / "nowhere", json=True)
+    done = CliRunner().invoke(records.app, ["preview", str(file)], obj=context)
+    found = json.loads(done.stdout)
+    assert [(r["line"], r["column"]) for r in found["rejected"]] == [
+        (7, "id"),
+        (11, "id"),
+    ]
 
 
 def test_rows_without_a_key_are_known_by_their_line_and_the_files_digest(

@@ -352,7 +352,7 @@ def test_skipping_goes_on_with_another_task(app, house):
         ("name", ["<textarea", "As it is written"]),
         ("disease", ['type="radio"', 'value="gout"', "<legend>Which?"]),
         ("age", ['inputmode="decimal"', "From 0 to 130"]),
-        ("born", ['placeholder="YYYY-MM-DD"']),
+        ("born", ['placeholder="as you see it, or YYYY-MM-DD"']),
         ("ok", ['value="yes"', "<legend>Signed?"]),
         ("parts", ["One passage on each line"]),
         ("lines", ['name="cell-0-1"', '<th scope="col" dir="auto">dose']),

@@ -3,6 +3,10 @@
 A crop is the only part of a page that is ever shown. It is cut after the page was
 turned upright (EXIF orientation), never reaches beyond its box, and is written anew as
 PNG from bare pixels, so that no EXIF, XMP, ICC, text or thumbnail can come with it.
+
+A few kilobytes can decode to gigabytes, so what decoding takes is worked out from the
+header and refused beyond a budget, before a pixel is decoded. Pages are kept as they are
+stored (a palette stays a palette); colours are made of the box alone.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ import io
 import stat
 import warnings
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, floor
@@ -22,7 +27,12 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 MAX_PIXELS: Final = 60_000_000
 MAX_FILE: Final = 128 << 20
 FORMATS: Final = ("PNG", "JPEG", "TIFF", "WEBP")
-CACHED_PIXELS: Final = MAX_PIXELS
+MAX_DECODED: Final = 384 << 20
+"""Bytes that a decoded page and what is shown of it may take together."""
+MAX_FRAMES: Final = 1_000  # pages of one file
+WIDTHS: Final = {"1": 1, "L": 1, "P": 1, "I;16": 2, "I;16B": 2, "I;16L": 2}
+"""Bytes a pixel as Pillow keeps it, by mode; all others have four."""
+STRIP: Final = 256  # rows of a page that are cut at a time
 
 
 class BadPage(Exception):
@@ -151,10 +161,10 @@ class Pages:
 
     def _keep(self, key: tuple[str, int], page: _Page) -> None:
         self._kept[key] = page
-        pixels = sum(kept.pixels for kept in self._kept.values())
-        while len(self._kept) > 1 and pixels > CACHED_PIXELS:
+        size = sum(kept.size for kept in self._kept.values())
+        while len(self._kept) > 1 and size > MAX_DECODED:
             _, dropped = self._kept.popitem(last=False)
-            pixels -= dropped.pixels
+            size -= dropped.size
         while len(self._kept) > 4:
             self._kept.popitem(last=False)
 
@@ -185,8 +195,9 @@ class _Page:
     image: Image.Image
 
     @property
-    def pixels(self) -> int:
-        return self.image.width * self.image.height
+    def size(self) -> int:
+        """Bytes that it takes."""
+        return self.image.width * self.image.height * _width(self.image.mode)
 
 
 def crop(page_bytes: bytes, box: Box | None) -> bytes:
@@ -201,13 +212,13 @@ def crop(page_bytes: bytes, box: Box | None) -> bytes:
 
 
 def decoded_page(page_bytes: bytes, number: int) -> Image.Image:
-    """Decode one page, upright, in a mode that PNG can hold, without transparency.
+    """Decode one page, upright, in the mode that it is stored in.
 
     Raises
     ------
     BadPage
-        No image, not one of PNG, JPEG, TIFF and WebP, over 60 megapixels, truncated,
-        or no such page.
+        No image, not one of PNG, JPEG, TIFF and WebP, over 60 megapixels or the budget
+        of bytes, truncated, or no such page.
     """
     try:
         with warnings.catch_warnings():
@@ -215,7 +226,9 @@ def decoded_page(page_bytes: bytes, number: int) -> Image.Image:
             warnings.filterwarnings("ignore", category=UserWarning)
             with Image.open(io.BytesIO(page_bytes), formats=FORMATS) as image:
                 _turn_to(image, number)
-                return _plain(ImageOps.exif_transpose(image))
+                image.load()
+                ImageOps.exif_transpose(image, in_place=True)
+                return image.copy() if getattr(image, "n_frames", 1) > 1 else image
     except (Image.DecompressionBombWarning, Image.DecompressionBombError):
         raise BadPage(_TOO_LARGE) from None
     except UnidentifiedImageError:
@@ -224,52 +237,91 @@ def decoded_page(page_bytes: bytes, number: int) -> Image.Image:
         raise
     except (OSError, SyntaxError, ValueError, EOFError, KeyError, TypeError):
         raise BadPage("the image of the page is damaged or cut short") from None
+    except MemoryError:
+        raise BadPage(_TOO_MUCH) from None
 
 
 _TOO_LARGE: Final = f"the page has more than {MAX_PIXELS // 1_000_000} megapixels"
+_TOO_MUCH: Final = f"decoding the page would take more than {MAX_DECODED >> 20} MiB"
+
+
+def _width(mode: str) -> int:
+    return WIDTHS.get(mode, 4)
 
 
 def _turn_to(image: Image.Image, number: int) -> None:
-    """Go to the page, and refuse it before it is decoded if it is too large."""
+    """Go to the page, and refuse it before it is decoded if it takes too much."""
+    _check_size(image)
     pages = getattr(image, "n_frames", 1)
     if not 1 <= number <= pages:
         raise BadPage(f"there is no page {number} (the image has {pages})")
-    if image.width * image.height > MAX_PIXELS:
-        raise BadPage(_TOO_LARGE)
+    if number > MAX_FRAMES:
+        raise BadPage(f"only the first {MAX_FRAMES:,} pages of a file can be shown")
     if number > 1:
         image.seek(number - 1)
+        _check_size(image)
+
+
+def _check_size(image: Image.Image) -> None:
+    """Refuse a page by its header: its pixels, and the buffers of its decoder."""
     if image.width * image.height > MAX_PIXELS:
         raise BadPage(_TOO_LARGE)
-
-
-def _plain(image: Image.Image) -> Image.Image:
-    """Pixels as they are seen: colours without a palette, on white where clear."""
-    if image.mode in ("1", "L", "RGB"):
-        if "transparency" not in image.info:
-            image.load()
-            return image.copy()
-    elif image.mode.startswith("I"):  # 16 bits a pixel; none is shown on a screen
-        return image.convert("I").point(lambda value: value / 256).convert("L")
-    elif image.mode in ("CMYK", "YCbCr", "LAB", "HSV", "F"):
-        return image.convert("RGB")
-    seen = image.convert("RGBA")
-    paper = Image.new("RGBA", seen.size, "white")
-    paper.alpha_composite(seen)
-    return paper.convert("RGB")
+    size = image.width * image.height * _width(image.mode)
+    if image.format == "WEBP":
+        size *= 4  # its decoder keeps two canvases and copies the frame twice
+    if image.format == "JPEG" and getattr(image, "info", {}).get("progressive"):
+        # all coefficients are held: two bytes for each of them
+        size += image.width * image.height * 2 * len(image.getbands())
+    tags = getattr(image, "tag_v2", {})
+    across, down = (tags.get(number) for number in (322, 323))  # of a tile of a TIFF
+    if isinstance(across, int) and isinstance(down, int):
+        size = max(size, across * down * 4)
+    if size > MAX_DECODED:
+        raise BadPage(_TOO_MUCH)
 
 
 def cut_page(page: Image.Image, box: Box | None) -> bytes:
-    """Return the PNG of a box of a decoded page.
+    """Return the PNG of a box of a decoded page: colours without a palette, on white.
 
     Raises
     ------
     BadPage
-        The box does not fit.
+        The box does not fit, or the page and the box take more than the budget.
     """
-    cut = (0, 0, *page.size) if box is None else box.pixels(page.size)
-    part = page.crop(cut)
-    bare = Image.new(part.mode, part.size)  # takes over no info of the page
-    bare.paste(part)
+    left, top, right, bottom = (
+        (0, 0, *page.size) if box is None else box.pixels(page.size)
+    )
+    mode, seen = _how_seen(page)
+    size = (right - left, bottom - top)
+    taken = page.width * page.height * _width(page.mode)
+    if taken + size[0] * size[1] * _width(mode) > MAX_DECODED:
+        raise BadPage(_TOO_MUCH)
+    bare = Image.new(mode, size)  # takes over no info of the page
+    for upper in range(top, bottom, STRIP):
+        strip = page.crop((left, upper, right, min(upper + STRIP, bottom)))
+        bare.paste(seen(strip), (0, upper - top))
     out = io.BytesIO()
     bare.save(out, "PNG", compress_level=6)
     return out.getvalue()
+
+
+def _how_seen(page: Image.Image) -> tuple[str, Callable[[Image.Image], Image.Image]]:
+    """Return the mode in which a page is shown, and what makes it of a strip."""
+    if page.mode in ("1", "L", "RGB") and "transparency" not in page.info:
+        return page.mode, lambda strip: strip
+    if page.mode.startswith("I"):  # 16 bits a pixel; none is shown on a screen
+        return "L", _shades
+    if page.mode in ("CMYK", "YCbCr", "LAB", "HSV", "F"):
+        return "RGB", lambda strip: strip.convert("RGB")
+    return "RGB", _on_paper
+
+
+def _shades(strip: Image.Image) -> Image.Image:
+    return strip.convert("I").point(lambda value: value / 256).convert("L")
+
+
+def _on_paper(strip: Image.Image) -> Image.Image:
+    seen = strip.convert("RGBA")
+    paper = Image.new("RGBA", seen.size, "white")
+    paper.alpha_composite(seen)
+    return paper.convert("RGB")

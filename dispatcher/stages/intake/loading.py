@@ -26,6 +26,7 @@ from dispatcher.stages.intake.record_builder import PreparedRecord, RecordBuilde
 from dispatcher.stages.intake.rejects import RejectsFile
 from dispatcher.stages.intake.runs import check_run_name
 from dispatcher.stages.intake.table import (
+    DOUBLED,
     Batch,
     Facts,
     Options,
@@ -42,7 +43,6 @@ MOST: Final = 2**63
 TRIES: Final = 5  # when another load brings the same records meanwhile
 DEFAULT_RUN: Final = "default"
 
-DOUBLED: Final = "the key stands on an earlier line"
 CHANGED: Final = "the key is in the store already, with other cells"
 ERASED: Final = "its values were erased, and it is not taken in again"
 RESPELLED: Final = "its key is one that was erased, but for its spelling"
@@ -191,15 +191,20 @@ class _Loading:
 
     def take(self, batch: Batch) -> None:
         """Bring in the rows of a batch."""
+        refused = self._taken(batch)
+        self.counts.rejected += len(refused)
+        self.counts.position = self._table.position()
+        self._rejected.add(sorted(refused, key=lambda r: r.line))
+
+    def _taken(self, batch: Batch) -> list[Rejected]:
+        """Bring in the rows of a batch; return those that are refused."""
         if batch.columns != self._builder.columns:
             self._builder = self._builder_for(batch.columns)
         found, refused = self._builder.rows(batch)
         refused += batch.rejected
         for chunk in self._chunks(self._fresh(found, refused), refused):
             self._bring(chunk, refused)
-        self.counts.rejected += len(refused)
-        self.counts.position = self._table.position()
-        self._rejected.add(sorted(refused, key=lambda r: r.line))
+        return refused
 
     def end(self) -> None:
         """Note that the file was read to its end.
@@ -350,6 +355,59 @@ class _Loading:
         self.counts.records += len(brought)
         self.counts.returned += len(back)
         self.counts.entries += sum(len(prepared.shown) for prepared in brought)
+
+
+class _Rehearsal(_Loading):
+    """A load that writes nothing."""
+
+    def __init__(
+        self,
+        store: Store,
+        force: ActivePolicy,
+        table: Table,
+        pages: Pages,
+        clock: Clock,
+    ) -> None:
+        super().__init__(store, force, table, pages, clock, RejectsFile(None))
+        self._brought: set[str] = set()
+
+    def refused(self, batch: Batch) -> list[Rejected]:
+        """Return the rows of a batch that a load would reject, by line."""
+        return sorted(self._taken(batch), key=lambda r: r.line)
+
+    def _unknown(self, found: list[Row], refused: list[Rejected]) -> list[Row]:
+        key = self._force.policy.entity.key
+        refused += [
+            Rejected(row.line, key, DOUBLED)
+            for row in found
+            if row.pseudonym in self._brought
+        ]
+        new = [row for row in found if row.pseudonym not in self._brought]
+        return super()._unknown(new, refused)
+
+    def _bring(self, chunk: list[PreparedRecord], refused: list[Rejected]) -> None:
+        del refused
+        self._brought.update(prepared.row.pseudonym for prepared in chunk)
+
+
+def screen(
+    store: Store, table: Table, folder: Path, clock: Clock
+) -> Callable[[Batch], list[Rejected]] | None:
+    """Return what finds the rows of a table that a load would reject now.
+
+    Returns
+    -------
+    callable or None
+        None if no policy is in force, or it is about other columns.
+    """
+    with store.read() as tx:
+        force = current_policy(tx)
+    if force is None:
+        return None
+    try:
+        return _Rehearsal(store, force, table, Pages(folder), clock).refused
+    except Invalid:
+        return None
 
 
 def _people(chunk: Iterable[PreparedRecord]) -> dict[str, bytes]:

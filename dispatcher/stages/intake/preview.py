@@ -20,6 +20,8 @@ from stdnum import iban, luhn
 from dispatcher.core.errors import Invalid
 from dispatcher.stages.intake.opening import open_table
 from dispatcher.stages.intake.table import (
+    DOUBLED,
+    NO_KEY,
     ROW_KEY,
     Batch,
     Facts,
@@ -27,7 +29,10 @@ from dispatcher.stages.intake.table import (
     Rejected,
     Table,
 )
+from policies.answers.validation import Valid, check
 from policies.document import Column, starter
+from policies.document.entity import DECIMALS
+from policies.policy import Field
 
 IMAGE_ENDINGS: Final = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp")
 
@@ -85,12 +90,14 @@ EXAMPLES: Final = 5
 SHOWN_REJECTS: Final = 100
 KEYS: Final = 2_000_000  # rows in which doubled keys are looked for
 ENOUGH: Final = 0.9  # share of values that make a shape the column's
-KINDS: Final = {
-    "date": "date",
-    "integer": "number",
-    "decimal": "number",
-    "boolean": "yes_no",
-}
+READINGS: Final = (
+    Field("", ask="yes_no"),
+    Field("", ask="number"),
+    *(Field("", ask="number", decimal=sign) for sign in DECIMALS),
+    Field("", ask="date"),
+    *(Field("", ask="date", order=order) for order in ("dmy", "mdy")),
+)
+"""How a whole column may be read; of one kind, the one without a notation first."""
 
 
 def _matches(name: str) -> Callable[[str], bool]:
@@ -150,6 +157,11 @@ class ColumnFacts:
     suggestion : str
     examples : list of str
         First values; to be shown only when asked for.
+    ask : str
+        What people may be asked: ``date``, ``number`` or ``yes_no`` if that takes every
+        value of the column; else ``text``.
+    notation : tuple of (str, str)
+        Keys of the field that say how its dates or numbers are written.
     """
 
     name: str
@@ -160,6 +172,8 @@ class ColumnFacts:
     looks_like: str
     suggestion: str
     examples: list[str]
+    ask: str = "text"
+    notation: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(slots=True)
@@ -233,6 +247,7 @@ class _Column:
     zeros: int = 0  # sampled digits with a leading zero
     shapes: Counter[str] = field(default_factory=Counter)
     examples: list[str] = field(default_factory=list)
+    readings: list[Field] = field(default_factory=lambda: list(READINGS))
 
     def add(self, cells: Sequence[str]) -> None:
         values = [cell for cell in cells if cell and not cell.isspace()]
@@ -240,11 +255,36 @@ class _Column:
         self.distinct.add(values)
         if len(self.examples) < EXAMPLES:
             self.examples.extend(values[: EXAMPLES - len(self.examples)])
+        if self.readings:
+            self._try(values)
         for value in values[: self.samples - self.sampled]:
             self.sampled += 1
             short = value[:200].strip()
             self.zeros += len(short) > 1 and short[0] == "0" and short.isdecimal()
             self.shapes.update(name for name, has in SHAPES.items() if has(short))
+
+    def _try(self, values: Sequence[str]) -> None:
+        """Keep the readings that take every value of the column."""
+        different = set(values)
+        self.readings = [
+            reading
+            for reading in self.readings
+            if all(isinstance(check(reading, value), Valid) for value in different)
+        ]
+
+    def reading(self) -> Field | None:
+        """Return how all values are read as one kind; None if there is no one way.
+
+        A reading that needs no notation comes first. Of the others there must be one
+        alone: where two take every value, nobody knows which is meant.
+        """
+        if not self.filled or self.zeros:
+            return None
+        for kind in ("number", "date", "yes_no"):
+            found = [reading for reading in self.readings if reading.ask == kind]
+            if found and (len(found) == 1 or not _notation(found[0])):
+                return found[0]
+        return None
 
     def shape(self) -> tuple[str, float]:
         """The column's shape and the share that has it; empty if it has none."""
@@ -263,36 +303,48 @@ class _Column:
 
 
 class _Keys:
-    """Lines on which the value of a column that may be the key was met before."""
+    """Rows that a column would lose as the key: empty, or met before."""
 
     def __init__(self, column: int) -> None:
         self.column = column
-        self.lines: list[int] = []
+        self.lost: list[tuple[int, str]] = []  # line and reason of the first ones
         self.doubled = 0
+        self.empty = 0
         self._seen: set[int] = set()
 
     def add(self, batch: Batch) -> None:
         for line, row in zip(batch.lines, batch.rows, strict=True):
-            number = hash(row[self.column])
-            if number in self._seen:
+            value = row[self.column]
+            number = hash(value)
+            reason = ""
+            if not value or value.isspace():
+                self.empty += 1
+                reason = NO_KEY
+            elif number in self._seen:
                 self.doubled += 1
-                if len(self.lines) < SHOWN_REJECTS:
-                    self.lines.append(line)
+                reason = DOUBLED
             elif len(self._seen) < KEYS:
                 self._seen.add(number)
+            if reason and len(self.lost) < SHOWN_REJECTS:
+                self.lost.append((line, reason))
 
 
-def preview(table: Table) -> Preview:
-    """Read the whole table and tell what is in it.
+def preview(
+    table: Table, screen: Callable[[Batch], list[Rejected]] | None = None
+) -> Preview:
+    """Read the whole table and return what is in it.
 
     Parameters
     ----------
     table : Table
         Read to its end; not closed.
+    screen : callable, optional
+        Returns the rows of a batch that a load would reject, those of the batch
+        included. None: by the form of the rows and the likeliest key alone.
     """
     columns: list[_Column] = []
     keys: list[_Keys] = []
-    rows = rejections = 0
+    rows = unread = rejections = 0
     rejected: list[Rejected] = []
     names = table.columns
     for batch in table.batches:
@@ -304,24 +356,19 @@ def preview(table: Table) -> Preview:
         for candidate in keys:
             candidate.add(batch)
         rows += len(batch.rows)
-        rejections += len(batch.rejected)
-        rejected.extend(batch.rejected[: SHOWN_REJECTS - len(rejected)])
+        unread += len(batch.rejected)
+        refused = batch.rejected if screen is None else screen(batch)
+        rejections += len(refused)
+        rejected.extend(refused[: SHOWN_REJECTS - len(rejected)])
     _grow(columns, names, rows)
     key = _key(columns, keys, rows)
-    if key and key.doubled:
-        name, reason = columns[key.column].name, "the key stands on an earlier line"
-        rejections += key.doubled
-        rejected.extend(Rejected(line, name, reason) for line in key.lines)
+    if key and screen is None:
+        name = columns[key.column].name
+        rejections += key.doubled + key.empty
+        rejected.extend(Rejected(line, name, reason) for line, reason in key.lost)
         rejected = sorted(rejected, key=lambda r: r.line)[:SHOWN_REJECTS]
     known = _known(columns, key, rows)
-    return Preview(
-        table.facts, rows + _ragged(rejections, key), known, rejected, rejections
-    )
-
-
-def _ragged(rejections: int, key: _Keys | None) -> int:
-    """Rejected rows that are not among the read ones."""
-    return rejections - (key.doubled if key is not None else 0)
+    return Preview(table.facts, rows + unread, known, rejected, rejections)
 
 
 def _grow(columns: list[_Column], names: Sequence[str], rows: int) -> None:
@@ -341,11 +388,10 @@ def _candidates(names: Sequence[str]) -> list[_Keys]:
 
 
 def _key(columns: list[_Column], keys: list[_Keys], rows: int) -> _Keys | None:
-    """The column that identifies rows: all filled, and all or nearly all different."""
-    full = [k for k in keys if rows and columns[k.column].filled == rows]
+    """The column that identifies rows: all or nearly all filled, and different."""
     for most in (0, rows // 100):
-        for key in full:
-            if key.doubled <= most:
+        for key in keys:
+            if rows and key.doubled + key.empty <= most and columns[key.column].filled:
                 return key
     return None
 
@@ -359,6 +405,7 @@ def _known(columns: list[_Column], key: _Keys | None, rows: int) -> list[ColumnF
         suggestion = "key" if is_key else _suggestion(column, shape, subject_found)
         subject_found = subject_found or suggestion == "subject"
         kind = "text" if column.zeros else TYPES.get(shape, "text")
+        reading = column.reading()
         looks = "unique key" if is_key else _looks(column, shape, share, suggestion)
         facts.append(
             ColumnFacts(
@@ -370,6 +417,8 @@ def _known(columns: list[_Column], key: _Keys | None, rows: int) -> list[ColumnF
                 looks,
                 suggestion,
                 column.examples,
+                "text" if reading is None else reading.ask or "text",
+                () if reading is None else _notation(reading),
             )
         )
     return facts
@@ -455,10 +504,16 @@ def _is_field(column: ColumnFacts) -> bool:
     return not column.suggestion.startswith(("leave out", "box", "image"))
 
 
+def _notation(reading: Field) -> tuple[tuple[str, str], ...]:
+    words = (("decimal", reading.decimal), ("order", reading.order))
+    return tuple((key, word) for key, word in words if word is not None)
+
+
 def _column(column: ColumnFacts) -> Column:
     return Column(
         column.name,
-        KINDS.get(column.kind, "text"),
+        column.ask,
+        notation=column.notation,
         sensitive="sensitive" in column.suggestion,
         quasi="quasi-identifier" in column.suggestion,
     )

@@ -19,7 +19,7 @@ from dispatcher.core.errors import Invalid
 from dispatcher.core.keys import pseudonym, pseudonyms
 from dispatcher.stages.intake.images import BadPage, Box, Crop, Pages, pixel_box
 from dispatcher.stages.intake.redaction import TAGS, redacted
-from dispatcher.stages.intake.table import ROW_KEY, Batch, Rejected
+from dispatcher.stages.intake.table import NO_KEY, ROW_KEY, Batch, Rejected
 from policies.policy import Field, Policy, Scope
 from policies.rules.crops import overlaps
 
@@ -168,7 +168,7 @@ class RecordBuilder:
         """Fill in the facts of a row; return (column, reason) if one is amiss."""
         entity = self._entity
         if not row.key or row.key.isspace():
-            return entity.key, "the key is empty"
+            return entity.key, NO_KEY
         if entity.subject is not None:
             subject = row.cells[self._at[entity.subject]]
             if subject and not subject.isspace():

@@ -11,13 +11,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Final, Self
 
+from connectors.formats.formula_guard import guard
 from dispatcher.core.errors import Invalid
 from dispatcher.core.private_files import private
 from dispatcher.stages.intake.opening import SUFFIXES
 from dispatcher.stages.intake.table import Rejected
 
 HEADER: Final = ("line", "column", "reason")
-FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\0")
 
 
 def rejects_path(file: Path) -> Path:
@@ -56,7 +56,7 @@ class RejectsFile:
             The file cannot be made, or its disk is full.
         """
         rows: list[tuple[object, ...]]
-        rows = [(r.line, _guarded(r.column), r.reason) for r in rejected]
+        rows = [(r.line, guard(r.column), r.reason) for r in rejected]
         if not rows:
             return
         self.count += len(rows)
@@ -101,8 +101,3 @@ def _unwritable(path: Path, error: OSError) -> Invalid:
         why=error.strerror or type(error).__name__,
         fix="make its folder writable, or name another file with --rejects",
     )
-
-
-def _guarded(column: str) -> str:
-    """A name that a spreadsheet would take for a formula gets a quote before it."""
-    return f"'{column}" if column.startswith(FORMULA) else column

@@ -20,6 +20,8 @@ MAX_CELL: Final = 1 << 20  # characters
 MAX_COLUMNS: Final = 16_384  # what a spreadsheet can hold
 ROW_KEY: Final = "row"
 """The column that ``--key row`` adds: digest of the file, and line of the row."""
+NO_KEY: Final = "the key is empty"
+DOUBLED: Final = "the key stands on an earlier line"
 BATCH_ROWS: Final = 2_000
 BATCH_CHARACTERS: Final = 8 << 20
 DEFAULT_MAX_BYTES: Final = 2 << 30

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final, Self
 
 import typer
 
-from dispatcher.core.errors import EXIT_PARTLY, Usage
+from dispatcher.core.errors import EXIT_PARTLY, NoStore, Usage
 from dispatcher.surfaces.cli.context import CliContext, leave, table
 
 if TYPE_CHECKING:
@@ -109,7 +109,13 @@ def preview(
     options = read_options(
         format, encoding, delimiter, sheet, key, max_bytes, excel_guard
     )
-    found = records.preview(_where(file), options)
+    try:
+        store = context.open_store()
+    except NoStore:  # the first look comes before there is one
+        found = records.preview(_where(file), options)
+    else:
+        with store:
+            found = records.preview(_where(file), options, context, store)
     context.show(
         _preview_document(found, show_values), _preview_text(found, show_values)
     )

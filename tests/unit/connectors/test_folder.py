@@ -253,6 +253,8 @@ def test_the_spool_is_relative_to_the_settings(tmp_path):
         b"task;answer\r\nt1;Anna\r\n",
         b"sep=;\r\ntask;answer\r\nt1;Anna\r\n",
         b"task\tanswer\nt1\tAnna\n",
+        b"task|answer\nt1|Anna\n",
+        b"task;answer;note, with, commas, more\nt1;Anna;a, b, c, d\n",
         "task,answer\nt1,Anna\n".encode("utf-16"),
         b' "Task" ,other,ANSWER\nt1,x,"Anna"\n'.replace(b' "Task" ', b"Task"),
         b"\n\ntask,answer\n\nt1,Anna\n\n",
@@ -284,6 +286,7 @@ def test_states_say_what_was_not_answered():
         (b"\n \n", 1, "empty"),
         (b"a,b\n1,2\n", 1, 'columns "task"'),
         (b"task,answer,answer\n", 1, "stands twice"),
+        (b"task,answer,state\nt1\n", 2, "1 cells"),
         (b"task,answer\nt1,Anna,Lee\n", 2, "3 cells"),
         (b"task,answer\n,Anna\n", 2, "names no task"),
         (b'task,answer\nt0,x\nt1,"An"na\n', 3, "not CSV"),
@@ -311,6 +314,34 @@ def test_a_bad_row_costs_only_itself():
 def test_an_answer_over_two_lines_keeps_its_line_break():
     rows = read_rows(b'task,answer\na,"one\ntwo"\nb,x\n', "answers.csv")
     assert [(row.line, row.value) for row in rows] == [(2, "one\ntwo"), (4, "x")]
+
+
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        ('{"task": "t1"}', '"task" and "answer"'),
+        ('{"task": "t1", "anwser": "Anna"}', '"task" and "answer"'),
+        ('{"answer": "Anna"}', '"task" and "answer"'),
+        ('{"task": "t1", "answer": "Anna", "answer": "Lee"}', "stands twice"),
+        ('{"task": "t1", "answer": "Anna", "Answer": "Lee"}', "stands twice"),
+        ('{"task": "", "answer": "Anna"}', "names no task"),
+    ],
+)
+def test_an_object_without_what_a_csv_header_needs_is_no_open_row(line, error):
+    [row] = read_rows(line.encode(), "answers.jsonl")
+    assert error in row.error
+
+
+def test_the_names_of_an_object_are_read_as_those_of_a_header():
+    [row] = read_rows(b'{" Task": "t1", "ANSWER": "Anna"}', "answers.jsonl")
+    assert (row.token, row.outcome, row.value) == ("t1", Outcome.ANSWERED, "Anna")
+
+
+def test_the_list_of_tasks_sent_back_untouched_leaves_them_open(tmp_path):
+    folder = Folder(tmp_path / "spool", form="jsonl", settle=0)
+    batch = tmp_path / "spool" / folder.publish(offer()).reference
+    rows = read_rows((batch / "tasks.jsonl").read_bytes(), "answers.jsonl")
+    assert [(row.token, row.outcome, row.error) for row in rows] == [("t1", None, "")]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,9 @@
 
 import io
 import os
+import struct
+import subprocess
+import sys
 from fractions import Fraction
 
 import numpy as np
@@ -276,3 +279,83 @@ def test_few_pages_are_kept(folder):
     with pytest.raises(BadPage):
         pages.crop("0.png", None)
     assert pages.crop("8.png", None)
+
+
+def big(kind, mode, side, **options):
+    """A file of few bytes that decodes to side times side pixels."""
+    return saved(Image.new(mode, (side, side)), kind, **options)
+
+
+@pytest.mark.parametrize(
+    ("kind", "mode", "side", "options"),
+    [
+        ("WEBP", "RGB", 5_100, {"quality": 1}),
+        ("JPEG", "RGB", 6_400, {"quality": 5, "progressive": True}),
+        ("PNG", "RGB", 7_200, {"compress_level": 1}),
+    ],
+)
+def test_a_page_beyond_the_budget_of_bytes_is_refused(kind, mode, side, options):
+    """Its pixels are fewer than may be decoded, but not what decoding takes."""
+    with pytest.raises(BadPage, match="more than 384 MiB"):
+        crop(big(kind, mode, side, **options), None)
+
+
+MEASURED = """
+import resource, sys
+from PIL import Image
+from dispatcher.stages.intake.images import BadPage, crop
+data = open(sys.argv[1], "rb").read()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+try:
+    crop(data, None)
+except BadPage:
+    pass
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "mode", "side", "options"),
+    [
+        ("PNG", "P", 7_700, {"compress_level": 9, "transparency": bytes(10)}),
+        ("PNG", "RGBA", 5_900, {"compress_level": 1}),
+        ("TIFF", "RGB", 7_000, {"compression": "tiff_deflate"}),
+        ("WEBP", "RGB", 7_000, {"quality": 1}),
+    ],
+)
+def test_no_small_file_takes_more_memory_than_the_budget(
+    tmp_path, kind, mode, side, options
+):
+    """A palette of 59 megapixels in some kilobytes took 921 MB."""
+    file = tmp_path / "page"
+    file.write_bytes(big(kind, mode, side, **options))
+    assert file.stat().st_size < 2 << 20
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURED, str(file)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert int(done.stdout) < 400
+
+
+def test_every_kind_of_page_is_shown_on_white_and_alike_in_strips():
+    """A page longer than a strip looks the same as by its pixels."""
+    tall = page(20, 700)
+    for mode in ("RGB", "P", "L", "RGBA", "CMYK", "1"):
+        kind = "TIFF" if mode == "CMYK" else "PNG"
+        data = saved(tall.convert(mode), kind)
+        part = opened(crop(data, pixel_box("5,100,15,590")))
+        want = tall.convert(mode).convert("RGB").crop((5, 100, 20, 690))
+        assert part.convert("RGB").tobytes() == want.tobytes(), mode
+
+
+def test_a_tile_larger_than_its_page_is_refused_by_its_header():
+    """The size of a tile says how much the decoder takes, whatever the page's is."""
+    tags = {256: 16, 257: 16, 258: 8, 259: 8, 262: 1, 277: 1}
+    tags |= {322: 60_000, 323: 60_000, 324: 200, 325: 8}
+    entries = b"".join(struct.pack("<HHII", n, 4, 1, v) for n, v in tags.items())
+    header = struct.pack("<2sHIH", b"II", 42, 8, len(tags))
+    data = header + entries + bytes(4) + bytes(200)
+    with pytest.raises(BadPage, match="more than 384 MiB"):
+        crop(data, None)

@@ -1,12 +1,14 @@
 """The preview: facts of every column, and the rows that would be rejected."""
 
+import csv
 import io
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dispatcher.stages.intake.opening import open_table
-from dispatcher.stages.intake.preview import Distinct, preview
+from dispatcher.stages.intake.preview import Distinct, preview, suggest_policy
 
 
 def looked_at(text, name="a.csv"):
@@ -94,3 +96,30 @@ def test_nine_thousand_columns_are_looked_at_in_bounded_work():
     found = looked_at(f"{names}\n" + f"{row}\n" * 30)
     assert len(found.columns) == 9_000
     assert {column.kind for column in found.columns} == {"decimal"}
+
+
+@pytest.mark.parametrize(
+    ("values", "asked"),
+    [
+        (["1/1/71", "12/1/06"], "transcribe"),  # years of two digits are no years
+        (["31/12/2024", "01/02/2024"], 'date", order = "dmy'),
+        (["12/31/2024", "01/02/2024"], 'date", order = "mdy'),
+        (["01/02/2024", "03/04/2024"], "transcribe"),  # either order takes them all
+        (["2024-01-02", "2024-12-31"], "date"),
+        (["31.12.2024", "1.2.2024"], "date"),
+        (["1.234,50", "99"], "number"),
+        (["1.234", "1.234,50"], 'number", decimal = ",'),
+        (["1,234", "2,500"], "transcribe"),  # thousands or decimals
+        (["1,234", "12.5"], 'number", decimal = ".'),
+        (["5", "n/a"], "transcribe"),
+        (["yes", "no"], "yes_no"),
+        (["00501", "10001"], "transcribe"),
+    ],
+)
+def test_a_suggestion_takes_every_value_of_its_column(tmp_path, values, asked):
+    """Also where nine of ten values look like a date or a number."""
+    file = tmp_path / "a.csv"
+    rows = [(f"k{i}", values[min(i, len(values) - 1)]) for i in range(30)]
+    with file.open("w", newline="") as stream:
+        csv.writer(stream).writerows([("id", "seen"), *rows])
+    assert f'seen = {{ ask = "{asked}" }}' in suggest_policy(file)
