@@ -57,7 +57,7 @@ def test_a_second_answer_is_waited_for(exchange):
     answer(exchange, "ann", "r1.a", "Anna")
     exchange.assembly().tick(exchange.epoch)
     assert result(exchange, "r1.a") == ("open", None, 1, 2)
-    answer(exchange, "bob", "r1.a", "ANNA")
+    answer(exchange, "bob", "r1.a", " Anna ")
     exchange.assembly().tick(exchange.epoch)
     assert result(exchange, "r1.a") == ("answered", "Anna", 2, 2)
 
@@ -69,7 +69,7 @@ def test_disagreement_asks_for_one_more_and_the_third_settles_it(exchange):
     assembly.tick(exchange.epoch)
     state, _, answers, wanted = result(exchange, "r1.a")
     assert (state, answers, wanted) == ("open", 2, 3)
-    answer(exchange, "cem", "r1.a", "anna")
+    answer(exchange, "cem", "r1.a", "Anna ")
     assembly.tick(exchange.epoch)
     assert result(exchange, "r1.a") == ("answered", "Anna", 3, 2)
 

@@ -28,11 +28,16 @@ from dispatcher.stages.intake.table import (
 
 DELIMITERS: Final = (",", ";", "\t", "|")
 SPOKEN: Final = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
+UNUSUAL: Final = ("^", "~", "\u00a6", ":", "\x1f", "\x01")
 SAMPLE_ROWS: Final = 200
 RIVAL: Final = 0.9  # of the best one's share: cuts as well
 AGREEING: Final = 0.5  # share of rows with the width of the header: like a table
 MAX_RETURNS: Final = 1_000  # times that reading goes back to after a stray quote
 
+_ALIGNED = re.compile(r"\S {2,}\S")
+
+AGAIN: Final = "the header once more: were several files joined?"
+SPACED: Final = "a space before a quote: whether it opens a cell cannot be told"
 UNCLOSED: Final = "a quote opens here and is never closed"
 
 
@@ -68,6 +73,7 @@ def find_delimiter(
     scores = {d: _agreement(sample, d, whole=whole) for d in DELIMITERS}
     cutting = [d for d in DELIMITERS if scores[d][1] > 1]
     if not cutting:
+        _refuse_other_shapes(sample, whole=whole)
         return prefer or ","  # one column
     best = max(cutting, key=lambda d: scores[d][0])
     share, width, other = scores[best]
@@ -87,6 +93,46 @@ def find_delimiter(
     if len(cutters) > 1:
         raise _tie(cutters, scores)
     return cutters[0]
+
+
+def _refuse_other_shapes(sample: str, *, whole: bool) -> None:
+    """Refuse what has one column only because its first line does not name them.
+
+    Raises
+    ------
+    Invalid
+        Lines stand before the header, or another sign or spaces divide the columns.
+    """
+    lines = [line for line in sample.splitlines() if line.strip()]
+    lines = lines[: SAMPLE_ROWS if whole else -1]
+    below = lines[1:]
+    for mark in (*DELIMITERS, *UNUSUAL):
+        counts = Counter(line.count(mark) for line in below)
+        usual, rows = counts.most_common(1)[0] if below else (0, 0)
+        if not usual or rows < AGREEING * len(below):
+            continue
+        if mark in DELIMITERS and usual and rows > 1:
+            raise Invalid(
+                "the first line of the file does not name its columns",
+                why=f"it has one column, and {rows:,} of the {len(below):,} lines looked "
+                f"at below it have {usual + 1} by {SPOKEN[mark]}s",
+                fix="take out the lines before the header",
+            )
+        if mark in UNUSUAL and lines[0].count(mark) == usual and rows == len(below):
+            raise Invalid(
+                "the delimiter of the file cannot be told",
+                why="no comma, semicolon, tab or bar divides its lines, and another sign "
+                "stands in each of them equally often",
+                fix="if it divides columns, name it with --delimiter; else name the one "
+                "column's end: --delimiter ','",
+            )
+    if below and all(_ALIGNED.search(line) for line in lines):
+        raise Invalid(
+            "the columns of the file are divided by spaces",
+            why="each line has several spaces between words; where one column ends "
+            "cannot be told",
+            fix="save it as CSV",
+        )
 
 
 def _is_punctuation(sample: str, delimiter: str) -> bool:
@@ -110,10 +156,8 @@ def _tie(
 
 def _sep_line(sample: str) -> str | None:
     """Spreadsheets may write ``sep=;`` on a line before the header."""
-    line = sample[:8].splitlines()[:1]
-    if line and len(line[0]) == 5 and line[0].lower().startswith("sep="):
-        return line[0][4]
-    return None
+    line = "".join(sample[:10].splitlines()[:1]).strip('"')
+    return line[4] if len(line) == 5 and line.lower().startswith("sep=") else None
 
 
 def _agreement(sample: str, delimiter: str, *, whole: bool) -> tuple[float, int, int]:
@@ -157,7 +201,9 @@ class DelimitedReader:
         self._batch_rows = batch_rows
         self._start = 1  # line on which the next row begins
         self._returns = 0
+        self._spaced = f'{delimiter} "'
         self.columns = self._header()
+        self._names = list(self.columns)
 
     def _reader(self) -> Iterator[list[str]]:
         return csv.reader(self._source, delimiter=self._delimiter, strict=True)
@@ -222,8 +268,14 @@ class DelimitedReader:
                         characters += sum(map(len, held))
                     else:
                         characters += len(held[0])
+                    odd = self._spaced in held[0]
                     held.clear()
-                    if len(row) == width and start > lines.suspect_until:
+                    if (
+                        len(row) == width
+                        and start > lines.suspect_until
+                        and not odd
+                        and row != self._names
+                    ):
                         batch.rows.append(row)
                         batch.lines.append(start)
                     else:
@@ -245,7 +297,13 @@ class DelimitedReader:
             reason = f"{len(row):,} columns, expected {len(self.columns):,}"
             batch.rejected.append(Rejected(start, "", reason))
             return
-        fault = cell_fault(row)
+        if row == self._names:
+            batch.rejected.append(Rejected(start, "", AGAIN))
+            return
+        spaced = [
+            at for at, c in enumerate(row) if c[:1] == " " and c.lstrip()[:1] == '"'
+        ]
+        fault = (spaced[0], SPACED) if spaced else cell_fault(row)
         if fault is None:
             batch.rows.append(row)
             batch.lines.append(start)

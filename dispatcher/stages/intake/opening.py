@@ -146,6 +146,9 @@ def _by_content(source: Source) -> Format | None:
         if _is_workbook(source):
             return Format.EXCEL
         raise _unknown(source.name, "a zip archive")
+    beginning = head[:200].removeprefix(b"\xef\xbb\xbf").lstrip().lower()
+    if beginning.startswith((b"<!doctype", b"<html", b"<table", b"<?xml")):
+        raise _unknown(source.name, "a page of HTML or XML")
     for magic, what in _REFUSED:
         if head.startswith(magic):
             raise _unknown(source.name, what)

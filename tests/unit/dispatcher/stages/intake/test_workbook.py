@@ -142,6 +142,14 @@ def test_a_day_that_the_calendar_lacks_costs_its_row(days, style, reason):
     assert reason in reason_of(f'<c r="@" s="{style}"><v>{days}</v></c>')
 
 
+@pytest.mark.parametrize("value", ["<v/>", "<v></v>", ""])
+def test_a_cell_of_shared_text_without_a_number_is_empty(value):
+    """Writers leave such cells behind; it is neither the first text nor damage."""
+    cells = f'<c r="@" t="s">{value}</c>', text("@", "ok")
+    rows, refused, _ = read(workbook(sheet(*cells)))
+    assert (rows, refused) == (["", "ok"], {})
+
+
 def test_days_clocks_lengths_and_numbers_that_are_right_stay():
     cells = [
         f'<c r="@" s="{style}"><v>{value}</v></c>'
