@@ -148,7 +148,7 @@ class Field:
     columns: tuple[str, ...] = ()
     minimum: Fraction | None = None
     maximum: Fraction | None = None
-    decimal: str | None = None  # sign before the decimals of a number
+    decimal: str | None = None  # before the decimals of a number: comma or point
     order: str | None = None  # of day, month and year in a date: dmy, mdy or ymd
     ignore: tuple[str, ...] = ()  # in what answers may differ and yet agree
     question: str | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import date
 from decimal import Decimal
 from typing import Final
@@ -12,6 +12,8 @@ from typing import Final
 MAX_DIGITS = 30
 
 
+DECIMALS: Final[Mapping[str, str]] = {"comma": ",", "point": "."}
+"""Signs before the decimals of a number, by their names."""
 IGNORED: Final = ("accents", "case", "punctuation", "width")
 """In what two texts may be said to differ and yet agree."""
 
@@ -76,7 +78,8 @@ def read_number(raw: str, decimal: str | None = None) -> Decimal | str:
     ----------
     raw : str
     decimal : str, optional
-        The sign before the decimals, ``,`` or ``.``; the other one groups thousands.
+        The sign before the decimals, ``comma`` or ``point``; the other one groups
+        thousands.
         None: the later of two kinds of signs is the decimal one, one that stands twice
         groups thousands, and a single one before exactly three digits (``1,234``) is
         refused, unless nothing or zero stands before it: it could be either.
@@ -84,7 +87,7 @@ def read_number(raw: str, decimal: str | None = None) -> Decimal | str:
     found = _NUMBER.fullmatch(" ".join(_digits(raw).split()))
     if found is None:
         return "not a number: write it with digits, as in -1234.5"
-    sign = _decimal_sign(found[2]) if decimal is None else decimal
+    sign = _decimal_sign(found[2]) if decimal is None else DECIMALS[decimal]
     if sign is None:
         return (
             "thousands or decimals? Leave out the sign between thousands, or add a "

@@ -7,7 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Final
 
-from policies.answers.notation import IGNORED
+from policies.answers.notation import DECIMALS, IGNORED
 from policies.document.diagnostic import Span, shown
 from policies.document.reading import Reader, report_no_effect, suggestion
 from policies.policy import Box, Entity, Example, Field
@@ -16,7 +16,6 @@ ENTITY_KEYS: Final = ("key", "subject", "time", "retain", "fields", "layout")
 ASKS: Final = ("choose", "date", "number", "spans", "table", "transcribe", "yes_no")
 TAGS: Final = ("card", "date", "email", "iban", "ip", "number", "phone", "url")
 """What `redact` can mask; whoever masks must know them all."""
-DECIMALS: Final = (",", ".")
 ORDERS: Final = ("dmy", "mdy", "ymd")
 OF_ASK: Final[Mapping[str, tuple[str, ...]]] = {
     "choices": ("choose",),

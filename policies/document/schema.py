@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from policies.answers.notation import IGNORED
-from policies.document.entity import ASKS, DECIMALS, EXAMPLE_KEYS, ORDERS, TAGS
+from policies.answers.notation import DECIMALS, IGNORED
+from policies.document.entity import ASKS, EXAMPLE_KEYS, ORDERS, TAGS
 from policies.document.policy_tests import TEST_KEYS
 from policies.document.properties import WORDS
 from policies.document.sections import CAPACITY_KEYS

@@ -29,9 +29,9 @@ from dispatcher.stages.intake.table import (
     Rejected,
     Table,
 )
+from policies.answers.notation import DECIMALS
 from policies.answers.validation import Valid, check
 from policies.document import Column, starter
-from policies.document.entity import DECIMALS
 from policies.policy import Field
 
 IMAGE_ENDINGS: Final = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp")

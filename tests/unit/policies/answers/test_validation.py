@@ -157,8 +157,8 @@ def test_what_is_no_number_is_refused(raw):
 @pytest.mark.parametrize("raw", ["1,234", "1.234", "-12,345", "001.234"])
 def test_a_number_that_could_be_two_is_refused_unless_its_notation_is_declared(raw):
     assert "thousands or decimals?" in reason(ANY_NUMBER, raw)
-    comma = valid(Field("n", ask="number", decimal=","), raw)
-    point = valid(Field("n", ask="number", decimal="."), raw)
+    comma = valid(Field("n", ask="number", decimal="comma"), raw)
+    point = valid(Field("n", ask="number", decimal="point"), raw)
     assert {comma.key, point.key} == {
         raw.replace(",", "").replace(".", "").lstrip("0"),
         raw.replace(",", ".").lstrip("0"),
@@ -168,13 +168,13 @@ def test_a_number_that_could_be_two_is_refused_unless_its_notation_is_declared(r
 @pytest.mark.parametrize(
     ("decimal", "raw", "text"),
     [
-        (",", "1.234,50", "1234.50"),
-        (",", "1.234", "1234"),
-        (",", "1 234,5", "1234.5"),
-        (",", ",5", "0.5"),
-        (".", "1,234.50", "1234.50"),
-        (".", "1,234", "1234"),
-        (".", "1.234", "1.234"),
+        ("comma", "1.234,50", "1234.50"),
+        ("comma", "1.234", "1234"),
+        ("comma", "1 234,5", "1234.5"),
+        ("comma", ",5", "0.5"),
+        ("point", "1,234.50", "1234.50"),
+        ("point", "1,234", "1234"),
+        ("point", "1.234", "1.234"),
     ],
 )
 def test_a_declared_sign_says_what_is_seen(decimal, raw, text):
@@ -182,7 +182,8 @@ def test_a_declared_sign_says_what_is_seen(decimal, raw, text):
 
 
 @pytest.mark.parametrize(
-    ("decimal", "raw"), [(",", "1.5"), (".", "1,5"), (",", "1,234.5"), (",", "1,2,3")]
+    ("decimal", "raw"),
+    [("comma", "1.5"), ("point", "1,5"), ("comma", "1,234.5"), ("comma", "1,2,3")],
 )
 def test_what_a_declared_sign_can_not_explain_is_refused(decimal, raw):
     assert "not a number" in reason(Field("n", ask="number", decimal=decimal), raw)

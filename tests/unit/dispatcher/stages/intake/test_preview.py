@@ -108,9 +108,9 @@ def test_nine_thousand_columns_are_looked_at_in_bounded_work():
         (["2024-01-02", "2024-12-31"], "date"),
         (["31.12.2024", "1.2.2024"], "date"),
         (["1.234,50", "99"], "number"),
-        (["1.234", "1.234,50"], 'number", decimal = ",'),
+        (["1.234", "1.234,50"], 'number", decimal = "comma'),
         (["1,234", "2,500"], "transcribe"),  # thousands or decimals
-        (["1,234", "12.5"], 'number", decimal = ".'),
+        (["1,234", "12.5"], 'number", decimal = "point'),
         (["5", "n/a"], "transcribe"),
         (["yes", "no"], "yes_no"),
         (["00501", "10001"], "transcribe"),
