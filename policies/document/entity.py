@@ -238,7 +238,7 @@ def _words(
             reader.findings.error(
                 "POL004",
                 reader.value_span(key, reader.values[key].index(word)),
-                f"`{key}` of {whose} has `{shown(word)}`, which is not known",
+                f"{whose} has `{shown(word)}` in `{key}`, which is not known",
                 f"`{key}` takes {', '.join(known)}",
                 suggestion(word, known, '"') or "write one of them, or delete it",
             )

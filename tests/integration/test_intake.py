@@ -493,7 +493,7 @@ def test_a_box_column_that_is_not_there_is_told(scans, clock, tmp_path):
 
 def test_a_tag_that_can_not_be_masked_never_comes_into_force(store, clock):
     unknown = POLICY.replace(b'"phone"', b'"phonee"')
-    with pytest.raises(Invalid, match="masks `phonee`"), store.write() as tx:
+    with pytest.raises(Invalid, match="`phonee` in `redact`"), store.write() as tx:
         apply_policy(tx, unknown, at=clock())
 
 
