@@ -18,7 +18,7 @@ from typing import Final, TextIO
 
 from dispatcher.core.errors import Conflict
 from dispatcher.ledger.active_policy import ActivePolicy, version_of
-from dispatcher.ledger.audit_replay import Replay, Standing
+from dispatcher.ledger.audit_replay import AdversaryState, Replay
 from dispatcher.ledger.chains import SYSTEM, Seal, seal
 from dispatcher.ledger.comparison import compare
 from dispatcher.ledger.lines import NO_HASH, canonical
@@ -288,7 +288,7 @@ class _Writer:
     def _change(
         self,
         replay: Replay,
-        who: Standing,
+        who: AdversaryState,
         chain: str,
         row: LineRow,
         line: dict[str, object],

@@ -40,7 +40,7 @@ class Reached:
 
 
 @dataclass
-class Standing:
+class AdversaryState:
     """What one adversary holds and who is in it, at one line of its chain."""
 
     version: int = 0
@@ -80,19 +80,19 @@ class Replay:
                 self.friends[relation, one].append((since, other))
             if other is not None:
                 self.friends[relation, other].append((since, one))
-        self.ended: dict[str, Standing] = {}
+        self.ended: dict[str, AdversaryState] = {}
         self.reached = {
             (number, name): Reached()
             for number, force in versions.items()
             for name in (*force.rules.all, *force.rules.links)
         }
 
-    def begin(self) -> Standing:
+    def begin(self) -> AdversaryState:
         """Begin a chain."""
-        return Standing()
+        return AdversaryState()
 
     def expose(
-        self, who: Standing, chain: str, seq: int, version: int, entry: FactsRow
+        self, who: AdversaryState, chain: str, seq: int, version: int, entry: FactsRow
     ) -> None:
         """Take in an exposure."""
         self.advance(who, chain, version)
@@ -116,7 +116,7 @@ class Replay:
 
     def member(
         self,
-        who: Standing,
+        who: AdversaryState,
         chain: str,
         seq: int,
         version: int,
@@ -132,7 +132,12 @@ class Replay:
         self._judge_all(who, chain, who.judged - before)
 
     def join(
-        self, who: Standing, chain: str, seq: int, version: int, others: Sequence[str]
+        self,
+        who: AdversaryState,
+        chain: str,
+        seq: int,
+        version: int,
+        others: Sequence[str],
     ) -> None:
         """Take in the chains that end in this one."""
         self.advance(who, chain, version)
@@ -150,13 +155,13 @@ class Replay:
         self._trust(who)
         self._judge_all(who, chain, who.judged)
 
-    def end(self, who: Standing, chain: str, seq: int, version: int) -> None:
+    def end(self, who: AdversaryState, chain: str, seq: int, version: int) -> None:
         """End a chain in a join that another one goes on from."""
         self.advance(who, chain, version)
         who.seq = seq
         self.ended[chain] = who
 
-    def advance(self, who: Standing, chain: str, version: int) -> None:
+    def advance(self, who: AdversaryState, chain: str, version: int) -> None:
         """Let the versions up to ``version`` judge what is held by then."""
         while who.version < version:
             who.version += 1
@@ -189,7 +194,9 @@ class Replay:
             for name, (_, place, share) in best.items()
         }
 
-    def _hold(self, who: Standing, standing: FieldPolicy, entry: FactsRow) -> None:
+    def _hold(
+        self, who: AdversaryState, standing: FieldPolicy, entry: FactsRow
+    ) -> None:
         time = (entry.time or 0) if standing.timed else 0
         for scope in {rule.scope for rule in standing.rules}:
             held = who.units.setdefault((scope, _unit(scope, entry)), {})
@@ -209,14 +216,16 @@ class Replay:
                     (entry.subject_id, standing.name, entry.place, entry.visits)
                 )
 
-    def _trust(self, who: Standing) -> None:
+    def _trust(self, who: AdversaryState) -> None:
         if who.version:
             force = self.versions[who.version]
             trusted = trusted_rules(force.policy, who.groups.values())
             names = frozenset(force.rules.all) | frozenset(force.rules.links)
             who.judged = names - trusted
 
-    def _judge_all(self, who: Standing, chain: str, names: frozenset[str]) -> None:
+    def _judge_all(
+        self, who: AdversaryState, chain: str, names: frozenset[str]
+    ) -> None:
         if not who.version or not names:
             return
         force = self.versions[who.version]
@@ -230,7 +239,7 @@ class Replay:
                 self._judge_links(who, link, person, (chain, who.seq))
 
     def _judge_links(
-        self, who: Standing, rule: LinkRule, person: int, place: Place
+        self, who: AdversaryState, rule: LinkRule, person: int, place: Place
     ) -> None:
         """Judge the links of one person."""
         friends = [
@@ -247,7 +256,7 @@ class Replay:
         self.reached[version, rule.name].reach(rule.value(held), place)
 
 
-def _end(who: Standing, rule: LinkRule, person: int | None) -> End:
+def _end(who: AdversaryState, rule: LinkRule, person: int | None) -> End:
     """What is held of one person, as the rule reads it; nothing of one not loaded."""
     if person is None:
         return {}
