@@ -81,12 +81,12 @@ def _settle(context: ErasureContext, listed: Listed) -> int:
     """Keep the other spellings out too; return how many records are back by age."""
     with context.store.read() as tx:
         known = intake.suppressed(tx, listed.spelled)
-        lost = bool(listed.before) and rows.lost_before(tx, listed.before)
+        lost = bool(listed.before) and intake.lost_before(tx, listed.before)
         aged = _aged(tx, listed)
     if len(known) < len(listed.spelled) or lost:
         with context.store.write() as tx:
             rows.suppress(tx, listed.spelled)
-            rows.give_up_lost(tx, listed.before)
+            intake.give_up_lost(tx, listed.before)
     return aged
 
 

@@ -11,7 +11,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import BigInteger, Select, bindparam, exists, func, or_, update
+from sqlalchemy import Select, bindparam, exists, func, or_
 from sqlalchemy import select as sql_select
 from sqlmodel import col, select
 
@@ -30,7 +30,7 @@ from dispatcher.model import (
     Subject,
     Task,
 )
-from dispatcher.store import answers, planning, tasks
+from dispatcher.store import answers, intake, planning, tasks
 from dispatcher.store.statements import in_list, select_columns
 from dispatcher.store.transaction import Row, Tx
 
@@ -323,30 +323,6 @@ def recipients(tx: Tx, entry_ids: Sequence[int]) -> list[Row]:
 # -- writing -----------------------------------------------------------------------
 
 
-_OWN_KEYS: Final = select_columns(Record.key_id).where(
-    _IN_RECORDS, col(Record.key_id).is_not(None), col(Record.subject_id).is_(None)
-)
-_BLANK: Final = (
-    update(Record)
-    .where(_IN_RECORDS)
-    .values(
-        key_id=None,
-        lost_at=None,
-        erased_at=func.coalesce(Record.erased_at, bindparam("now", type_=BigInteger())),
-    )
-)
-_FORGET_KEYS: Final = update(Entry).where(_IN_ENTRIES).values(key_id=None)
-_BLANK_SUBJECT: Final = (
-    update(Subject)
-    .where(col(Subject.id) == bindparam("of_subject"))
-    .values(
-        value=b"",
-        key_id=None,
-        erased_at=func.coalesce(
-            Subject.erased_at, bindparam("moment", type_=BigInteger())
-        ),
-    )
-)
 _WITHOUT_RECORDS: Final = (
     select_columns(Subject.id, Subject.key_id, Subject.erased_at)
     .where(
@@ -367,37 +343,22 @@ _NOT_ERASED: Final = (
         or_(col(Record.erased_at).is_(None), col(Record.lost_at).is_not(None)),
     ),
 )
-_IS_LOST: Final = (
-    col(Record.lost_at).is_not(None),
-    col(Record.loaded_at) < bindparam("moment"),
-)
-_LOST: Final = select(Record.id).where(*_IS_LOST).limit(1)
-_GIVE_UP: Final = update(Record).where(*_IS_LOST).values(lost_at=None)
 
 
 def blank(
     tx: Tx, record_ids: Sequence[int], entry_ids: Sequence[int], now: int
 ) -> None:
     """Delete the values of records, all that was made of them, and their own keys."""
-    keys = set(tx.scalars(_OWN_KEYS, {"records": record_ids}))
-    tx.update_many(
-        "record",
-        ["id"],
-        ["key", "columns"],
-        ((number, b"", b"[]") for number in record_ids),
-    )
-    tx.execute(_BLANK, {"records": record_ids, "now": now})
-    tx.update_many("entry", ["id"], ["shown"], ((number, b"") for number in entry_ids))
-    tx.execute(_FORGET_KEYS, {"entries": entry_ids})
+    keys = intake.erase_values(tx, record_ids, entry_ids, now)
     tasks.forget_drafts(tx, entry_ids)
     answers.erase(tx, entry_ids, now)
     planning.release(tx, entry_ids)
-    tx.vault.delete_keys(tx, sorted(key for key in keys if key is not None))
+    tx.vault.delete_keys(tx, keys)
 
 
 def blank_subject(tx: Tx, row: SubjectRow, erased_at: int | None) -> None:
     """Delete a person's value and data key; with a moment the person is refused later."""
-    tx.execute(_BLANK_SUBJECT, {"of_subject": row.id, "moment": erased_at})
+    intake.erase_subject(tx, row.id, erased_at)
     tx.vault.delete_keys(tx, [] if row.key_id is None else [row.key_id])
 
 
@@ -429,13 +390,3 @@ def not_erased(tx: Tx, names: Sequence[str]) -> list[str]:
 def suppress(tx: Tx, names: Iterable[str]) -> None:
     """Keep out what has one of these names (:func:`dispatcher.core.keys.spelled`)."""
     tx.insert_new("suppression", ["name"], ["name"], [(n,) for n in sorted(set(names))])
-
-
-def lost_before(tx: Tx, moment: int) -> bool:
-    """Whether a record that may be loaded again was first loaded before a moment."""
-    return tx.scalar(_LOST, {"moment": moment}) is not None
-
-
-def give_up_lost(tx: Tx, moment: int) -> None:
-    """Let those records never be loaded again: they were erased by age."""
-    tx.execute(_GIVE_UP, {"moment": moment})

@@ -1,14 +1,15 @@
-"""What intake reads and writes: runs, loads, subjects, records, entries."""
+"""Runs, loads, people, records and entries: written by this module alone."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from sqlalchemy import bindparam, func, update
+from sqlalchemy import BigInteger, Integer, bindparam, func, update
 from sqlmodel import col, select
 
-from dispatcher.model import Load, Record, Run, Subject, Suppression
+from dispatcher.model import Entry, Load, Record, Run, Subject, Suppression
 from dispatcher.store import answers
 from dispatcher.store.entry_registrations import Facts
 from dispatcher.store.statements import DriverStatement, in_list, select_columns
@@ -360,3 +361,298 @@ def _lost_subject(tx: Tx, pseudonym: str | None) -> int | None:
             "subject", ["id", "pseudonym", "value"], [(found, pseudonym, b"")]
         )
     return found
+
+
+# -- pilots: records that wait -----------------------------------------------------------
+
+_THE_RUN: Final = col(Run.id) == bindparam("of_run")
+_OF_RUN: Final = col(Record.run_id) == bindparam("of_run")
+_WAITS: Final = col(Record.waits_since).is_not(None)
+_BEGIN_PILOT: Final = (
+    update(Run).where(_THE_RUN).values(pilot=bindparam("records"), piloted=0)
+)
+_ENLARGE_PILOT: Final = update(Run).where(_THE_RUN).values(pilot=bindparam("records"))
+_END_PILOT: Final = update(Run).where(_THE_RUN).values(pilot=None, piloted=None)
+_COUNT_CHOSEN: Final = (
+    update(Run)
+    .where(_THE_RUN)
+    .values(piloted=func.coalesce(Run.piloted, 0) + bindparam("records"))
+)
+_PILOT_OF: Final = (
+    select(Run.pilot).where(Run.id == bindparam("of_run")).with_for_update(read=True)
+)
+_LET_WAIT: Final = update(Record).values(
+    waits_since=bindparam("moment", type_=BigInteger())
+)
+_ALL_WAIT: Final = _LET_WAIT.where(_OF_RUN)
+_NEW_WAIT: Final = _ALL_WAIT.where(
+    col(Record.id) >= bindparam("first"), col(Record.id) < bindparam("end")
+)
+_BACK_WAIT: Final = _LET_WAIT.where(in_list(Record.id, "records"))
+_LET_GO: Final = update(Record).values(waits_since=None)
+_CHOOSE: Final = _LET_GO.where(
+    col(Record.id).in_(
+        select(Record.id)
+        .where(_OF_RUN, _WAITS, col(Record.erased_at).is_(None))
+        .order_by(col(Record.pseudonym))
+        .limit(bindparam("records", type_=Integer()))
+    )
+)
+_ALL_GO: Final = _LET_GO.where(_OF_RUN, _WAITS)
+
+
+def begin_pilot(tx: Tx, run_id: int, records: int, at: int) -> None:
+    """Let all records of a run wait, but for so many that are still to be chosen."""
+    tx.execute(_BEGIN_PILOT, {"of_run": run_id, "records": records})
+    tx.execute(_ALL_WAIT, {"of_run": run_id, "moment": at})
+
+
+def enlarge_pilot(tx: Tx, run_id: int, records: int) -> None:
+    """Let a pilot have more records."""
+    tx.execute(_ENLARGE_PILOT, {"of_run": run_id, "records": records})
+
+
+def hold_records(
+    tx: Tx, run_id: int, first: int, count: int, back: Sequence[int], at: int
+) -> None:
+    """Let records that a load has just written wait, if their run has a pilot.
+
+    Parameters
+    ----------
+    tx : Tx
+    run_id, first, count : int
+        New records: so many ids from the first on.
+    back : sequence of int
+        Lost records that came back into the run: they wait for its pilot, and for none
+        of the run where they were.
+    at : int
+    """
+    piloted = tx.execute(_PILOT_OF, {"of_run": run_id}).scalar()
+    if piloted is not None:
+        new = {"of_run": run_id, "first": first, "end": first + count, "moment": at}
+        tx.execute(_NEW_WAIT, new)
+    if back:
+        moment = None if piloted is None else at
+        tx.execute(_BACK_WAIT, {"records": back, "moment": moment})
+
+
+def choose_records(tx: Tx, run_id: int, records: int) -> int:
+    """Let so many of a run's records go, in the order of their pseudonyms: by chance.
+
+    Returns
+    -------
+    int
+        How many there were.
+    """
+    opened = tx.execute(_CHOOSE, {"of_run": run_id, "records": records}).rowcount
+    tx.execute(_COUNT_CHOSEN, {"of_run": run_id, "records": opened})
+    return opened
+
+
+def accept_pilot(tx: Tx, run_id: int) -> int:
+    """End a pilot: let all records go; return how many waited."""
+    tx.execute(_END_PILOT, {"of_run": run_id})
+    return tx.execute(_ALL_GO, {"of_run": run_id}).rowcount
+
+
+# -- erased, and lost with a store -------------------------------------------------------
+
+_IN_RECORDS: Final = in_list(Record.id, "records")
+_OWN_KEYS: Final = select_columns(Record.key_id).where(
+    _IN_RECORDS, col(Record.key_id).is_not(None), col(Record.subject_id).is_(None)
+)
+_BLANK: Final = (
+    update(Record)
+    .where(_IN_RECORDS)
+    .values(
+        key_id=None,
+        lost_at=None,
+        erased_at=func.coalesce(Record.erased_at, bindparam("now", type_=BigInteger())),
+    )
+)
+_FORGET_KEYS: Final = (
+    update(Entry).where(in_list(Entry.id, "entries")).values(key_id=None)
+)
+_BLANK_SUBJECT: Final = (
+    update(Subject)
+    .where(col(Subject.id) == bindparam("of_subject"))
+    .values(
+        value=b"",
+        key_id=None,
+        erased_at=func.coalesce(
+            Subject.erased_at, bindparam("moment", type_=BigInteger())
+        ),
+    )
+)
+_IS_LOST: Final = (
+    col(Record.lost_at).is_not(None),
+    col(Record.loaded_at) < bindparam("moment"),
+)
+_ANY_LOST: Final = select(Record.id).where(*_IS_LOST).limit(1)
+_GIVE_UP: Final = update(Record).where(*_IS_LOST).values(lost_at=None)
+
+
+def erase_values(
+    tx: Tx, record_ids: Sequence[int], entry_ids: Sequence[int], now: int
+) -> list[int]:
+    """Delete the values of records and entries; return the records' own keys."""
+    keys = set(tx.scalars(_OWN_KEYS, {"records": record_ids}))
+    tx.update_many(
+        "record",
+        ["id"],
+        ["key", "columns"],
+        ((number, b"", b"[]") for number in record_ids),
+    )
+    tx.execute(_BLANK, {"records": record_ids, "now": now})
+    tx.update_many("entry", ["id"], ["shown"], ((number, b"") for number in entry_ids))
+    tx.execute(_FORGET_KEYS, {"entries": entry_ids})
+    return sorted(key for key in keys if key is not None)
+
+
+def erase_subject(tx: Tx, subject_id: int, erased_at: int | None) -> None:
+    """Delete a person's value; with a moment the person is refused later."""
+    tx.execute(_BLANK_SUBJECT, {"of_subject": subject_id, "moment": erased_at})
+
+
+def lost_before(tx: Tx, moment: int) -> bool:
+    """Whether a record that may be loaded again was first loaded before a moment."""
+    return tx.scalar(_ANY_LOST, {"moment": moment}) is not None
+
+
+def give_up_lost(tx: Tx, moment: int) -> None:
+    """Let those records never be loaded again: they were erased by age."""
+    tx.execute(_GIVE_UP, {"moment": moment})
+
+
+# -- loaded again: ledger first, values after --------------------------------------------
+#
+# Rows of records that went down with a store were written from the ledger's key lines by
+# a replay: pseudonyms and facts, no value. Coming back they keep their ids, so that all
+# that was shown of them counts.
+
+
+class LostEntry(NamedTuple):
+    """An entry without its value, and the facts that the ledger has of it."""
+
+    id: int
+    subject: str | None
+    time: int | None
+    place: str | None
+    visits: int | None
+
+
+@dataclass
+class LostRecord:
+    """A record without its values; ``entries`` by field number.
+
+    Subjects by pseudonym.
+    """
+
+    id: int
+    subject: str | None
+    entries: dict[int, LostEntry] = field(default_factory=dict)
+
+
+class Back(NamedTuple):
+    """A record that comes back: where to, under which data key, with which cells."""
+
+    id: int
+    run_id: int
+    load_id: int
+    key: bytes
+    columns: bytes
+    subject_id: int | None
+    key_id: int | None
+
+
+class BackEntry(NamedTuple):
+    """An entry that comes back, with all facts."""
+
+    id: int
+    subject_id: int | None
+    time: int | None
+    place: str | None
+    visits: int | None
+    media: str
+    shown: bytes
+    key_id: int | None
+
+
+_LOST_RECORDS: Final = DriverStatement(
+    select_columns(Record.id, Record.pseudonym, Subject.pseudonym)
+    .select_from(Record)
+    .outerjoin(Subject, col(Subject.id) == col(Record.subject_id))
+    .where(in_list(Record.pseudonym, "pseudonyms"), col(Record.lost_at).is_not(None))
+    .order_by(col(Record.id))
+    .with_for_update(of=Record)
+)
+_LOST_ENTRIES: Final = DriverStatement(
+    select_columns(
+        Entry.record_id,
+        Entry.field_id,
+        Entry.id,
+        Subject.pseudonym,
+        Entry.time,
+        Entry.vector,
+        Entry.visits,
+    )
+    .select_from(Entry)
+    .outerjoin(Subject, col(Subject.id) == col(Entry.subject_id))
+    .where(in_list(Entry.record_id, "records"))
+)
+_FOUND: Final = (
+    update(Record)
+    .where(in_list(Record.id, "ids"))
+    .values(
+        loaded_at=func.coalesce(Record.loaded_at, bindparam("now", type_=BigInteger())),
+        erased_at=None,
+        lost_at=None,
+    )
+)
+
+
+def lost(tx: Tx, pseudonyms: Sequence[str]) -> dict[str, LostRecord]:
+    """Return those of the records that are lost, by pseudonym; locked."""
+    found = {
+        name: LostRecord(number, subject)
+        for number, name, subject in tx.driver_rows(
+            _LOST_RECORDS, {"pseudonyms": list(pseudonyms)}
+        )
+    }
+    of = {record.id: record for record in found.values()}
+    for record, field_id, *facts in tx.driver_rows(
+        _LOST_ENTRIES, {"records": list(of)}
+    ):
+        of[record].entries[field_id] = LostEntry(*facts)
+    return found
+
+
+def bring_back(tx: Tx, records: Iterable[Back], now: int) -> None:
+    """Give records their cells again; the moment of their first load stays."""
+    changed = []
+    for row in records:
+        key, columns = (
+            tx.vault.seal(tx, f"record.{name}", row.id, row.key_id, value)
+            for name, value in (("key", row.key), ("columns", row.columns))
+        )
+        changed.append((*row[:3], key, columns, row.subject_id, row.key_id))
+    columns_ = ("run_id", "load_id", "key", "columns", "subject_id", "key_id")
+    tx.update_many("record", ["id"], columns_, changed)
+    tx.execute(_FOUND, {"ids": [row[0] for row in changed], "now": now})
+
+
+def fill(tx: Tx, entries: Iterable[BackEntry]) -> None:
+    """Give entries their shown forms again."""
+    tx.update_many(
+        "entry",
+        ["id"],
+        ["subject_id", "time", "vector", "visits", "media", "shown", "key_id"],
+        [
+            (
+                *row[:6],
+                tx.vault.seal(tx, "entry.shown", row.id, row.key_id, row.shown),
+                row.key_id,
+            )
+            for row in entries
+        ],
+    )

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import BigInteger, Integer, bindparam, case, func, update
+from sqlalchemy import bindparam, case, func
 from sqlmodel import col, select
 
 from dispatcher.model import Answer, Entry, FieldName, Record, Result, Run, Task
-from dispatcher.store.statements import in_list, select_columns
+from dispatcher.store.statements import select_columns
 from dispatcher.store.transaction import Tx
 
 
@@ -44,39 +43,7 @@ _WAITING: Final = (
     .select_from(Record)
     .where(Record.run_id == bindparam("of_run"), _WAITS)
 )
-_THE_RUN: Final = col(Run.id) == bindparam("of_run")
 _OF_RUN: Final = col(Record.run_id) == bindparam("of_run")
-_BEGIN: Final = (
-    update(Run).where(_THE_RUN).values(pilot=bindparam("records"), piloted=0)
-)
-_ENLARGE: Final = update(Run).where(_THE_RUN).values(pilot=bindparam("records"))
-_END: Final = update(Run).where(_THE_RUN).values(pilot=None, piloted=None)
-_COUNT: Final = (
-    update(Run)
-    .where(_THE_RUN)
-    .values(piloted=func.coalesce(Run.piloted, 0) + bindparam("records"))
-)
-_PILOT_OF: Final = (
-    select(Run.pilot).where(Run.id == bindparam("of_run")).with_for_update(read=True)
-)
-_LET_WAIT: Final = update(Record).values(
-    waits_since=bindparam("moment", type_=BigInteger())
-)
-_ALL_WAIT: Final = _LET_WAIT.where(_OF_RUN)
-_NEW_WAIT: Final = _ALL_WAIT.where(
-    col(Record.id) >= bindparam("first"), col(Record.id) < bindparam("end")
-)
-_BACK_WAIT: Final = _LET_WAIT.where(in_list(Record.id, "records"))
-_LET_GO: Final = update(Record).values(waits_since=None)
-_CHOOSE: Final = _LET_GO.where(
-    col(Record.id).in_(
-        select(Record.id)
-        .where(_OF_RUN, _WAITS, col(Record.erased_at).is_(None))
-        .order_by(col(Record.pseudonym))
-        .limit(bindparam("records", type_=Integer()))
-    )
-)
-_ALL_GO: Final = _LET_GO.where(_OF_RUN, _WAITS)
 
 
 def lock(tx: Tx, name: str) -> PilotRow | None:
@@ -104,60 +71,6 @@ def is_shown(tx: Tx, run_id: int) -> bool:
 def waiting(tx: Tx, run_id: int) -> int:
     """How many records of a run wait."""
     return tx.scalar(_WAITING, {"of_run": run_id}) or 0
-
-
-def begin(tx: Tx, run_id: int, records: int, at: int) -> None:
-    """Let all records of a run wait, but for so many that are still to be chosen."""
-    tx.execute(_BEGIN, {"of_run": run_id, "records": records})
-    tx.execute(_ALL_WAIT, {"of_run": run_id, "moment": at})
-
-
-def enlarge(tx: Tx, run_id: int, records: int) -> None:
-    """Let a pilot have more records."""
-    tx.execute(_ENLARGE, {"of_run": run_id, "records": records})
-
-
-def hold(
-    tx: Tx, run_id: int, first: int, count: int, back: Sequence[int], at: int
-) -> None:
-    """Let records that a load has just written wait, if their run has a pilot.
-
-    Parameters
-    ----------
-    tx : Tx
-    run_id, first, count : int
-        New records: so many ids from the first on.
-    back : sequence of int
-        Lost records that came back into the run: they wait for its pilot, and for none
-        of the run where they were.
-    at : int
-    """
-    piloted = tx.execute(_PILOT_OF, {"of_run": run_id}).scalar()
-    if piloted is not None:
-        new = {"of_run": run_id, "first": first, "end": first + count, "moment": at}
-        tx.execute(_NEW_WAIT, new)
-    if back:
-        moment = None if piloted is None else at
-        tx.execute(_BACK_WAIT, {"records": back, "moment": moment})
-
-
-def choose(tx: Tx, run_id: int, records: int) -> int:
-    """Let so many of a run's records go, in the order of their pseudonyms: by chance.
-
-    Returns
-    -------
-    int
-        How many there were.
-    """
-    opened = tx.execute(_CHOOSE, {"of_run": run_id, "records": records}).rowcount
-    tx.execute(_COUNT, {"of_run": run_id, "records": opened})
-    return opened
-
-
-def accept(tx: Tx, run_id: int) -> int:
-    """End a pilot: let all records go; return how many waited."""
-    tx.execute(_END, {"of_run": run_id})
-    return tx.execute(_ALL_GO, {"of_run": run_id}).rowcount
 
 
 # -- how it went -------------------------------------------------------------------

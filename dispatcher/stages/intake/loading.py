@@ -33,7 +33,7 @@ from dispatcher.stages.intake.table import (
     Rejected,
     Table,
 )
-from dispatcher.store import Clash, Clock, Store, Tx, pilots
+from dispatcher.store import Clash, Clock, Store, Tx
 from dispatcher.store import intake as rows
 from dispatcher.store.ledger import hold_barrier
 
@@ -345,7 +345,7 @@ class _Loading:
                 *reload.bring_back(tx, of, back, known),
             ]
             returned = [one.record.id for one in back]
-            pilots.hold(tx, self._run_id, first, len(fresh), returned, now)
+            rows.hold_records(tx, self._run_id, first, len(fresh), returned, now)
             register_keys(tx, told, at=now)
             columns = _json(self._builder.columns)
             rows.note_chunk(tx, self.load_id, columns, len(brought))

@@ -17,9 +17,9 @@ from dispatcher.ledger.loads import Needs, RecordKeys, needs
 from dispatcher.stages.intake import record_rows
 from dispatcher.stages.intake.record_builder import PreparedRecord
 from dispatcher.stages.intake.record_rows import Bound
-from dispatcher.store import Clash, Tx, answers, reloads
+from dispatcher.store import Clash, Tx, answers
 from dispatcher.store import intake as rows
-from dispatcher.store.reloads import Back, BackEntry, LostEntry, LostRecord
+from dispatcher.store.intake import Back, BackEntry, LostEntry, LostRecord
 
 BACK_MEANWHILE: Final = "another load brought the record back meanwhile"
 
@@ -43,7 +43,7 @@ def sorted_out(
     """
     if not chunk:
         return [], []
-    lost = reloads.lost(tx, [prepared.row.pseudonym for prepared in chunk])
+    lost = rows.lost(tx, [prepared.row.pseudonym for prepared in chunk])
     if len(lost) < len(chunk):
         raise Clash(BACK_MEANWHILE)
     wanted = needs(force)
@@ -103,9 +103,9 @@ def bring_back(
     ids = {name: person.id for name, person in known.items()}
     keyed = list(zip(back, keys, strict=True))
     records = [_record(one, of, ids, key_id) for one, key_id in keyed]
-    reloads.bring_back(tx, records, of.at)
+    rows.bring_back(tx, records, of.at)
     entries = [entry for one, key_id in keyed for entry in _entries(one, ids, key_id)]
-    reloads.fill(tx, entries)
+    rows.fill(tx, entries)
     answers.leave_empty(tx, [n for one in back for n in _empty(one)], of.at)
     more = [(one.record.id, _new(one), key_id) for one, key_id in keyed]
     more = [part for part in more if part[1].shown]

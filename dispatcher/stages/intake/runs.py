@@ -51,11 +51,11 @@ def begin_in(tx: Tx, run: str, records: int, at: int) -> PilotRow:
             fix=f"name at least {pilot.opened}, or dispatcher runs pilot accept {run}",
         )
     if pilot.wanted is None:
-        pilots.begin(tx, pilot.run_id, records, at)
+        rows.begin_pilot(tx, pilot.run_id, records, at)
     else:
-        pilots.enlarge(tx, pilot.run_id, records)
+        rows.enlarge_pilot(tx, pilot.run_id, records)
     _note(tx, at, "pilot.begun", pilot.run_id, records)
-    pilots.choose(tx, pilot.run_id, records - pilot.opened)
+    rows.choose_records(tx, pilot.run_id, records - pilot.opened)
     now = pilots.find(tx, run)
     assert now is not None
     return now
@@ -66,7 +66,7 @@ def fill(tx: Tx, run: str) -> int:
     pilot = pilots.lock(tx, run)
     if pilot is None or pilot.wanted is None:
         return 0
-    return pilots.choose(tx, pilot.run_id, pilot.wanted - pilot.opened)
+    return rows.choose_records(tx, pilot.run_id, pilot.wanted - pilot.opened)
 
 
 def accept(store: Store, run: str, at: int) -> int:
@@ -89,7 +89,7 @@ def accept(store: Store, run: str, at: int) -> int:
                 why="it never had one, or it was accepted",
                 fix="nothing has to be done",
             )
-        waited = pilots.accept(tx, pilot.run_id)
+        waited = rows.accept_pilot(tx, pilot.run_id)
         _note(tx, at, "pilot.accepted", pilot.run_id, waited)
     return waited
 

@@ -29,19 +29,6 @@ WHOLE_STORES = frozenset(
 ANY_TABLE = "<any>"
 """Stands for a table whose name is not in the statement."""
 
-SEVERAL: dict[str, set[str]] = {
-    "entry": {"store.erasure", "store.intake", "store.reloads"},
-    "record": {
-        "store.erasure",
-        "store.intake",
-        "store.pilots",
-        "store.reloads",
-    },
-    "run": {"store.intake", "store.pilots"},
-    "subject": {"store.erasure", "store.intake"},
-}
-"""Tables that several modules write. To be emptied, never to be added to."""
-
 _TEXT = re.compile(r"\b(?:INSERT INTO|DELETE FROM|UPDATE) +(\w+|\?)")
 _LOCK = re.compile(r"FOR (NO KEY )?UPDATE|DO UPDATE SET")
 _BULK = frozenset(
@@ -139,7 +126,7 @@ def test_each_table_is_written_by_one_module() -> None:
         for table, modules in found.items()
         if len(modules) > 1 or table == ANY_TABLE
     }
-    assert several == SEVERAL
+    assert several == {}
 
 
 def test_every_table_is_written() -> None:
