@@ -125,6 +125,7 @@ def _records() -> None:
         _text("state", 12),
         _big("started_at"),
         sa.PrimaryKeyConstraint("id", name="pk_load"),
+        sa.ForeignKeyConstraint(["run_id"], ["run.id"], name="fk_load_run_id_run"),
         sa.CheckConstraint(
             "state = 'loading' OR state IN ('done')", name=op.f("ck_load_state")
         ),
@@ -266,6 +267,9 @@ def _plan() -> None:
         _big("adversary_id"),
         _bytes("entries"),
         sa.PrimaryKeyConstraint("plan_id", "account_id", name="pk_assignment"),
+        sa.ForeignKeyConstraint(
+            ["plan_id"], ["plan.id"], name="fk_assignment_plan_id_plan"
+        ),
     )
     op.create_index("ix_assignment_adversary_id", "assignment", ["adversary_id"])
 
@@ -507,6 +511,9 @@ def _out_and_back() -> None:
         _text("path"),
         _big("at"),
         sa.PrimaryKeyConstraint("id", name="pk_export_file"),
+        sa.ForeignKeyConstraint(
+            ["run_id"], ["run.id"], name="fk_export_file_run_id_run"
+        ),
     )
 
 
@@ -521,6 +528,9 @@ def _made_up_questions() -> None:
         _bytes("answer"),
         _big("retired_at", null=True),
         sa.PrimaryKeyConstraint("id", name="pk_probe"),
+        sa.ForeignKeyConstraint(
+            ["field_id"], ["field.id"], name="fk_probe_field_id_field"
+        ),
         sa.CheckConstraint("purpose IN ('test','gold')", name=op.f("ck_probe_purpose")),
     )
     op.create_index("ix_probe_field_id", "probe", ["field_id"])
@@ -530,6 +540,9 @@ def _made_up_questions() -> None:
         _id("field_id"),
         sa.Column("pass_share", sa.Float(), nullable=False),
         sa.PrimaryKeyConstraint("field_id", name="pk_field_test"),
+        sa.ForeignKeyConstraint(
+            ["field_id"], ["field.id"], name="fk_field_test_field_id_field"
+        ),
         sa.CheckConstraint(
             "pass_share > 0 AND pass_share <= 1",
             name=op.f("ck_field_test_pass_share"),
@@ -546,6 +559,9 @@ def _made_up_questions() -> None:
         _big("correct"),
         _big("ended_at", null=True),
         sa.PrimaryKeyConstraint("account_id", "field_id", name="pk_qualification"),
+        sa.ForeignKeyConstraint(
+            ["field_id"], ["field.id"], name="fk_qualification_field_id_field"
+        ),
         sa.CheckConstraint(
             "state = 'open' OR state IN ('failed', 'passed')",
             name=op.f("ck_qualification_state"),
@@ -565,6 +581,9 @@ def _made_up_questions() -> None:
         sa.Column("correct", sa.SmallInteger(), nullable=True),
         _big("ended_at", null=True),
         sa.PrimaryKeyConstraint("id", name="pk_probe_task"),
+        sa.ForeignKeyConstraint(
+            ["probe_id"], ["probe.id"], name="fk_probe_task_probe_id_probe"
+        ),
         sa.CheckConstraint(
             "state = 'shown' OR state IN ('expired', 'returned', 'answered')",
             name=op.f("ck_probe_task_state"),
@@ -596,6 +615,7 @@ def _money() -> None:
         _big("day"),
         _big("day_taken"),
         sa.PrimaryKeyConstraint("run_id", name="pk_budget"),
+        sa.ForeignKeyConstraint(["run_id"], ["run.id"], name="fk_budget_run_id_run"),
         sa.CheckConstraint(
             "cap >= 0 AND reward >= 0 AND bonus >= 0", name=op.f("ck_budget_amounts")
         ),

@@ -4,6 +4,7 @@ from sqlalchemy import (
     BigInteger,
     CheckConstraint,
     Column,
+    ForeignKey,
     Integer,
     LargeBinary,
     MetaData,
@@ -32,16 +33,18 @@ def states_of(table: str) -> CheckConstraint:
     return CheckConstraint(f"state = '{born}' OR state IN ({listed})", name="state")
 
 
-def number() -> Column[int]:
-    """Make the column of a single integer key."""
+def number(*, of: str | None = None) -> Column[int]:
+    """Make the column of a single integer key; ``of`` is what it refers to."""
     # INTEGER makes a single key SQLite's rowid itself: one tree instead of two.
     kind = BigInteger().with_variant(Integer(), "sqlite")
-    return Column(kind, primary_key=True, autoincrement=False)
+    refers = [] if of is None else [ForeignKey(of)]
+    return Column(kind, *refers, primary_key=True, autoincrement=False)
 
 
-def big(*, null: bool = False) -> Column[int]:
-    """Make a column of 64-bit integers, moments too."""
-    return Column(BigInteger, nullable=null)
+def big(*, null: bool = False, of: str | None = None) -> Column[int]:
+    """Make a column of 64-bit integers, moments too; ``of`` is what it refers to."""
+    refers = [] if of is None else [ForeignKey(of)]
+    return Column(BigInteger, *refers, nullable=null)
 
 
 def word(length: int, *, null: bool = False) -> Column[str]:

@@ -20,7 +20,7 @@ class Budget(SQLModel, table=True):
         CheckConstraint("cap >= 0 AND reward >= 0 AND bonus >= 0", name="amounts"),
         CheckConstraint("taken >= paid AND paid >= 0", name="taken"),
     )
-    run_id: int = Field(sa_column=number())
+    run_id: int = Field(sa_column=number(of="run.id"))
     currency: str = Field(sa_column=word(3))
     cap: int = Field(sa_column=big())
     per_day: int | None = Field(default=None, sa_column=big(null=True))

@@ -95,7 +95,7 @@ class Assignment(SQLModel, table=True):
 
     __tablename__ = "assignment"
     __table_args__ = (Index(None, "adversary_id"),)
-    plan_id: int = Field(sa_column=number())
+    plan_id: int = Field(sa_column=number(of="plan.id"))
     account_id: int = Field(sa_column=number())
     adversary_id: int = Field(sa_column=big())
     entries: bytes = Field(sa_column=content())

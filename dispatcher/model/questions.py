@@ -19,7 +19,7 @@ class Probe(SQLModel, table=True):
         Index(None, "field_id"),
     )
     id: int = Field(sa_column=number())
-    field_id: int = Field(sa_column=big())
+    field_id: int = Field(sa_column=big(of="field.id"))
     purpose: str = Field(sa_column=word(4))
     shown: bytes = Field(sa_column=content())
     media: str = Field(sa_column=word(40))
@@ -34,7 +34,7 @@ class FieldTest(SQLModel, table=True):
     __table_args__ = (
         CheckConstraint("pass_share > 0 AND pass_share <= 1", name="pass_share"),
     )
-    field_id: int = Field(sa_column=number())
+    field_id: int = Field(sa_column=number(of="field.id"))
     pass_share: float = Field()
 
 
@@ -44,7 +44,7 @@ class Qualification(SQLModel, table=True):
     __tablename__ = "qualification"
     __table_args__ = (states_of("qualification"),)
     account_id: int = Field(sa_column=number())
-    field_id: int = Field(sa_column=number())
+    field_id: int = Field(sa_column=number(of="field.id"))
     state: str = Field(default="open", sa_column=word(12))
     attempt: int = Field(default=1, sa_column=big())
     asked: int = Field(default=0, sa_column=big())
@@ -73,7 +73,7 @@ class ProbeTask(SQLModel, table=True):
         ),
     )
     id: int = Field(sa_column=number())
-    probe_id: int = Field(sa_column=big())
+    probe_id: int = Field(sa_column=big(of="probe.id"))
     account_id: int = Field(sa_column=big())
     state: str = Field(sa_column=word(12))
     created_at: int = Field(sa_column=big())

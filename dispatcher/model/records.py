@@ -85,7 +85,7 @@ class Load(SQLModel, table=True):
     __tablename__ = "load"
     __table_args__ = (states_of("load"),)
     id: int = Field(sa_column=number())
-    run_id: int = Field(sa_column=big())
+    run_id: int = Field(sa_column=big(of="run.id"))
     source: str = Field(sa_column=Column(Text, nullable=False))
     columns: str = Field(sa_column=Column(Text, nullable=False))  # JSON list
     records: int = Field(default=0, sa_column=big())

@@ -134,6 +134,6 @@ class ExportFile(SQLModel, table=True):
 
     __tablename__ = "export_file"
     id: int = Field(sa_column=number())
-    run_id: int = Field(sa_column=big())
+    run_id: int = Field(sa_column=big(of="run.id"))
     path: str = Field(sa_column=Column(Text, nullable=False))
     at: int = Field(sa_column=big())

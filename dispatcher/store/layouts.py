@@ -33,8 +33,8 @@ def layout(version: str) -> dict[str, Columns]:
 
 def _modelled() -> dict[str, Columns]:
     return {
-        name: {c.name: isinstance(c.type, LargeBinary) for c in table.columns}
-        for name, table in metadata.tables.items()
+        table.name: {c.name: isinstance(c.type, LargeBinary) for c in table.columns}
+        for table in metadata.sorted_tables  # what is referred to comes first
     }
 
 
@@ -46,7 +46,7 @@ def _migrated(version: str) -> dict[str, Columns]:
         with Store(backend) as store, store.read() as tx:
             found = tx.reflected()
     return {
-        name: {c.name: isinstance(c.type, LargeBinary) for c in table.columns}
-        for name, table in sorted(found.tables.items())
-        if name != "alembic_version"
+        table.name: {c.name: isinstance(c.type, LargeBinary) for c in table.columns}
+        for table in found.sorted_tables
+        if table.name != "alembic_version"
     }

@@ -236,6 +236,9 @@ def test_an_adversary_goes_on_as_another(tx: Tx) -> None:
     columns = ("adversary_id", "unit_id", "at")
     tx.insert_many("recusal", columns, [(1, 4, 1), (2, 4, 2), (2, 6, 3)])
     columns = ("plan_id", "account_id", "adversary_id", "entries")
+    plan = ("id", "policy_version", "state", "verdict", "algorithm", "seed",
+            "summary", "created_at")  # fmt: skip
+    tx.insert_many("plan", plan, [(1, 1, "draft", "x", "y", 0, "{}", 1)])
     tx.insert_many("assignment", columns, [(1, 1, 1, b""), (1, 2, 2, b"")])
     columns = (
         "id", "entry_id", "account_id", "adversary_id", "connector", "state",

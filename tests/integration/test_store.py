@@ -22,7 +22,7 @@ from dispatcher.core.errors import (
     StoreUnreachable,
     StoreUnusable,
 )
-from dispatcher.model import FieldName, Pause
+from dispatcher.model import FieldName, Pause, metadata
 from dispatcher.store import Clash, Store, Tx, open_store
 from dispatcher.store.engine import bring_up, make_backend
 from dispatcher.store.lease import SHARD, check_epoch, take
@@ -395,6 +395,55 @@ def test_a_mistake_of_the_program_is_shown_without_its_values(store: Store) -> N
     with pytest.raises(DispatcherError) as refused, store.write() as tx:
         tx.execute(wrong)
     assert "Anna" not in f"{refused.value}{refused.value.why}"
+
+
+REFERENCES = {
+    "load.run_id": "INSERT INTO load (id, run_id, source, columns, records, rejected,"
+    " state, started_at) VALUES (1, ?, 'x', '[]', 0, 0, 'loading', 1)",
+    "budget.run_id": "INSERT INTO budget (run_id, currency, cap, reward, bonus, fee,"
+    " taken, paid, day, day_taken) VALUES (?, 'EUR', 1, 0, 0, 0, 0, 0, 0, 0)",
+    "export_file.run_id": "INSERT INTO export_file (id, run_id, path, at)"
+    " VALUES (1, ?, 'x', 1)",
+    "probe.field_id": "INSERT INTO probe (id, field_id, purpose, shown, media, answer)"
+    " VALUES (1, ?, 'gold', '', 'text/plain', '')",
+    "field_test.field_id": "INSERT INTO field_test (field_id, pass_share)"
+    " VALUES (?, 0.5)",
+    "qualification.field_id": "INSERT INTO qualification (account_id, field_id, state,"
+    " attempt, asked, correct) VALUES (1, ?, 'open', 1, 0, 0)",
+    "probe_task.probe_id": "INSERT INTO probe_task (id, probe_id, account_id, state,"
+    " created_at, attempt) VALUES (1, ?, 1, 'shown', 1, 0)",
+    "assignment.plan_id": "INSERT INTO assignment (plan_id, account_id, adversary_id,"
+    " entries) VALUES (?, 1, 1, '')",
+}
+"""A row of each table that refers to another: to one that is there, or is not."""
+
+PARENTS = {
+    "run": "INSERT INTO run (id, name, state, created_at) VALUES (7, 'x', 'active', 0)",
+    "field": "INSERT INTO field (id, name) VALUES (7, 'x')",
+    "probe": "INSERT INTO probe (id, field_id, purpose, shown, media, answer)"
+    " VALUES (7, 7, 'gold', '', 'text/plain', '')",
+    "plan": "INSERT INTO plan (id, policy_version, state, verdict, algorithm, seed,"
+    " summary, created_at) VALUES (7, 1, 'draft', 'x', 'y', 0, '{}', 1)",
+}
+
+
+@pytest.mark.parametrize("column", REFERENCES)
+def test_a_row_that_refers_to_nothing_is_refused(store: Store, column: str) -> None:
+    with store.write() as tx:
+        for words in PARENTS.values():
+            sql.execute(tx, words)
+        sql.execute(tx, REFERENCES[column], [7])
+    with pytest.raises(Clash), store.write() as tx:
+        sql.execute(tx, REFERENCES[column].replace("VALUES (1,", "VALUES (2,"), [8])
+
+
+def test_every_reference_of_the_model_is_tried() -> None:
+    found = {
+        f"{table.name}.{key.parent.name}"
+        for table in metadata.sorted_tables
+        for key in table.foreign_keys
+    }
+    assert found == {*REFERENCES}
 
 
 @pytest.mark.parametrize("value", [2**63, -(2**63) - 1])

@@ -189,7 +189,12 @@ def test_keys_of_two_columns_find_their_rows(store: Store, count: int) -> None:
     rows = [(1, n, n, b"a") for n in range(count)] + [
         (2, n, n, b"a") for n in range(count)
     ]
+    plan = ["id", "policy_version", "state", "verdict", "algorithm", "seed",
+            "summary", "created_at"]  # fmt: skip
     with store.write() as tx:
+        tx.insert_many(
+            "plan", plan, [(n, 1, "draft", "x", "y", 0, "{}", 1) for n in (1, 2)]
+        )
         tx.insert_many("assignment", columns, rows)
         tx.update_many(
             "assignment",
