@@ -96,7 +96,8 @@ def build(
     if alike and not made.withheld and (guarded or not even):
         for c in made.column[np.argmax(problem.lo)][: problem.lo.max()].tolist():
             writer.model.add(columns[c] == 1)  # else the engine sees what is alike
-    ruled = (coloured(problem) or even) and not made.withheld  # prices want a bound
+    owed = replace(problem, hi=problem.lo)  # further copies are for utility alone
+    ruled = (coloured(owed) or even) and not made.withheld  # prices want a bound
     pairs = zip(made.entry.tolist(), made.adversary.tolist(), strict=True)
     return CpModel(
         writer.model,

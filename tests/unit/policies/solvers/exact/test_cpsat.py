@@ -173,6 +173,27 @@ def test_easy_colourings_are_proven_by_a_relaxation_and_strained_ones_by_rules(
     assert found.value == found.bound
 
 
+def mixed(n, m, seed):
+    """Random sets of two or three entries for three; a second copy where it is worth it."""
+    rng = np.random.default_rng(seed)
+    sets = [
+        step(*rng.choice(n, int(rng.integers(2, 4)), replace=False).tolist())
+        for _ in range(m)
+    ]
+    weights = rng.integers(1, 1000, (n, 3)).tolist()
+    return Tiny(n, 3, sets, hi=[2] * n, weights=weights).problem()
+
+
+def test_second_copies_do_not_hide_that_a_colouring_is_strained():
+    """Led by a relaxation, ten times the work leaves it open: what counts is whether the
+    copies that are owed have few places to go."""
+    problem = mixed(70, 230, seed=2)
+    assert cpsat.build(problem).ruled
+    found = SOLVERS["cp-sat"](problem, np.random.default_rng(0), Limits(work=0.3))
+    assert found.stopped == "optimal"
+    assert not cpsat.build(mixed(80, 200, seed=2)).ruled
+
+
 def test_adversaries_who_are_alike_are_told_apart_by_the_engine_alone():
     """myciel5 in five colours, which is none: with a first entry placed, and led by a
     relaxation, ten times the work did not refute it."""
