@@ -902,5 +902,4 @@ TABLE: Final[tuple[Row, ...]] = (
     Row("neighbourhood", "search", lambda f: f.highs and _near(f), _neighbourhood),
     Row("annealing", "search", lambda f: f.annealable and _near(f), _annealing),
     Row("late-greedyl", "last", _of_sets, _heuristic(Greedy(myopic=True))),
-    Row("late-greedy", "last", _of_sets, _heuristic(Greedy())),
 )
