@@ -98,7 +98,7 @@ def test_the_test_comes_before_the_first_real_field_and_books_nothing(house):
     assert first.of_test
     assert first.content == b"Jo Doe"
     assert house.exposures() == house.count("task") == 0
-    assert serving.answer(ann, first.token, answer(" jo  DOE ")) == Saved()
+    assert serving.answer(ann, first.token, answer(" Jo  Doe ")) == Saved()
     work(serving, ann, "Al Roe")
 
     assert standing(house) == ("passed", 1)

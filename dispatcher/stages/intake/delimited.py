@@ -37,7 +37,7 @@ MAX_RETURNS: Final = 1_000  # times that reading goes back to after a stray quot
 _ALIGNED = re.compile(r"\S {2,}\S")
 
 AGAIN: Final = "the header once more: were several files joined?"
-SPACED: Final = "a space before a quote: whether it opens a cell cannot be told"
+SPACED: Final = "a space before a quote: it is uncertain whether it opens a cell"
 UNCLOSED: Final = "a quote opens here and is never closed"
 
 
@@ -120,7 +120,7 @@ def _refuse_other_shapes(sample: str, *, whole: bool) -> None:
             )
         if mark in UNUSUAL and lines[0].count(mark) == usual and rows == len(below):
             raise Invalid(
-                "the delimiter of the file cannot be told",
+                "the delimiter of the file is uncertain",
                 why="no comma, semicolon, tab or bar divides its lines, and another sign "
                 "stands in each of them equally often",
                 fix="if it divides columns, name it with --delimiter; else name the one "
@@ -130,7 +130,7 @@ def _refuse_other_shapes(sample: str, *, whole: bool) -> None:
         raise Invalid(
             "the columns of the file are divided by spaces",
             why="each line has several spaces between words; where one column ends "
-            "cannot be told",
+            "is uncertain",
             fix="save it as CSV",
         )
 
@@ -148,7 +148,7 @@ def _tie(
 ) -> Invalid:
     ways = " and ".join(f"{SPOKEN[d]}s ({scores[d][1]} columns)" for d in cutters)
     return Invalid(
-        "the delimiter of the file cannot be told",
+        "the delimiter of the file is uncertain",
         why=f"the rows can be cut equally well by {ways}",
         fix="name the delimiter, for example --delimiter ';'",
     )

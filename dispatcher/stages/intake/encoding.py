@@ -126,7 +126,7 @@ def _mark(error: UnicodeError) -> tuple[str, int]:
 codecs.register_error(MARK, _mark)
 
 
-def find_encoding(head: bytes, *, whole: bool, told: str | None = None) -> Encoding:
+def find_encoding(head: bytes, *, whole: bool, named: str | None = None) -> Encoding:
     """Return the encoding of a file that begins with `head`.
 
     Parameters
@@ -134,16 +134,16 @@ def find_encoding(head: bytes, *, whole: bool, told: str | None = None) -> Encod
     head : bytes
     whole : bool
         Whether `head` is the whole file, so that a character cut at its end is wrong.
-    told : str or None
+    named : str or None
         The operator's word; it holds.
 
     Raises
     ------
     Invalid
-        `told` is no encoding, or the bytes are no text.
+        `named` is no encoding, or the bytes are no text.
     """
-    if told is not None:
-        return _told(head, told)
+    if named is not None:
+        return _named(head, named)
     for bom, codec in BOMS:
         if head.startswith(bom):
             return Encoding(codec, _marks(head, bom), "byte order mark")
@@ -161,9 +161,9 @@ def find_encoding(head: bytes, *, whole: bool, told: str | None = None) -> Encod
     return _guessed(head)
 
 
-def _told(head: bytes, told: str) -> Encoding:
+def _named(head: bytes, named: str) -> Encoding:
     try:
-        codec = codecs.lookup(told).name
+        codec = codecs.lookup(named).name
         "".encode(codec)
     except (LookupError, ValueError):
         raise _no_encoding() from None
@@ -174,7 +174,7 @@ def _told(head: bytes, told: str) -> Encoding:
     if codec == "utf-8-sig":
         codec = "utf-8"
     skip = next((_marks(head, bom) for bom, c in BOMS if c == codec), 0)
-    return Encoding(codec, skip, "as told")
+    return Encoding(codec, skip, "as you say")
 
 
 def _marks(head: bytes, bom: bytes) -> int:
@@ -316,7 +316,7 @@ def _undecided(telling: bytes) -> Invalid:
         f"{', '.join(codecs)}: {shown}" for shown, codecs in readings.items() if shown
     )
     return Invalid(
-        "the encoding of the file cannot be told",
+        "the encoding of the file is uncertain",
         why="it is not UTF-8, and too few bytes tell which other one it is. Its first "
         f"signs that are not ASCII, in each encoding that fits: {candidates}",
         fix="name the right one, for example --encoding shift_jis, or save the file "

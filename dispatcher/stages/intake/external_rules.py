@@ -163,7 +163,7 @@ def read_functions(policy: Policy, folder: Path) -> dict[str, Told]:
         if not is_tabulated(prop):
             continue
         try:
-            found[name] = _told(prop, folder)
+            found[name] = _tabulated(prop, folder)
         except (InvalidFunction, InvalidBeliefs) as error:
             raise Invalid(
                 f"rule {name} cannot be judged by what it names",
@@ -190,7 +190,7 @@ def _worth(policy: Policy, name: str) -> Told:
     return _said(f"plugin:{name}", levels)
 
 
-def _told(prop: Property, folder: Path) -> Told:
+def _tabulated(prop: Property, folder: Path) -> Told:
     shape, linked = prop.disclosure, prop.scope is Scope.RELATION
     fields = both_ends(prop.fields) if linked else sorted(prop.fields)
     if not reads_table(prop):

@@ -122,10 +122,10 @@ class Inbox:
             self._log.warning("load_waits", code=error.code, what=error.what)
             return 0
         file.replace(place)
-        self._tell(loaded)
+        self._log_loaded(loaded)
         return loaded.counts.records
 
-    def _tell(self, loaded: Loaded) -> None:
+    def _log_loaded(self, loaded: Loaded) -> None:
         counts = loaded.counts
         self._log.info(
             "loaded",

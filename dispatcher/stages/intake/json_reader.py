@@ -279,7 +279,7 @@ class JsonElements:
         Raises
         ------
         Invalid
-            Brackets do not match: where the next object begins cannot be told.
+            Brackets do not match: where the next object begins is unknown.
         """
         text = ""
         for piece in self._texts:

@@ -340,13 +340,13 @@ class _Loading:
                 raise Clash(ERASED_MEANWHILE)
             of = record_rows.Bound(self._run_id, self.load_id, now)
             first = record_rows.add(tx, of, fresh, known)
-            told = [
+            registered = [
                 *record_rows.ledger_keys(fresh),
                 *reload.bring_back(tx, of, back, known),
             ]
             returned = [one.record.id for one in back]
             rows.hold_records(tx, self._run_id, first, len(fresh), returned, now)
-            register_keys(tx, told, at=now)
+            register_keys(tx, registered, at=now)
             columns = _json(self._builder.columns)
             rows.note_chunk(tx, self.load_id, columns, len(brought))
         insort(self._mine, (first, first + len(fresh)))

@@ -223,7 +223,7 @@ def _reading(
 
 
 def _encoding(source: Source, facts: Facts, options: Options) -> Encoding:
-    encoding = find_encoding(source.head, whole=source.whole, told=options.encoding)
+    encoding = find_encoding(source.head, whole=source.whole, named=options.encoding)
     facts.encoding = encoding.shown
     facts.encoding_reason = encoding.reason
     return encoding

@@ -428,14 +428,14 @@ def _looks(column: _Column, shape: str, share: float, suggestion: str) -> str:
     if suggestion == "subject":
         person = column.share("PERSON")  # whatever the column is called
         return f"repeats  PERSON ({person:.2f})" if person >= ENOUGH else "repeats"
-    told = shape if shape not in ("INTEGER", "DECIMAL", "BOOLEAN") else ""
-    if told == "PERSON":
-        told = f"PERSON ({share:.2f})"
+    words = shape if shape not in ("INTEGER", "DECIMAL", "BOOLEAN") else ""
+    if words == "PERSON":
+        words = f"PERSON ({share:.2f})"
     if column.zeros:
         more = "+" if column.sampled < column.filled else ""
         zeros = f"{column.zeros:,}{more} leading 0"
-        told = f"{told}  {zeros}" if told else zeros
-    return told or "-"
+        words = f"{words}  {zeros}" if words else zeros
+    return words or "-"
 
 
 def _suggestion(column: _Column, shape: str, subject_found: bool) -> str:

@@ -168,7 +168,7 @@ def _field(force: ActivePolicy, name: str) -> Field:
 
 
 def _rows(table: Table, spec: Field, pages: Pages) -> Iterator[Question]:
-    """Questions of a table; the first row that is none is told."""
+    """Questions of a table; the first row that is none is refused."""
     kind = "image" if spec.image_column is not None else "shown"
     for name in (kind, "answer"):
         if name not in table.columns:

@@ -117,7 +117,7 @@ def _facts(row: Row, subject_ids: Mapping[str, int]) -> dict[str, int | str | No
 
 
 def ledger_keys(chunk: Iterable[PreparedRecord]) -> Iterator[RecordKeys]:
-    """Return what the ledger is told of each record."""
+    """Return what the ledger registers of each record."""
     for prepared in chunk:
         row = prepared.row
         fields = [field for field, _, _ in prepared.shown]

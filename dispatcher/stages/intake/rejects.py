@@ -81,7 +81,7 @@ class RejectsFile:
         traceback: TracebackType | None,
     ) -> None:
         if self._file is not None:
-            with suppress(OSError):  # all was flushed, or it was told that it could not
+            with suppress(OSError):  # all was flushed, or the error was raised
                 self._file.close()
 
 

@@ -93,7 +93,7 @@ def bring_back(
     back: Sequence[Returning],
     known: Mapping[str, rows.SubjectRow],
 ) -> Iterator[RecordKeys]:
-    """Write the values of lost records; return what the ledger is to be told anew.
+    """Write the values of lost records; return what the ledger registers anew.
 
     That is of fields which the row has by a later policy, or by another hand.
     """

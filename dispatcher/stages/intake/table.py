@@ -179,7 +179,7 @@ class Table:
 def checked_header(names: Sequence[str], where: str = "line 1") -> tuple[str, ...]:
     """Return the names of the columns, if they can name columns.
 
-    Columns are told by number: a file without a header has values in its first row.
+    Columns are named by number: a file without a header has values in its first row.
 
     Raises
     ------
@@ -203,7 +203,7 @@ def checked_header(names: Sequence[str], where: str = "line 1") -> tuple[str, ..
         if name in seen:
             raise Invalid(
                 f"columns {seen[name]} and {number} have the same name",
-                why="a cell could not be told from the other of that name",
+                why="a cell could not be distinguished from the other of that name",
                 fix=f"rename one of the two in the header ({where})",
             )
         if "\0" in name or not _is_text(name):

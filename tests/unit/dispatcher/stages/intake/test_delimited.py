@@ -84,7 +84,7 @@ def test_a_decimal_comma_and_a_comma_of_prose_cut_nothing():
     ],
 )
 def test_where_two_delimiters_cut_equally_well_the_operator_is_asked(text):
-    with pytest.raises(Invalid, match="delimiter of the file cannot be told") as caught:
+    with pytest.raises(Invalid, match="delimiter of the file is uncertain") as caught:
         read(text)
     assert "--delimiter" in caught.value.fix
 
