@@ -31,7 +31,7 @@ from dispatcher.store import Clock, Store, Tx, lease, outside, quarantine
 from dispatcher.store import erasure as rows
 from dispatcher.store import tasks as task_rows
 from dispatcher.store.events import add_event
-from dispatcher.store.repeating import committed
+from dispatcher.store.retry import committed
 
 TRIES: Final = 60
 PAUSE: Final = 0.5

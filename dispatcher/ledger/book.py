@@ -31,9 +31,9 @@ from dispatcher.store import decisions, holdings, lease, outbox
 from dispatcher.store import ledger as rows
 from dispatcher.store import relations as visits
 from dispatcher.store import tasks as task_rows
+from dispatcher.store.column_blocks import Block
 from dispatcher.store.decisions import AskRow, Known
 from dispatcher.store.ledger import AccountRow, ChainRow
-from dispatcher.store.packed import Block
 from dispatcher.store.transaction import Tx
 
 

@@ -23,9 +23,9 @@ from dispatcher.ledger.lines import (
 )
 from dispatcher.model import SYSTEM_CHAIN
 from dispatcher.store import ledger as rows
+from dispatcher.store.column_blocks import Block, Ints
 from dispatcher.store.journal import Piece
 from dispatcher.store.ledger import ChainRow
-from dispatcher.store.packed import Block, Ints
 from dispatcher.store.transaction import Tx
 
 SYSTEM: str = "system"

@@ -12,8 +12,8 @@ from dispatcher.ledger.bulk import Batch, Flags, Ints
 from dispatcher.model import record_unit, subject_unit
 from dispatcher.store import averages as means
 from dispatcher.store import holdings, relations
+from dispatcher.store.column_blocks import Block
 from dispatcher.store.ledger import EntryRow
-from dispatcher.store.packed import Block
 from dispatcher.store.transaction import Tx
 
 

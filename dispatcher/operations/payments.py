@@ -14,7 +14,7 @@ from dispatcher.store import Store, events, payables, payments
 from dispatcher.store import money as rows
 from dispatcher.store.money import PaymentRow
 from dispatcher.store.payables import EventRow, ListedRow, OwedRow
-from dispatcher.store.repeating import committed
+from dispatcher.store.retry import committed
 from dispatcher.store.transaction import Tx
 
 _BONUS: Final = ("due", "unknown", "paid")  # a bonus is asked for, or was

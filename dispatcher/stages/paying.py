@@ -37,7 +37,7 @@ from dispatcher.store import money as purse
 from dispatcher.store import payments as rows
 from dispatcher.store.money import PaymentRow
 from dispatcher.store.payments import DueRow, Work
-from dispatcher.store.repeating import committed
+from dispatcher.store.retry import committed
 
 MICRO: Final = 1_000_000
 CALLS: Final = 20

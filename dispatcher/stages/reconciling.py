@@ -56,7 +56,7 @@ from dispatcher.store import (
 from dispatcher.store import ledger as gate_rows
 from dispatcher.store import reconciling as rows
 from dispatcher.store import tasks as task_rows
-from dispatcher.store.repeating import committed
+from dispatcher.store.retry import committed
 
 MICRO: Final = 1_000_000
 GRACE: Final = 600 * MICRO

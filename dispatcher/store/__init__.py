@@ -26,8 +26,8 @@ results of any size from ``tx.stream``. What docs/decisions/0011 lists as hot go
 driver bare, by ``tx.driver_rows`` and its sisters.
 """
 
+from dispatcher.store.driver_errors import Clash
 from dispatcher.store.engine import Clock, Entropy, Store, open_store
-from dispatcher.store.faults import Clash
 from dispatcher.store.transaction import Row, Tx
 
 __all__ = ["Clash", "Clock", "Entropy", "Row", "Store", "Tx", "open_store"]

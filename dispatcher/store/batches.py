@@ -13,8 +13,8 @@ from sqlalchemy import bindparam, func
 from sqlmodel import col, select
 
 from dispatcher.model import Chain, Entry, LedgerLine, Record
+from dispatcher.store.column_blocks import Ints
 from dispatcher.store.ledger import parts
-from dispatcher.store.packed import Ints
 from dispatcher.store.statements import DriverStatement, in_list, select_columns
 from dispatcher.store.transaction import Row, Tx
 

@@ -21,8 +21,8 @@ from dispatcher.model import (
     Task,
 )
 from dispatcher.store import outbox
+from dispatcher.store.column_blocks import Ints
 from dispatcher.store.ledger import parts
-from dispatcher.store.packed import Ints
 from dispatcher.store.statements import (
     DriverStatement,
     in_list,

@@ -44,9 +44,9 @@ from sqlalchemy.dialects.postgresql import Insert
 from sqlalchemy.types import TypeEngine
 
 from dispatcher.model import metadata
-from dispatcher.store import packed
+from dispatcher.store import column_blocks
 from dispatcher.store.backend import Backend
-from dispatcher.store.packed import Block
+from dispatcher.store.column_blocks import Block
 from dispatcher.store.statements import DriverStatement, insert
 
 Rows = Iterable[Sequence[Any]]
@@ -145,7 +145,7 @@ class BulkWriter:
         new = _insert(table, tuple(columns))
         source = iter(blocks)
         if self._backend.one_writer:
-            rows = map(packed.rows_of, source)
+            rows = map(column_blocks.rows_of, source)
             return self._many(new, columns, itertools.chain.from_iterable(rows))
         head: list[Block] = []
         for block in source:
@@ -154,7 +154,7 @@ class BulkWriter:
                 return self._copy_blocks(
                     table, columns, types, itertools.chain(head, source)
                 )
-        few = [row for block in head for row in packed.rows_of(block)]
+        few = [row for block in head for row in column_blocks.rows_of(block)]
         return self._many(new, columns, few)
 
     def insert_new(
@@ -292,10 +292,10 @@ class BulkWriter:
         blocks: Iterable[Block],
     ) -> int:
         with self._watch(), self._cursor.copy(_copy_text(table, columns)) as copy:
-            copy.write(packed.START)
-            for block in packed.gathered(blocks):
-                copy.write(packed.copied(block, types))
-            copy.write(packed.END)
+            copy.write(column_blocks.START)
+            for block in column_blocks.gathered(blocks):
+                copy.write(column_blocks.copied(block, types))
+            copy.write(column_blocks.END)
         return int(self._cursor.rowcount)
 
     def _loaded(self, table: str, columns: Sequence[str], rows: Rows) -> TableClause:

@@ -23,8 +23,8 @@ from dispatcher.model import (
     Subject,
     Task,
 )
-from dispatcher.store import packed
-from dispatcher.store.packed import Ints
+from dispatcher.store import column_blocks
+from dispatcher.store.column_blocks import Ints
 from dispatcher.store.statements import DriverStatement, select_columns
 from dispatcher.store.transaction import Row, Tx
 
@@ -187,7 +187,7 @@ def _whole(tx: Tx, page: DriverStatement, width: int) -> Ints:
         piece = tx.driver_numbers(width, [(page, {"after": last, "limit": AT_ONCE})])
         pieces.append(piece)
         if len(piece) < AT_ONCE:
-            return packed.joined(pieces, width)
+            return column_blocks.joined(pieces, width)
         last = int(piece[-1, 0])
 
 

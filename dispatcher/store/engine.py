@@ -15,7 +15,8 @@ from dispatcher.core.errors import Conflict
 from dispatcher.core.keyring import make_keyring, read_keyring
 from dispatcher.store import migrations, schema
 from dispatcher.store.backend import Backend
-from dispatcher.store.faults import locked
+from dispatcher.store.driver_errors import locked
+from dispatcher.store.fair_lock import Turn
 from dispatcher.store.ids import IdBlocks
 from dispatcher.store.journal import Journal
 from dispatcher.store.postgres import SCHEMES, PostgresBackend
@@ -23,7 +24,6 @@ from dispatcher.store.settings import make_keys, read_keys, start_sealing
 from dispatcher.store.sqlite import SqliteBackend, check_place, make_private
 from dispatcher.store.statements import DriverStatement, Parameters
 from dispatcher.store.transaction import Tx, translated
-from dispatcher.store.turn import Turn
 from dispatcher.store.vault import KeyFile, Vault
 
 Clock = Callable[[], int]

@@ -18,8 +18,8 @@ from sqlmodel import col, select
 
 from dispatcher.model import Entry, Holding
 from dispatcher.store import relations
+from dispatcher.store.column_blocks import Block, Ints
 from dispatcher.store.ledger import parts
-from dispatcher.store.packed import Block, Ints
 from dispatcher.store.statements import (
     Columns,
     DriverStatement,

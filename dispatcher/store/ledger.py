@@ -27,7 +27,7 @@ from dispatcher.model import (
     Recusal,
     Run,
 )
-from dispatcher.store.packed import Block
+from dispatcher.store.column_blocks import Block
 from dispatcher.store.statements import (
     DriverStatement,
     in_list,

@@ -18,7 +18,7 @@ from dispatcher.core.errors import (
     Usage,
 )
 from dispatcher.store.backend import OPTIONS
-from dispatcher.store.faults import (
+from dispatcher.store.driver_errors import (
     no_database,
     not_kept,
     outcome_unknown,
@@ -124,9 +124,9 @@ class PostgresBackend:
         )
         self._wait_ms = wait_ms
         self._names = itertools.count()
-        from dispatcher.store import adapting  # noqa: PLC0415 - an extra
+        from dispatcher.store import driver_adapters  # noqa: PLC0415 - an extra
 
-        self._adapters = adapting.adapted()
+        self._adapters = driver_adapters.adapted()
 
     def engine(self, *, writes: bool) -> Engine:
         """Make an engine whose transactions read one snapshot, or write."""

@@ -28,7 +28,7 @@ from dispatcher.core.errors import (
 )
 from dispatcher.core.private_files import private
 from dispatcher.store.backend import OPTIONS
-from dispatcher.store.faults import sqlite_fault
+from dispatcher.store.driver_errors import sqlite_fault
 
 DRIVERS: Final = ("pysqlite3.dbapi2", "sqlite3")
 """Modules tried in turn; the first with a safe SQLite is used."""

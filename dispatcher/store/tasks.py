@@ -20,7 +20,7 @@ from dispatcher.model import (
     Recusal,
     Task,
 )
-from dispatcher.store.packed import Block
+from dispatcher.store.column_blocks import Block
 from dispatcher.store.statements import (
     DriverStatement,
     fixed,

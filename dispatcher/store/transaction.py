@@ -26,11 +26,11 @@ from sqlalchemy.sql.selectable import TypedReturnsRows
 from sqlmodel import SQLModel
 from sqlmodel.sql.expression import SelectOfScalar
 
-from dispatcher.store import packed
+from dispatcher.store import column_blocks
 from dispatcher.store.backend import Backend
 from dispatcher.store.bulk import BulkWriter, Rows
+from dispatcher.store.column_blocks import Block, Ints
 from dispatcher.store.journal import Piece
-from dispatcher.store.packed import Block, Ints
 from dispatcher.store.statements import DriverStatement, Parameters
 from dispatcher.store.vault import Vault
 
@@ -344,8 +344,8 @@ class Tx:
             tables = [self._table(width, *one) for one in asked]
         else:
             found = self.driver_answers([(s.packed(), given) for s, given in asked])
-            tables = [packed.unpacked(rows[0][0], width) for rows in found]
-        return packed.joined(tables, width)
+            tables = [column_blocks.unpacked(rows[0][0], width) for rows in found]
+        return column_blocks.joined(tables, width)
 
     def _table(
         self, width: int, statement: DriverStatement, parameters: Parameters
@@ -353,7 +353,7 @@ class Tx:
         """Rows of one query, from the driver into an array without a stop here."""
         self._run(statement, parameters)
         try:
-            return packed.table(self._cursor, width)
+            return column_blocks.table(self._cursor, width)
         except self._errors as error:
             raise self._fault(error) from None
 

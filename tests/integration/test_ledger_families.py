@@ -24,8 +24,8 @@ from dispatcher.store import (
     relations,
     replaying,
 )
+from dispatcher.store.column_blocks import Block
 from dispatcher.store.entry_registrations import Facts
-from dispatcher.store.packed import Block
 from tests import sql
 
 

@@ -14,7 +14,7 @@ from dispatcher.core.errors import Invalid
 from dispatcher.model import FieldName
 from dispatcher.store import Clash, Store, Tx
 from dispatcher.store.bulk import FEW
-from dispatcher.store.packed import GATHERED, Block, rows_of
+from dispatcher.store.column_blocks import GATHERED, Block, rows_of
 from dispatcher.store.statements import DriverStatement, in_list
 from tests import sql
 

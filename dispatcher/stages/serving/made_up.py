@@ -36,7 +36,7 @@ from dispatcher.store import money as purse
 from dispatcher.store import serving as rows
 from dispatcher.store import tasks as task_rows
 from dispatcher.store.gold_questions import HandedRow, StandingRow
-from dispatcher.store.repeating import committed
+from dispatcher.store.retry import committed
 from dispatcher.store.serving import AccountRow
 from policies.answers.validation import Invalid, Valid, check
 

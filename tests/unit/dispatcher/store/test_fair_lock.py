@@ -2,7 +2,7 @@
 
 import threading
 
-from dispatcher.store.turn import Turn
+from dispatcher.store.fair_lock import Turn
 from tests.patience import PATIENCE, until
 
 

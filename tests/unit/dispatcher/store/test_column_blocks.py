@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatcher.store.packed import (
+from dispatcher.store.column_blocks import (
     END,
     GATHERED,
     START,

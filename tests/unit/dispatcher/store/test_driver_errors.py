@@ -14,7 +14,7 @@ from dispatcher.core.errors import (
     StoreLocked,
     StoreUnusable,
 )
-from dispatcher.store.faults import (
+from dispatcher.store.driver_errors import (
     Clash,
     Contended,
     NotKept,

@@ -4,9 +4,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from dispatcher.store import repeating
-from dispatcher.store.faults import Contended
-from dispatcher.store.repeating import ATTEMPTS, committed
+from dispatcher.store import retry
+from dispatcher.store.driver_errors import Contended
+from dispatcher.store.retry import ATTEMPTS, committed
 
 
 class Meeting:
@@ -27,8 +27,8 @@ def pauses(monkeypatch, thread: int) -> list[float]:
             found.append(seconds)
 
     with monkeypatch.context() as patch:
-        patch.setattr(repeating.threading, "get_native_id", lambda: thread)
-        patch.setattr(repeating.threading, "Event", Pause)
+        patch.setattr(retry.threading, "get_native_id", lambda: thread)
+        patch.setattr(retry.threading, "Event", Pause)
         with pytest.raises(Contended):
             committed(Meeting(), lambda tx: None)
     return found

@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable
 from typing import Final, TypeVar
 
+from dispatcher.store.driver_errors import Contended, NotKept
 from dispatcher.store.engine import Store
-from dispatcher.store.faults import Contended, NotKept
 from dispatcher.store.transaction import Tx
 
 ATTEMPTS: Final = 6
