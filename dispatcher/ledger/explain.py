@@ -17,9 +17,9 @@ from dispatcher.ledger.active_policy import (
 from dispatcher.ledger.decision import AskFacts, decide, findings
 from dispatcher.ledger.lines import adversary_name
 from dispatcher.ledger.refusals import Refusal
-from dispatcher.store import accounts, explaining, exposed, holdings, membership
+from dispatcher.store import accounts, exposure_queries, holdings, membership
 from dispatcher.store import tasks as task_rows
-from dispatcher.store.explaining import SeenRow
+from dispatcher.store.exposure_queries import SeenRow
 from dispatcher.store.transaction import Tx
 from policies.policy import Scope
 from policies.rules.asks import Finding
@@ -89,13 +89,13 @@ def explain(tx: Tx, entry_id: int, account_id: int) -> Explanation:
     names = {name for rule in (field.rules if field else ()) for name in rule.fields}
     names |= {name for rule in (field.links if field else ()) for name in rule.fields}
     numbers = [force.field_ids[name] for name in sorted(names)]
-    seen = explaining.seen_of_unit(tx, who, entry, numbers)
+    seen = exposure_queries.seen_of_unit(tx, who, entry, numbers)
     for rule in field.links if field else ():
         mine = [force.field_ids[name] for name in sorted(rule.fields)]
         seen += (
-            explaining.seen_of_links(tx, who, entry, rule.relation)
+            exposure_queries.seen_of_links(tx, who, entry, rule.relation)
             if rule.vector is not None
-            else explaining.seen_of_people(tx, who, entry, rule.relation, mine)
+            else exposure_queries.seen_of_people(tx, who, entry, rule.relation, mine)
         )
     return Explanation(
         facts, refusal, findings(force, facts), tuple(dict.fromkeys(seen))
@@ -196,14 +196,14 @@ def exposure(tx: Tx, adversary: int) -> Exposure:
     texts = [a.text for a in accounts.all_accounts(tx) if a.adversary_id == adversary]
     joins = {
         str(told["because"]): None
-        for told in map(json.loads, exposed.joins(tx, adversary))
+        for told in map(json.loads, exposure_queries.joins(tx, adversary))
     }
     return Exposure(
         chain=adversary_name(adversary),
         accounts=tuple(sorted(texts)),
         joins=tuple(joins),
         entries=membership.held_entries(tx, [adversary]),
-        records=exposed.held_records(tx, adversary),
+        records=exposure_queries.held_records(tx, adversary),
         open_tasks=len(task_rows.open_tasks(tx, [adversary])),
         nearness=tuple(sorted(near, key=lambda n: (-n.share, n.rule))),
     )

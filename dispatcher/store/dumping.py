@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import json
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from typing import Any, Final
 from sqlalchemy import (
     BigInteger,
     ColumnElement,
+    LargeBinary,
     TableClause,
     bindparam,
     case,
@@ -34,9 +36,14 @@ from dispatcher.core.errors import BackupBroken, Conflict
 from dispatcher.model import Barrier, Chain, IdBlock, Lease, Outbox, Payment, metadata
 from dispatcher.store import lease, migrations, schema
 from dispatcher.store.engine import Store, make_backend
-from dispatcher.store.layouts import Columns, layout
 from dispatcher.store.statements import DriverStatement, in_words, insert
 from dispatcher.store.transaction import Row, Tx
+
+Columns = dict[str, bool]
+"""Columns of a table in order; whether each holds bytes."""
+
+LEFT_OUT: Final = frozenset({"sign_in_link", "operator_session", "hook"})
+"""What no copy of a store keeps."""
 
 JUMP: Final = 1_000_000_000
 """Numbers that are left out after a restore by a clock that was put back."""
@@ -298,3 +305,39 @@ def make_ready(tx: Tx, now: int) -> None:
     jump = {"now": now, "jump": JUMP}
     for statement in _JUMPS:
         tx.execute(statement, jump)
+
+
+# -- which tables and columns a schema has ---------------------------------------------
+
+
+def layout(version: str) -> dict[str, Columns]:
+    """Tables that copies of a store keep, at one of the program's migrations.
+
+    Parameters
+    ----------
+    version : str
+        Not after :data:`schema.HEAD`.
+    """
+    found = _modelled() if version == schema.HEAD else _migrated(version)
+    return {name: columns for name, columns in found.items() if name not in LEFT_OUT}
+
+
+def _modelled() -> dict[str, Columns]:
+    return {
+        table.name: {c.name: isinstance(c.type, LargeBinary) for c in table.columns}
+        for table in metadata.sorted_tables  # what is referred to comes first
+    }
+
+
+def _migrated(version: str) -> dict[str, Columns]:
+    """Tables of an empty store that was migrated so far: no model is left of them."""
+    with tempfile.TemporaryDirectory() as place:
+        backend = make_backend(Path(place) / "empty.db", create=True)
+        migrations.upgrade(backend, to=version)
+        with Store(backend) as store, store.read() as tx:
+            found = tx.reflected()
+    return {
+        table.name: {c.name: isinstance(c.type, LargeBinary) for c in table.columns}
+        for table in found.sorted_tables
+        if table.name != "alembic_version"
+    }

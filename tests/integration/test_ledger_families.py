@@ -17,7 +17,7 @@ from dispatcher.store import (
     batches,
     comparison,
     decisions,
-    explaining,
+    exposure_queries,
     holdings,
     intake,
     ledger,
@@ -741,18 +741,20 @@ def test_what_was_shown_of_a_unit_and_of_people_linked_with_it(tx: Tx) -> None:
     one, three, _, _ = ledger_entries(tx, 1, 3, 4, 5)
     of_bob = (3, 2, "a", "folder/bob", 6)
     of_ann = (5, 4, "a", "folder/eve", 7)  # adversary 3's account, that ended in 2
-    assert explaining.seen_of_unit(tx, 1, one, [1]) == [(1, 1, "a", "inhouse/ann", 5)]
-    assert explaining.seen_of_unit(tx, 1, one, [1, 2]) == [
+    assert exposure_queries.seen_of_unit(tx, 1, one, [1]) == [
+        (1, 1, "a", "inhouse/ann", 5)
+    ]
+    assert exposure_queries.seen_of_unit(tx, 1, one, [1, 2]) == [
         (1, 1, "a", "inhouse/ann", 5),
         (2, 1, "b", "inhouse/ann", 5),
     ]
-    assert explaining.seen_of_unit(tx, 2, one, [1, 2]) == [of_ann]
-    assert explaining.seen_of_unit(tx, 2, one, []) == []
-    assert explaining.seen_of_people(tx, 2, one, "friend", [1, 2]) == [of_bob]
-    assert explaining.seen_of_people(tx, 2, one, "none", [1, 2]) == []
-    assert explaining.seen_of_links(tx, 2, one, "friend") == [of_bob]
-    assert explaining.seen_of_links(tx, 2, three, "friend") == [of_ann]
-    assert explaining.seen_of_links(tx, 1, one, "friend") == []
+    assert exposure_queries.seen_of_unit(tx, 2, one, [1, 2]) == [of_ann]
+    assert exposure_queries.seen_of_unit(tx, 2, one, []) == []
+    assert exposure_queries.seen_of_people(tx, 2, one, "friend", [1, 2]) == [of_bob]
+    assert exposure_queries.seen_of_people(tx, 2, one, "none", [1, 2]) == []
+    assert exposure_queries.seen_of_links(tx, 2, one, "friend") == [of_bob]
+    assert exposure_queries.seen_of_links(tx, 2, three, "friend") == [of_ann]
+    assert exposure_queries.seen_of_links(tx, 1, one, "friend") == []
 
 
 def ledger_entries(tx: Tx, *ids: int) -> list[ledger.EntryRow]:
