@@ -14,7 +14,7 @@ from starlette.routing import Route
 from dispatcher.core.errors import DispatcherError
 from dispatcher.ledger import comparison
 from dispatcher.store import Clock, Store, lease, schema
-from dispatcher.store import ledger as gate_rows
+from dispatcher.store import policies as policy_rows
 
 TAIL: Final = 20
 """Lines of the system's chain that readiness checks again."""
@@ -80,7 +80,7 @@ def store_lines(store: Store, clock: Clock) -> Lines:
                 ("store answers", True),
                 ("store takes writes", bool(held and held.leased_until > clock())),
                 ("schema is this program's", schema.version(tx) == schema.HEAD),
-                ("a policy is in force", gate_rows.version_in_force(tx) > 0),
+                ("a policy is in force", policy_rows.version_in_force(tx) > 0),
                 ("ledger is shipped", store.ships()),
                 (
                     "ledger's tail reads as written",

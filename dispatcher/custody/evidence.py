@@ -32,10 +32,10 @@ from dispatcher.store import (
     audit,
     comparison,
     entry_registrations,
-    ledger,
     policies,
     relations,
 )
+from dispatcher.store import policies as policy_rows
 from dispatcher.store.audit import LineRow
 from dispatcher.store.ledger import FactsRow
 from dispatcher.store.transaction import Tx
@@ -182,7 +182,7 @@ class _Writer:
                     name, last, _ = self.sealed.heads[chain.id]
                     self._chain(lines, replay, chain.id, name, last)
         for number in self.policies:
-            row = ledger.policy_row(self.tx, number)
+            row = policy_rows.policy_row(self.tx, number)
             assert row is not None
             (self.folder / f"policy-{number}.toml").write_bytes(row.source)
             tables = tables_text(policies.functions_of(self.tx, number))

@@ -11,6 +11,7 @@ from dispatcher.core.errors import Conflict
 from dispatcher.ledger.links import read_levels
 from dispatcher.store import ledger as rows
 from dispatcher.store import policies
+from dispatcher.store import policies as policy_rows
 from dispatcher.store.transaction import Tx
 from policies.document import parse
 from policies.policy import Policy, Scope
@@ -203,7 +204,7 @@ def version_of(tx: Tx, version: int) -> ActivePolicy:
     Conflict
         There is no such version.
     """
-    found = rows.policy_row(tx, version)
+    found = policy_rows.policy_row(tx, version)
     if found is None:
         raise no_policy()
     fields = tuple(sorted(rows.field_ids(tx).items()))
@@ -213,7 +214,7 @@ def version_of(tx: Tx, version: int) -> ActivePolicy:
 
 def current_policy(tx: Tx) -> ActivePolicy | None:
     """Return the version in force, or None before the first one."""
-    version = rows.version_in_force(tx)
+    version = policy_rows.version_in_force(tx)
     return version_of(tx, version) if version else None
 
 
@@ -254,9 +255,9 @@ def lock_policy(tx: Tx) -> ActivePolicy:
     """
     # Looked at before it is locked: two that share the barrier and both want it alone
     # would wait for each other.
-    seen = known_policy(tx, *rows.in_force(tx))
+    seen = known_policy(tx, *policy_rows.in_force(tx))
     lock = "alone" if seen.averages else "shared"
-    return locked_policy(tx, seen, *rows.in_force(tx, lock=lock))
+    return locked_policy(tx, seen, *policy_rows.in_force(tx, lock=lock))
 
 
 def locked_policy(
@@ -265,7 +266,7 @@ def locked_policy(
     """Return the version in force, now that the barrier is held as ``seen`` asks."""
     force = known_policy(tx, version, sha256)
     if force.averages and not seen.averages:
-        rows.close_barrier(tx)
+        policy_rows.close_barrier(tx)
     return force
 
 

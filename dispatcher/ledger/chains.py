@@ -23,6 +23,7 @@ from dispatcher.ledger.lines import (
 )
 from dispatcher.model import SYSTEM_CHAIN
 from dispatcher.store import ledger as rows
+from dispatcher.store import policies as policy_rows
 from dispatcher.store.column_blocks import Block, Ints
 from dispatcher.store.journal import Piece
 from dispatcher.store.ledger import ChainRow
@@ -286,7 +287,7 @@ def seal(tx: Tx, *, at: int, always: bool = False) -> Seal | None:
     Seal or None
         None when there was nothing to seal.
     """
-    rows.hold_barrier(tx)
+    policy_rows.hold_barrier(tx)
     system = lock_system(tx)
     # One statement: the heads are those of one moment.
     every = [c for c in rows.all_chains(tx) if c.id != SYSTEM_CHAIN and c.seq]

@@ -51,6 +51,7 @@ from dispatcher.store import (
     policies,
 )
 from dispatcher.store import comparison as rows
+from dispatcher.store import policies as policy_rows
 from dispatcher.store.entry_registrations import Facts
 from dispatcher.store.ledger import ChainRow
 from dispatcher.store.transaction import Row, Tx
@@ -366,7 +367,7 @@ class _Comparison:
         last = len(self.versions)
         more = [n for n in rows.versions_with_functions(self.tx) if n > last]
         self._note("rule_table", more)
-        if ledger.version_in_force(self.tx) != last:
+        if policy_rows.version_in_force(self.tx) != last:
             self.found["barrier.policy_version"].append(1)
 
     def _loads(self) -> None:

@@ -11,6 +11,7 @@ from dispatcher.ledger import chains, refusals
 from dispatcher.ledger.active_policy import ActivePolicy, current_policy
 from dispatcher.store import answers, exhausted_fields, ledger
 from dispatcher.store import exhausted_fields as rows
+from dispatcher.store import policies as policy_rows
 from dispatcher.store.exhausted_fields import FieldRow
 from dispatcher.store.transaction import Tx
 
@@ -124,7 +125,7 @@ def unburn(tx: Tx, entry_id: int, *, extra: int, because: str, at: int) -> None:
             why="The grant is a line of the ledger that auditors read.",
             fix='Give both, like: --extra-showings 2 --reason "two tasks came back"',
         )
-    ledger.hold_barrier(tx)
+    policy_rows.hold_barrier(tx)
     system = chains.lock_system(tx)
     entry = next(ledger.entries(tx, [entry_id]), None)
     if entry is None:

@@ -32,6 +32,7 @@ from dispatcher.ledger.refusals import past_limit
 from dispatcher.ledger.violations import Acceptance, Past, accepted_before, named
 from dispatcher.store import accounts as rows
 from dispatcher.store import events, holdings, ledger, membership
+from dispatcher.store import policies as policy_rows
 from dispatcher.store.accounts import Account
 from dispatcher.store.ledger import ChainRow
 from dispatcher.store.transaction import Tx
@@ -113,7 +114,7 @@ def add_accounts(
         the trust of one, and ``accept`` is another number. Nothing may be kept: let
         the error end the transaction.
     """
-    ledger.close_barrier(tx)
+    policy_rows.close_barrier(tx)
     force = current_policy(tx)
     present = rows.all_accounts(tx)
     there = {(account.connector, account.name) for account in present}
@@ -206,7 +207,7 @@ def merge(
         be kept: let the error end the transaction.
     """
     _check_reason(because)
-    ledger.close_barrier(tx)
+    policy_rows.close_barrier(tx)
     force = current_policy(tx)
     acceptance = Acceptance(tx, "the merge", accept)
     change = Change(tx, force, rows.all_accounts(tx), acceptance, at)

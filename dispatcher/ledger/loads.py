@@ -14,6 +14,7 @@ from dispatcher.ledger.identity_changes import refuse_averages
 from dispatcher.ledger.lines import canonical
 from dispatcher.model import SYSTEM_CHAIN
 from dispatcher.store import entry_registrations, ledger
+from dispatcher.store import policies as policy_rows
 from dispatcher.store.entry_registrations import Facts
 from dispatcher.store.transaction import Tx
 from policies.policy import Scope
@@ -116,7 +117,7 @@ def register_keys(tx: Tx, records: Iterable[RecordKeys], *, at: int) -> int:
     ValueError
         An entry lacks a fact that the policy needs: intake rejects such records.
     """
-    version = ledger.hold_barrier(tx)
+    version = policy_rows.hold_barrier(tx)
     if not version:
         raise no_policy()
     force, loaded = version_of(tx, version), list(records)

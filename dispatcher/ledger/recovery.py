@@ -32,6 +32,7 @@ from dispatcher.store import (
     proving,
     relations,
 )
+from dispatcher.store import policies as policy_rows
 from dispatcher.store import replaying as rows
 from dispatcher.store.entry_registrations import Facts
 from dispatcher.store.ledger import ChainRow
@@ -233,7 +234,9 @@ class _Replay:
             raise _broken(line, "the policy cannot be read by this program")
         ledger.number_fields(self.tx, policy.entity.fields)
         version, digest = int(line["version"]), str(line["sha256"])
-        ledger.put_policy(self.tx, version, policy.name, source, digest, line["at"])
+        policy_rows.put_policy(
+            self.tx, version, policy.name, source, digest, line["at"]
+        )
         functions = self._functions(line)
         levels = read_levels((row.property, row.levels) for row in functions)
         if unsupported(policy, levels):
@@ -261,7 +264,9 @@ class _Replay:
         load = entry_registrations.Load(line["seq"], raw, links, facts, repeats)
         entry_registrations.add(self.tx, load)
         self._lost(read_facts(facts), line["at"])
-        version = ledger.version_in_force(self.tx) + 1  # they hold from the next one on
+        version = (
+            policy_rows.version_in_force(self.tx) + 1
+        )  # they hold from the next one on
         pairs: dict[str, list[tuple[str, str]]] = defaultdict(list)
         for text in links.splitlines():
             link = json.loads(text)

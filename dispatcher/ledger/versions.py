@@ -34,6 +34,7 @@ from dispatcher.ledger.recall import (
 from dispatcher.ledger.violations import Acceptance, Past
 from dispatcher.model import SYSTEM_CHAIN
 from dispatcher.store import entry_registrations, events, holdings, ledger, policies
+from dispatcher.store import policies as policy_rows
 from dispatcher.store.ledger import ChainRow
 from dispatcher.store.policies import TableRow
 from dispatcher.store.transaction import Tx
@@ -191,7 +192,7 @@ def apply_policy(
     beside = links or Beside()
     policy = check_policy(source, beside.levels)
     sha256 = hashlib.sha256(source).hexdigest()
-    before = ledger.close_barrier(tx)
+    before = policy_rows.close_barrier(tx)
     _check_active(before, terms.if_active)
     old = version_of(tx, before) if before else None
     if old is not None and old.sha256 == sha256 and not beside.adds(tx, before):
@@ -257,7 +258,7 @@ def _write_version(
         body["tables_sha256"] = hashlib.sha256(tables.encode()).hexdigest()
     body["functions_sha256"] = functions_sha256(functions)
     chains.append(tx, chains.lock_system(tx), "policy", body, at=at)
-    ledger.put_policy(tx, number, force.policy.name, source, sha256, at)
+    policy_rows.put_policy(tx, number, force.policy.name, source, sha256, at)
     policies.add_functions(tx, number, functions)
 
 

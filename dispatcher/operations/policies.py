@@ -23,7 +23,7 @@ from dispatcher.stages.intake.table import Options
 from dispatcher.stages.planning import Planning
 from dispatcher.stages.planning.impact import Impact, assess, read_work
 from dispatcher.store import Store
-from dispatcher.store import ledger as rows
+from dispatcher.store import policies as policy_rows
 from dispatcher.store import policies as versions
 from dispatcher.store.policies import VersionRow
 from policies.document.difference import Difference, differences
@@ -105,8 +105,8 @@ def compare(store: Store, policy: Policy, version: int | None = None) -> Compari
         There is no such version.
     """
     with store.read() as tx:
-        number = version or rows.version_in_force(tx)
-        if version is not None and rows.policy_row(tx, version) is None:
+        number = version or policy_rows.version_in_force(tx)
+        if version is not None and policy_rows.policy_row(tx, version) is None:
             raise NotFound(
                 f"there is no version {version} of the policy",
                 why="policy files are counted 1, 2, 3 ... as they are applied",
@@ -151,7 +151,7 @@ def preview(
     beside = _beside(store, file)
     preflight = workspace.preflight(store)
     with rolled_back(store) as tx:
-        before = rows.version_in_force(tx)
+        before = policy_rows.version_in_force(tx)
         now = workspace.clock()
         applied = apply_policy(tx, file.source, at=now, terms=terms, links=beside)
         force = version_of(tx, applied.version)
@@ -273,7 +273,7 @@ def show(store: Store, version: int | None = None) -> PolicyVersion:
     NotFound
     """
     with store.read() as tx:
-        found = rows.policy_row(tx, version or rows.version_in_force(tx))
+        found = policy_rows.policy_row(tx, version or policy_rows.version_in_force(tx))
     if found is None:
         raise NotFound(
             "there is no such policy version" if version else "no policy is in force",

@@ -14,8 +14,8 @@ from dispatcher.operations.questions import gold_left
 from dispatcher.operations.runs import Budget, budgets_in
 from dispatcher.preflight import Obstacle, Preflight
 from dispatcher.store import Store, Tx, lease, payables, pilots, planning, statistics
-from dispatcher.store import ledger as gate_rows
 from dispatcher.store import pause as pauses
+from dispatcher.store import policies as policy_rows
 from dispatcher.store.planning import PlanRow
 from dispatcher.store.statistics import ConnectorRow, DownRow, HeldRow
 
@@ -233,7 +233,7 @@ def status(store: Store, now: int, preflight: Preflight | None = None) -> Status
         seal = statistics.last_seal(tx)
         oldest = statistics.oldest_waiting(tx)
         leads = leader is not None and leader.leased_until > now
-        version = gate_rows.version_in_force(tx)
+        version = policy_rows.version_in_force(tx)
         return Status(
             at=now,
             policy_version=version,

@@ -26,10 +26,10 @@ from dispatcher.store.ledger import (
     ACCOUNT,
     CHAIN,
     ENTRY,
-    IN_FORCE,
     AccountRow,
     EntryRow,
 )
+from dispatcher.store.policies import IN_FORCE
 from dispatcher.store.statements import (
     Columns,
     DriverStatement,

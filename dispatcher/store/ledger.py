@@ -8,7 +8,7 @@ length of the ledger, but for those that say so.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Text, bindparam, cast, func, literal, or_, union_all, update
@@ -16,13 +16,11 @@ from sqlmodel import col, select
 
 from dispatcher.model import (
     Account,
-    Barrier,
     Chain,
     Entry,
     FieldName,
     LedgerLine,
     Pause,
-    PolicyVersion,
     Record,
     Recusal,
     Run,
@@ -102,94 +100,9 @@ class FactsRow(NamedTuple):
     visits: int | None = None
 
 
-# -- the barrier and the policy ------------------------------------------------
+# -- fields ----------------------------------------------------------------------------
 
-
-IN_FORCE: Final = (
-    Barrier.policy_version,
-    select(PolicyVersion.sha256)
-    .where(PolicyVersion.version == Barrier.policy_version)
-    .scalar_subquery(),
-)
-"""Columns: the version in force and the hash of its file."""
-
-_in_force: Final = select_columns(*IN_FORCE).where(Barrier.id == 1)
-_version: Final = select(Barrier.policy_version).where(Barrier.id == 1)
-_VERSION: Final[Mapping[str, DriverStatement]] = {
-    "": DriverStatement(_version),
-    "shared": DriverStatement(_version.with_for_update(read=True)),
-    "alone": DriverStatement(_version.with_for_update()),
-}
-_IN_FORCE: Final[Mapping[str, DriverStatement]] = {
-    "": DriverStatement(_in_force),
-    "shared": DriverStatement(_in_force.with_for_update(read=True, of=Barrier)),
-    "alone": DriverStatement(_in_force.with_for_update(of=Barrier)),
-}
-_POLICY: Final = select(PolicyVersion).where(
-    PolicyVersion.version == bindparam("version")
-)
-_PUT_POLICY: Final = insert(PolicyVersion).values(
-    {
-        name: bindparam(name)
-        for name in ("version", "name", "source", "sha256", "applied_at")
-    }
-)
-_PUT_IN_FORCE: Final = (
-    update(Barrier)
-    .where(col(Barrier.id) == 1)
-    .values(policy_version=bindparam("version"))
-)
 _FIELDS: Final = select(FieldName.name, FieldName.id)
-
-
-def in_force(tx: Tx, *, lock: str = "") -> tuple[int, str | None]:
-    """Version in force, 0 before the first, and the hash of its file.
-
-    The hash is None too if the version came while the lock was waited for.
-
-    Parameters
-    ----------
-    tx : Tx
-    lock : str
-        ``shared``, ``alone``, or nothing.
-    """
-    row = tx.driver_one(_IN_FORCE[lock])
-    return (row[0], row[1]) if row else (0, None)
-
-
-def hold_barrier(tx: Tx) -> int:
-    """Hold the barrier shared, as a booking does; return the version in force."""
-    return tx.driver_value(_VERSION["shared"]) or 0
-
-
-def close_barrier(tx: Tx) -> int:
-    """Hold the barrier alone, waiting for bookings in flight; the version in force."""
-    return tx.driver_value(_VERSION["alone"]) or 0
-
-
-def version_in_force(tx: Tx) -> int:
-    """Version in force; 0 before the first."""
-    return tx.driver_value(_VERSION[""]) or 0
-
-
-def policy_row(tx: Tx, version: int) -> PolicyVersion | None:
-    """One applied policy file."""
-    return tx.model(_POLICY, {"version": version})
-
-
-def put_policy(
-    tx: Tx, version: int, name: str, source: bytes, sha256: str, applied_at: int
-) -> None:
-    """Keep an applied policy file and put it in force."""
-    row = {
-        "version": version,
-        "name": name,
-        "source": source,
-        "sha256": sha256,
-        "applied_at": applied_at,
-    }
-    tx.execute(_PUT_POLICY, row)
-    tx.execute(_PUT_IN_FORCE, {"version": version})
 
 
 def field_ids(tx: Tx) -> dict[str, int]:

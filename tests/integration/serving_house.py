@@ -18,6 +18,7 @@ from dispatcher.ledger import chains
 from dispatcher.stages.serving import Present, Serving, Terms
 from dispatcher.store import Store, gold_questions
 from dispatcher.store import ledger as ledger_rows
+from dispatcher.store import policies as policy_rows
 from tests import sql
 
 INVITE_KEY = b"i" * 32
@@ -69,10 +70,10 @@ class House:
 
     def __post_init__(self) -> None:
         with self.store.write() as tx:
-            ledger_rows.close_barrier(tx)
+            policy_rows.close_barrier(tx)
             names = [n for n in FIELDS if f"\n{n} " in self.policy]
             self.fields = ledger_rows.number_fields(tx, names)
-            ledger_rows.put_policy(tx, 1, "small", self.policy.encode(), "0" * 64, 1)
+            policy_rows.put_policy(tx, 1, "small", self.policy.encode(), "0" * 64, 1)
             tx.insert_many(
                 "run",
                 ("id", "name", "state", "created_at"),

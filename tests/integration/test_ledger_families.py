@@ -24,6 +24,7 @@ from dispatcher.store import (
     relations,
     replaying,
 )
+from dispatcher.store import policies as policy_rows
 from dispatcher.store.column_blocks import Block
 from dispatcher.store.entry_registrations import Facts
 from tests import sql
@@ -479,27 +480,29 @@ def test_entries_that_were_lost_are_written_without_a_value(tx: Tx) -> None:
 
 def test_the_version_in_force_is_read_and_locked(tx: Tx) -> None:
     words = ("", "shared", "alone")
-    assert [ledger.in_force(tx, lock=word) for word in words] == [(0, None)] * 3
+    assert [policy_rows.in_force(tx, lock=word) for word in words] == [(0, None)] * 3
     assert (
-        ledger.version_in_force(tx)
-        == ledger.hold_barrier(tx)
-        == ledger.close_barrier(tx)
+        policy_rows.version_in_force(tx)
+        == policy_rows.hold_barrier(tx)
+        == policy_rows.close_barrier(tx)
         == 0
     )
-    assert ledger.policy_row(tx, 1) is None
+    assert policy_rows.policy_row(tx, 1) is None
     policy = (4, "small", b"\xff", "a" * 64, 9)
-    ledger.put_policy(tx, *policy)
-    assert [ledger.in_force(tx, lock=word) for word in words] == [(4, "a" * 64)] * 3
+    policy_rows.put_policy(tx, *policy)
+    assert [policy_rows.in_force(tx, lock=word) for word in words] == [
+        (4, "a" * 64)
+    ] * 3
     assert (
-        ledger.hold_barrier(tx)
-        == ledger.close_barrier(tx)
-        == ledger.version_in_force(tx)
+        policy_rows.hold_barrier(tx)
+        == policy_rows.close_barrier(tx)
+        == policy_rows.version_in_force(tx)
         == 4
     )
-    row = ledger.policy_row(tx, 4)
+    row = policy_rows.policy_row(tx, 4)
     found = (row.version, row.name, row.source, row.sha256, row.applied_at)
     assert found == policy
-    assert ledger.policy_row(tx, 3) is None
+    assert policy_rows.policy_row(tx, 3) is None
 
 
 def test_field_names_are_numbered_once(tx: Tx) -> None:
@@ -636,7 +639,7 @@ def test_what_a_decision_rests_on_is_asked_for(tx: Tx) -> None:
 def test_what_one_ask_locks_is_looked_at_and_locked(tx: Tx) -> None:
     assert decisions.look(tx, 99, 1) is decisions.look(tx, 1, 99) is None
     assert decisions.look(tx, 4, 2) == (0, None, 2, 3, None)
-    ledger.put_policy(tx, 1, "p", b"", "b" * 64, 9)
+    policy_rows.put_policy(tx, 1, "p", b"", "b" * 64, 9)
     assert decisions.look(tx, 2, 1) == (1, "b" * 64, 1, 1, 1)
     for alone in (False, True):
         question = decisions.lock_question(2, 1, alone=alone)

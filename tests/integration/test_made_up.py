@@ -18,7 +18,7 @@ from dispatcher.stages.serving import (
 from dispatcher.stages.serving.floor import stop_by_gold
 from dispatcher.stages.serving.values import DAY, Terms
 from dispatcher.store import Store, gold_questions
-from dispatcher.store import ledger as ledger_rows
+from dispatcher.store import policies as policy_rows
 from policies.answers.validation import Mark
 from tests import sql
 from tests.integration.serving_house import POLICY, House
@@ -447,8 +447,8 @@ def test_gold_of_a_field_that_is_sent_no_more_blocks_nobody(house, clock):
         assert serving.answer(ann, showing.token, answer("36")) == Saved()
     changed = POLICY.replace("name    = {", "name    = { send = false, ")
     with house.store.write() as tx:
-        ledger_rows.close_barrier(tx)
-        ledger_rows.put_policy(tx, 2, "small", changed.encode(), "1" * 64, 2)
+        policy_rows.close_barrier(tx)
+        policy_rows.put_policy(tx, 2, "small", changed.encode(), "1" * 64, 2)
         sql.execute(tx, "UPDATE plan SET policy_version = 2")
     clock.now += 601_000_000
     showing = serving.start(ann)

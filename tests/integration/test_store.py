@@ -26,7 +26,7 @@ from dispatcher.model import FieldName, Pause, metadata
 from dispatcher.store import Clash, Store, Tx, open_store
 from dispatcher.store.engine import bring_up, make_backend
 from dispatcher.store.lease import SHARD, check_epoch, take
-from dispatcher.store.ledger import close_barrier
+from dispatcher.store.policies import close_barrier
 from dispatcher.store.settings import KEYS, set_setting, setting
 from dispatcher.store.sqlite import SqliteBackend, make_private
 from dispatcher.store.statements import DriverStatement, in_list, not_in_list

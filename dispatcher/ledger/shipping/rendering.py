@@ -10,7 +10,8 @@ from dispatcher.ledger.chains import SYSTEM, whole_line
 from dispatcher.ledger.lines import ExposureForm, canonical
 from dispatcher.ledger.links import told_text
 from dispatcher.model import SYSTEM_CHAIN
-from dispatcher.store import audit, entry_registrations, ledger, policies
+from dispatcher.store import audit, entry_registrations, policies
+from dispatcher.store import policies as policy_rows
 from dispatcher.store.audit import LineRow
 from dispatcher.store.transaction import Tx
 
@@ -80,7 +81,7 @@ def shippable(
 
 def _attached(tx: Tx, row: LineRow, line: Mapping[str, object]) -> dict[str, bytes]:
     if row.kind == "policy":
-        policy = ledger.policy_row(tx, int(str(line["version"])))
+        policy = policy_rows.policy_row(tx, int(str(line["version"])))
         if policy is None:
             return {}
         found = {"policy": policy.source}

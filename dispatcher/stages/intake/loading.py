@@ -35,7 +35,7 @@ from dispatcher.stages.intake.table import (
 )
 from dispatcher.store import Clash, Clock, Store, Tx
 from dispatcher.store import intake as rows
-from dispatcher.store.ledger import hold_barrier
+from dispatcher.store.policies import hold_barrier
 
 CHUNK_BYTES: Final = 16 << 20  # of shown forms in one transaction
 CHUNK_ROWS: Final = 5_000

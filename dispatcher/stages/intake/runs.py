@@ -7,8 +7,8 @@ from typing import Final
 from dispatcher.core.errors import Conflict, NotFound, Usage
 from dispatcher.store import Store, Tx, events, pilots
 from dispatcher.store import intake as rows
-from dispatcher.store.ledger import close_barrier
 from dispatcher.store.pilots import PilotRow
+from dispatcher.store.policies import close_barrier
 
 
 def begin(store: Store, run: str, records: int, at: int) -> PilotRow:

@@ -36,8 +36,8 @@ from dispatcher.stages.planning.plan_summary import (
 )
 from dispatcher.stages.planning.translation import Translation, translate
 from dispatcher.store import Clock, Store, Tx, lease
-from dispatcher.store import ledger as gate_rows
 from dispatcher.store import planning as rows
+from dispatcher.store import policies as policy_rows
 from dispatcher.store.accounts import Account
 from dispatcher.store.planning import LeftRow, PlanRow
 from dispatcher.strategies import find_solver, solvers_for
@@ -208,7 +208,7 @@ class Planning:
         with self._store.write() as tx:
             if epoch is not None:
                 lease.check_epoch(tx, lease.SHARD, epoch)
-            version = gate_rows.hold_barrier(tx)
+            version = policy_rows.hold_barrier(tx)
             before = rows.lock_applied(tx)
             numbers = _checked_draft(rows.plan(tx, plan_id), plan_id, version, before)
             merged = _merged(rows.lock_assignments(tx, [*before, plan_id], version))
