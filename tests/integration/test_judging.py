@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from dispatcher import strategies
 from dispatcher.operations import instances
 from dispatcher.surfaces.cli.start import main
 from policies.rules.functions import UserUtility
@@ -140,7 +139,7 @@ def test_a_users_utility_is_judged_by_and_its_failure_is_told(
     """Two each are worth 4; where it fails after its samples, its author is named."""
     broken = []
     paired = UserUtility("paired", lambda held: min(len(held), 2, *broken))
-    monkeypatch.setattr(strategies, "load_utility", lambda _: paired)
+    monkeypatch.setattr(instances, "load_utility", lambda _: paired)
     document = json.loads((SAMPLES / "step_pairs.json").read_text())
     document |= {"utility": {"kind": "plugin", "name": "paired"}, "utility_norm": 1}
     instance = tmp_path / "valued.json"

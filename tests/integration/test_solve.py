@@ -16,6 +16,7 @@ import pytest
 from dispatcher import strategies
 from dispatcher.__main__ import main as program
 from dispatcher.core import plugins
+from dispatcher.operations import instances
 from dispatcher.operations.instances import report
 from dispatcher.surfaces.cli import solve as solving
 from dispatcher.surfaces.cli.start import main
@@ -85,7 +86,7 @@ def test_a_place_that_will_not_do_is_refused_before_the_search(
     capsys, tmp_path, monkeypatch, name, told
 ):
     """Nothing is even read, nothing is left, the instance stays."""
-    monkeypatch.setattr(solving, "read_document", lambda *_: pytest.fail("read"))
+    monkeypatch.setattr(instances, "read_document", lambda *_: pytest.fail("read"))
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").touch()
     (tmp_path / "ring").symlink_to(tmp_path / "ring")
@@ -449,7 +450,11 @@ def interrupted_while(monkeypatch, module, name):
 
 @pytest.mark.parametrize(
     ("module", "when"),
-    [(solving, "read_document"), (strategies, "find_solver"), (solving, "report")],
+    [
+        (instances, "read_document"),
+        (strategies, "find_solver"),
+        (instances, "report"),
+    ],
 )
 def test_ctrl_c_at_any_time_of_reading_or_writing_still_shows_a_plan(
     capsys, monkeypatch, module, when
@@ -467,7 +472,7 @@ def test_ctrl_c_at_any_time_of_reading_or_writing_still_shows_a_plan(
 
 def test_a_second_ctrl_c_ends_the_program(capsys, monkeypatch):
     """130, and no document."""
-    interrupted_while(monkeypatch, solving, "read_document")
+    interrupted_while(monkeypatch, instances, "read_document")
     interrupted_while(monkeypatch, strategies, "find_solver")
     status, out, err = run(capsys, SAMPLES / "linear_average.json")
     assert (status, out) == (130, "")
@@ -493,13 +498,13 @@ def test_the_limit_counts_from_when_the_file_was_read(capsys, monkeypatch):
     since = time.perf_counter()
     late = iter([since - 3600])
     seen = []
-    real = solving._Search.within
+    real = instances._Task.within
 
     def noted(self, share=1.0):
         seen.append(real(self, share))
         return seen[-1]
 
-    monkeypatch.setattr(solving._Search, "within", noted)
+    monkeypatch.setattr(instances._Task, "within", noted)
     monkeypatch.setattr(
         solving.time, "perf_counter", lambda now=time.perf_counter: next(late, now())
     )
