@@ -150,9 +150,9 @@ def test_a_users_utility_is_judged_by_and_its_failure_is_told(
     assert (status, told["utility"]) == (0, 6.0)
     assert told["notes"][0].startswith("utility plugin:paired: never falls")
     assert told["notes"][0] in err
-    real = instances.read_json
+    real = instances.read_plan
     monkeypatch.setattr(
-        instances, "read_json", lambda path: broken.append("Canary") or real(path)
+        instances, "read_plan", lambda *words: broken.append("Canary") or real(*words)
     )
     status, out, err = run(capsys, "judge", instance, plan)
     assert (status, out) == (5, "")
