@@ -33,6 +33,8 @@ Cell = str | float | None
 _MARKED: Final = {f"[{mark.value}]".encode(): mark.value for mark in Mark}
 _SAMPLE: Final = 100_000
 """Rows that are looked at to find whether a file is guarded."""
+_LONGEST: Final = 1 << 22
+"""Characters of a cell of an export: more than a load takes."""
 
 
 class Filled(Protocol):
@@ -329,21 +331,21 @@ def how_written(path: Path) -> Written:
     form = _form(path)
     if form != "csv":
         return Written(form, guarded=False)
+    csv.field_size_limit(max(csv.field_size_limit(), _LONGEST))
     with path.open(encoding="utf-8", errors="replace", newline="") as text:
         cells = (cell for row in islice(csv.reader(text), _SAMPLE) for cell in row)
-        bare = any(guard(cell) != cell and unguard(cell) == cell for cell in cells)
+        try:
+            bare = any(guard(cell) != cell and unguard(cell) == cell for cell in cells)
+        except csv.Error:  # not as it was written; its values have to go all the same
+            bare = False
     return Written(form, guarded=not bare)
 
 
 def _form(path: Path) -> str:
     """Form of an export by its bytes: its name need not say it."""
     with path.open("rb") as file:
-        head = file.readline(1 << 20)
+        head = file.read(4)
     if head.startswith(b"PAR1"):
         return "parquet"
-    if not head:  # no record, and no header: JSON lines
-        return "jsonl"
-    try:
-        return "jsonl" if isinstance(json.loads(head), dict) else "csv"
-    except ValueError:
-        return "csv"
+    # Empty: no record, and no header. CSV puts a cell with a quote into quotes.
+    return "jsonl" if not head or head.startswith(b'{"') else "csv"

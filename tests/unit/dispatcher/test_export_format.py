@@ -205,3 +205,25 @@ def test_json_lines_keep_numbers_and_gaps():
         {"id": "1", "a": "gout", "a_confidence": 0.5, "a_state": "answered"},
         {"id": "2", "a": "", "a_confidence": None, "a_state": "empty"},
     ]
+
+
+@pytest.mark.parametrize(
+    "how", [Written("csv", True), Written("csv", False), Written("jsonl", False)]
+)
+def test_an_export_with_a_long_cell_tells_how_it_was_written(tmp_path, how):
+    """Else an erasure could not write it anew, and its values would stay."""
+    limit = csv.field_size_limit(131_072)  # as the interpreter begins
+    file = tmp_path / "export"
+    row = EXPORT.row(["1", "x" * (1 << 20)], [Entry(b"=1", 0.5, "answered")])
+    try:
+        with file.open("wb") as stream:
+            write(stream, how.form, EXPORT.names, [row], guarded=how.guarded)
+        assert how_written(file) == how
+    finally:
+        csv.field_size_limit(limit)
+
+
+def test_what_is_no_csv_any_more_is_written_anew_as_guarded_csv(tmp_path):
+    file = tmp_path / "export.csv"
+    file.write_text("id,note\n" + "x" * (1 << 23))
+    assert how_written(file) == Written("csv", guarded=True)
