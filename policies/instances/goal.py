@@ -24,13 +24,8 @@ from policies.model.fraction_sums import total
 from policies.model.links import LinkMeasure
 from policies.model.objective import Objective
 from policies.model.problem import Average, Goal
-from policies.model.sets import NO_CAP, Measure
+from policies.model.sets import MEASURES, NO_CAP, Measure
 
-MEASURES: Final = {
-    "step": Measure.STEP,
-    "linear": Measure.LINEAR,
-    "quadratic": Measure.QUADRATIC,
-}
 RELATIONS: Final = {"cosine": LinkMeasure.COSINE, "common": LinkMeasure.COMMON}
 ASKED: Final = ("tradeoff", "discbudget", "zero_step", "zero_cosine")
 DISCLOSURE_KEYS: Final = (

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from policies.instances.goal import MEASURES, RELATIONS, InstanceGoal, read_goal
+from policies.instances.goal import RELATIONS, InstanceGoal, read_goal
 from policies.instances.json_values import (
     InvalidInstance,
     as_choice,
@@ -35,7 +35,14 @@ from policies.model.construction import SensitiveSet, exact_weights, set_system
 from policies.model.exact_numbers import proportions
 from policies.model.links import Counts, LinkMeasure, Links, conflict_sets
 from policies.model.problem import Pairs, Problem
-from policies.model.sets import NO_CAP, Ints, InvalidProblem, Measure, SetSystem
+from policies.model.sets import (
+    MEASURES,
+    NO_CAP,
+    Ints,
+    InvalidProblem,
+    Measure,
+    SetSystem,
+)
 from policies.model.weights import Weights
 
 SCHEMA: Final = "sparsi-instance/1"

@@ -20,7 +20,14 @@ from policies.model.disclosure import cap_below
 from policies.model.exact_numbers import fraction, grid, shares
 from policies.model.objective import Objective
 from policies.model.problem import Average, Goal
-from policies.model.sets import NO_CAP, Ints, InvalidProblem, Measure, SetSystem
+from policies.model.sets import (
+    MEASURES,
+    NO_CAP,
+    Ints,
+    InvalidProblem,
+    Measure,
+    SetSystem,
+)
 from policies.model.weights import Weights
 
 _SLACK = 1e-9  # weights that are sums of rounded numbers may be so much above 1
@@ -275,12 +282,11 @@ def goal_of(
 
 def measure_of(disclosure: str) -> Measure:
     """Return the measure of this name: step, linear or quadratic."""
-    known = {measure.name.lower(): measure for measure in Measure}
-    if disclosure not in known:
+    if disclosure not in MEASURES:
         raise InvalidProblem(
-            f"disclosure is {disclosure!r}, expected {', '.join(known)}"
+            f"disclosure is {disclosure!r}, expected {', '.join(MEASURES)}"
         )
-    return known[disclosure]
+    return MEASURES[disclosure]
 
 
 def capacities(given: Iterable[int | None] | None) -> Ints | None:

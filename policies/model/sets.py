@@ -38,6 +38,10 @@ class Measure(IntEnum):
     QUADRATIC = 2
 
 
+MEASURES: Final = {measure.name.lower(): measure for measure in Measure}
+"""Measures by their words in instance files and in the library."""
+
+
 def column(
     name: str, values: npt.ArrayLike, length: int | None = None, low: int = 0
 ) -> Ints:

@@ -2,9 +2,10 @@
 
 :data:`KINDS` says for each kind which parameters it takes in the policy file, where it
 may stand, and how f is computed. Reading, checking, compiling, testing and planning ask
-this table. To add a kind, add its word to :class:`~policies.policy.Kind` and a row here;
-only a new *family* of functions (:data:`Family`) needs code elsewhere, and mypy then
-names every ``match`` that has to handle it.
+this table. To add a kind, add its word to :class:`~policies.policy.Kind` and a row here.
+A new *family* of functions (:data:`Family`) needs code elsewhere too, and mypy names
+every ``match`` that has to handle it; so does a new *power* of a sum, which is planned by
+its :class:`~policies.model.sets.Measure` (CONTRIBUTING says where).
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from fractions import Fraction
 import pytest
 
 from policies.document import parse
+from policies.model.sets import Measure
 from policies.policy import Disclosure, Kind, Policy, Property, Scope
 from policies.rules.asks import unsupported
 from policies.rules.kinds import (
@@ -31,6 +32,12 @@ def test_every_kind_has_a_row():
 def test_every_parameter_that_a_kind_needs_is_one_that_it_takes():
     for row in KINDS.values():
         assert set(row.needed) <= set(row.keys)
+
+
+def test_every_power_of_a_sum_has_a_measure_to_be_planned_by():
+    """Without one a policy is applied, and every plan of it fails."""
+    powers = {row.power for row in KINDS.values() if isinstance(row, PowerOfSum)}
+    assert powers <= set(Measure)
 
 
 def test_a_cosine_may_fall_and_be_irrational_and_a_common_place_neither():

@@ -16,7 +16,16 @@ from policies.model.objective import Objective
 from policies.model.problem import Goal, Pairs, Plan, Problem
 from policies.model.sets import Measure, SetSystem
 from policies.model.weights import Weights
-from policies.solvers.kernels.plan_state import F, U
+from policies.solvers.kernels.plan_state import (
+    CLASSES,
+    COMMON,
+    COSINE,
+    LINEAR,
+    QUADRATIC,
+    STEP,
+    F,
+    U,
+)
 from policies.solvers.search.delta_evaluation import Gains
 from tests.unit.policies.tiny import Made, Tiny, step, tinies
 
@@ -32,6 +41,12 @@ def agrees(gains: Gains) -> None:
         assert gains.whole == seen.complete
     degree = np.bincount(plan.entry, minlength=problem.n_entries)
     assert gains.missing == int(np.maximum(problem.lo - degree, 0).sum())
+
+
+def test_kernels_know_each_measure_by_its_own_number():
+    """A measure that they do not know would count as classes, or as a relation."""
+    assert set(Measure) == {STEP, LINEAR, QUADRATIC}
+    assert set(Measure).isdisjoint({CLASSES, COSINE, COMMON})
 
 
 def pair(d: int, a: int) -> Plan:
