@@ -198,28 +198,36 @@ class _Booking:
         asked = np.concatenate([np.asarray(ids, np.int64) for _, ids in asks])
         rows.lock_entries(self.tx, np.unique(asked).tolist())
         averages.refresh(self.tx, self.force)
-        savepoint = self.tx.savepoint()
         shipped = len(self.tx.grown or ())
+        try:
+            with self.tx.savepoint():
+                booked, new, refused = self._grant_all(asks, skip_refused=skip_refused)
+        except BaseException:
+            del (self.tx.grown or [])[shipped:]
+            raise
+        tasks, messages = self._deliver(booked)
+        return Booked(tasks, messages, new, refused)
+
+    def _grant_all(
+        self, asks: Sequence[tuple[AccountRow, Sequence[int]]], *, skip_refused: bool
+    ) -> tuple[list[tuple[AccountRow, list[int]]], int, list[Refusal]]:
+        """Judge and write one ask after another: what is booked, showings, refusals."""
         refused: list[Refusal] = []
         booked: list[tuple[AccountRow, list[int]]] = []
-        showings = 0
+        new = 0
         for account, entry_ids in asks:
             mine: list[int] = []
-            for entry_id in entry_ids:
-                facts, refusal = decide(self.tx, self.force, int(entry_id), account.id)
+            for entry_id in map(int, entry_ids):
+                facts, refusal = decide(self.tx, self.force, entry_id, account.id)
                 if refusal is None:
-                    showings += self._grant(facts)
-                    mine.append(int(entry_id))
+                    new += self._grant(facts)
+                    mine.append(entry_id)
                 elif skip_refused:
                     refused.append(refusal)
                 else:
-                    savepoint.rollback()
-                    del (self.tx.grown or [])[shipped:]
                     raise refusal.error()
             booked.append((account, mine))
-        savepoint.commit()
-        tasks, messages = self._deliver(booked)
-        return Booked(tasks, messages, showings, refused)
+        return booked, new, refused
 
     def bulk(
         self, asks: Sequence[tuple[AccountRow, Sequence[int]]], *, skip_refused: bool

@@ -465,6 +465,24 @@ def test_what_is_booked_one_by_one_adds_up_to_the_mean(store):
     assert case.book(("x/2", "r1.a")).new == 1
 
 
+def test_an_unknown_entry_books_nothing_of_what_was_asked_before_it(store):
+    """Also where a mean is capped, and asks are booked one after another."""
+    case = Case(store)
+    rules = '[property.m]\nof = ["a", "b"]\naverage = 0.5\ndisclosure = "linear"\n'
+    case.apply(policy(rules))
+    case.add("x/1")
+    case.load(("r0", None, None, "ab"))
+    lines = case.count("ledger_line")
+    with store.write() as tx:
+        asks = [Asks(case.accounts["x/1"], [case.entries["r0.a"], 999_999])]
+        with pytest.raises(NotFound):
+            book(tx, asks, delivery=Push(), at=case.tick(), cause="test")
+    assert case.count("ledger_line") == lines
+    assert case.book(("x/1", "r0.a")).new == 1
+    with store.read() as tx:
+        assert compare(tx).differences == ()
+
+
 def test_a_seal_covers_what_has_grown(case):
     with case.store.write() as tx:
         first = seal(tx, at=case.tick())
