@@ -93,6 +93,7 @@ runs budget set default --cap GBP:10 --bonus GBP:0.10
 runs budget show
 payments list
 payments owed
+payments history field-1
 payments settle --account inhouse/ann --because test
 payments approve reward-1 --because test --yes
 payments refuse field-1 --because test

@@ -127,6 +127,7 @@ from pathlib import Path
 from dispatcher.ledger.shipping import attach
 from dispatcher.ledger.shipping.shipper import Shipper
 from dispatcher.store import open_store
+from tests import sql
 from tests.integration.ledger_cases import Case
 url, folder, where = sys.argv[1:4]
 store = open_store(url)
