@@ -44,16 +44,41 @@ def addresses(host: str, port: int) -> Iterable[str]:
     return [str(entry[4][0]) for entry in found]
 
 
+_GLOBAL: Final = ipaddress.ip_network("2000::/3")
+"""All that IANA has given out as global unicast of IPv6."""
+_RESERVED: Final = tuple(
+    map(
+        ipaddress.ip_network,
+        (
+            "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16",
+            "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24", "192.31.196.0/24",
+            "192.52.193.0/24", "192.88.99.0/24", "192.168.0.0/16", "192.175.48.0/24",
+            "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/3",
+            # protocols, with Teredo; documentation; 6to4; AS112; documentation
+            "2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3fff::/20",
+        ),
+    )
+)  # fmt: skip
+"""Special-purpose blocks of IANA's registries within what is otherwise global unicast.
+
+They are listed here because what ``ipaddress`` calls global differs between versions of
+Python. Addresses that carry an IPv4 address for a gateway (6to4, Teredo, NAT64) are
+refused whole: the gateway may reach the own network.
+"""
+
+
 def is_public(address: str) -> bool:
-    """Whether an address is public unicast: not of this machine, network or provider."""
+    """Whether an address is global unicast that no registry of IANA reserves."""
     try:
-        found = ipaddress.ip_address(address.partition("%")[0])
+        found = ipaddress.ip_address(address)
     except ValueError:
         return False
-    inner = getattr(found, "ipv4_mapped", None) or getattr(found, "sixtofour", None)
-    if inner is not None:
-        found = inner
-    return found.is_global and not found.is_multicast
+    if isinstance(found, ipaddress.IPv6Address):
+        if found.ipv4_mapped is not None:  # the system connects to the inner address
+            found = found.ipv4_mapped
+        elif found.scope_id is not None or found not in _GLOBAL:
+            return False
+    return not any(found in block for block in _RESERVED)
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import socket
 import threading
+from ipaddress import ip_address, ip_network
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from connectors.errors import Misconfigured, Rejected, TryLater
 from connectors.http.client import (
@@ -25,20 +28,102 @@ def http():
     client.close()
 
 
-@pytest.mark.parametrize(
-    "address",
-    [
-        "127.0.0.1", "::1", "10.0.0.1", "172.16.9.9", "192.168.1.1", "169.254.169.254",
-        "100.64.0.1", "0.0.0.0", "::", "fe80::1", "fe80::1%eth0", "fc00::1", "224.0.0.1",
-        "::ffff:127.0.0.1", "::ffff:10.0.0.1", "2002:7f00:1::", "240.0.0.1",
-        "255.255.255.255", "ff02::1", "not-an-address",
-    ],
+SPECIAL_IPV4 = (
+    "0.0.0.0/8", "0.0.0.0/32", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8",
+    "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24", "192.0.0.0/29", "192.0.0.8/32",
+    "192.0.0.9/32", "192.0.0.10/32", "192.0.0.170/32", "192.0.0.171/32", "192.0.2.0/24",
+    "192.31.196.0/24", "192.52.193.0/24", "192.88.99.0/24", "192.168.0.0/16",
+    "192.175.48.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24",
+    "240.0.0.0/4", "255.255.255.255/32",
+    "224.0.0.0/4",  # multicast has a registry of its own
 )  # fmt: skip
-def test_addresses_of_this_machine_and_network_are_not_public(address):
+"""IANA's IPv4 Special-Purpose Address Registry."""
+
+SPECIAL_IPV6 = (
+    "::1/128", "::/128", "64:ff9b::/96", "64:ff9b:1::/48", "100::/64", "100:0:0:1::/64",
+    "2001::/23", "2001::/32", "2001:1::1/128", "2001:1::2/128", "2001:1::3/128",
+    "2001:2::/48", "2001:3::/32", "2001:4:112::/48", "2001:10::/28", "2001:20::/28",
+    "2001:30::/28", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3fff::/20",
+    "5f00::/16", "fc00::/7", "fe80::/10",
+    # IPv4-compatible, site-local, multicast: deprecated, or with a registry of their own
+    "::/96", "fec0::/10", "ff00::/8",
+)  # fmt: skip
+"""IANA's IPv6 Special-Purpose Address Registry but ``::ffff:0:0/96``, judged as IPv4."""
+
+EMBEDDINGS = (
+    "::{0:x}:{1:x}", "::ffff:{0:x}:{1:x}", "::ffff:0:{0:x}:{1:x}",
+    "64:ff9b::{0:x}:{1:x}", "64:ff9b:1::{0:x}:{1:x}", "2002:{0:x}:{1:x}::1",
+    "2001:0:{0:x}:{1:x}::1",
+)  # fmt: skip
+"""How an IPv6 address carries an IPv4 one, by its two halves."""
+
+
+def addresses_in(block: str) -> st.SearchStrategy[str]:
+    """Addresses of a block, its first and last among them."""
+    network = ip_network(block)
+    first, last = int(network.network_address), int(network.broadcast_address)
+    make = type(network.network_address)
+    numbers = st.integers(first, last) | st.sampled_from([first, last])
+    return numbers.map(lambda number: str(make(number)))
+
+
+BLOCKS = tuple(map(ip_network, SPECIAL_IPV4 + SPECIAL_IPV6))
+
+
+def is_listed(address: str) -> bool:
+    """Whether a block of the registries holds an address."""
+    return any(ip_address(address) in block for block in BLOCKS)
+
+
+@pytest.mark.parametrize("block", SPECIAL_IPV4 + SPECIAL_IPV6)
+def test_neither_end_of_a_special_purpose_block_is_public(block):
+    network = ip_network(block)
+    assert not is_public(str(network.network_address))
+    assert not is_public(str(network.broadcast_address))
+
+
+@given(address=st.sampled_from(SPECIAL_IPV4 + SPECIAL_IPV6).flatmap(addresses_in))
+def test_no_address_of_a_special_purpose_block_is_public(address):
     assert not is_public(address)
 
 
-@pytest.mark.parametrize("address", ["93.184.215.14", "2606:2800:21f:cb07::1"])
+@given(address=addresses_in("0.0.0.0/0"))
+def test_an_ipv4_address_is_public_where_no_registry_lists_it_plain_or_mapped(address):
+    assert is_public(address) is not is_listed(address)
+    assert is_public(f"::ffff:{address}") is not is_listed(address)
+
+
+@given(address=addresses_in("2000::/3"))
+def test_global_unicast_of_ipv6_is_public_where_no_registry_lists_it(address):
+    assert is_public(address) is not is_listed(address)
+
+
+@given(address=addresses_in("::/0").filter(lambda text: not text.startswith("::ffff:")))
+def test_no_ipv6_address_outside_global_unicast_is_public(address):
+    assert not is_public(address) or ip_address(address) in ip_network("2000::/3")
+
+
+@given(address=st.sampled_from(SPECIAL_IPV4).flatmap(addresses_in))
+def test_no_form_of_a_special_ipv4_address_is_public(address):
+    number = int(ip_address(address))
+    for form in EMBEDDINGS:
+        assert not is_public(form.format(number >> 16, number & 0xFFFF)), form
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "::ffff:127.0.0.1", "0:0:0:0:0:ffff:7f00:1", "fe80::1%eth0", "2606:4700::1%eth0",
+        "not-an-address", "", "127.1", "0x7f.0.0.1", "2130706433",
+    ],
+)  # fmt: skip
+def test_an_address_in_another_spelling_is_not_public(address):
+    assert not is_public(address)
+
+
+@pytest.mark.parametrize(
+    "address", ["93.184.215.14", "2606:2800:21f:cb07::1", "::ffff:93.184.215.14"]
+)
 def test_public_addresses_are_public(address):
     assert is_public(address)
 
