@@ -119,6 +119,13 @@ class SetSystem:
                 f"sets.measures has length {len(self.measures)}, "
                 f"expected {len(self.properties)}"
             )
+        others = set(map(type, self.measures)) - {Measure}
+        if others:
+            given = ", ".join(sorted(kind.__name__ for kind in others))
+            known = ", ".join(Measure.__members__)
+            raise InvalidProblem(
+                f"sets.measures holds {given}, expected a Measure: {known}"
+            )
         owner = column("sets.owner", self.owner)
         below("sets.owner", owner, len(self.properties))
         m = len(owner)

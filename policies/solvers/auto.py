@@ -59,6 +59,7 @@ from policies.solvers.interfaces import (
     answer,
     best_of,
     free_bound,
+    knows_measures,
     never,
 )
 from policies.solvers.kernels.compiling import kernels
@@ -147,9 +148,9 @@ class Auto:
         if unknown:
             raise ValueError(f"off has {sorted(unknown)}, expected names of rows")
 
-    def supports(self, problem: Problem) -> bool:  # noqa: ARG002 - all of them
-        """All problems."""
-        return True
+    def supports(self, problem: Problem) -> bool:
+        """All problems whose disclosure functions the solvers know."""
+        return knows_measures(problem)
 
     def rows(self, problem: Problem, limits: Limits) -> tuple[str, ...]:
         """Names of the rows for a problem, in order: how it is treated."""

@@ -17,7 +17,7 @@ from policies.solvers import PRINTED, SOLVERS, Limits, Solution, Verdict
 from policies.solvers.contract import GOALS, SolverContract, best, drawn, every_plan
 from policies.solvers.interfaces import answer, free_bound
 from policies.solvers.third_party import Foreign
-from tests.unit.policies.tiny import Tiny, pairs_of, step
+from tests.unit.policies.tiny import Tiny, pairs_of, step, unknown_measure
 
 
 class First:
@@ -120,6 +120,15 @@ class TestBuiltIn(SolverContract):
     @pytest.fixture
     def solver(self, name):
         return SOLVERS[name]
+
+
+@pytest.mark.parametrize("name", sorted(SOLVERS))
+def test_no_solver_takes_a_disclosure_function_that_it_does_not_know(name):
+    cubic = unknown_measure()
+    for seed, goal in product(range(8), GOALS):
+        problem = replace(drawn(seed), goal=goal)
+        sets = replace(problem.sets, measures=(cubic,))
+        assert not SOLVERS[name].supports(replace(problem, sets=sets))
 
 
 class TestFirst(SolverContract):

@@ -31,6 +31,7 @@ from policies.solvers.interfaces import (
     Limits,
     Solution,
     Verdict,
+    knows_measures,
     never,
 )
 from policies.solvers.parallel_portfolio import late
@@ -258,7 +259,7 @@ class CpSat:
         """
         hands = problem.n_adversaries + len(problem.groups)
         links = problem.links
-        if problem.utilities is not None:
+        if problem.utilities is not None or not knows_measures(problem):
             return False
         if links is not None and links.limited:
             return False

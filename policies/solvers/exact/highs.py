@@ -39,6 +39,7 @@ from policies.solvers.interfaces import (
     Verdict,
     answer,
     free_bound,
+    knows_measures,
     never,
 )
 from policies.solvers.scaling import reached
@@ -389,7 +390,7 @@ def _without_columns(model: Model) -> Outcome:
 def linear(problem: Problem) -> bool:
     """Whether a linear model says everything that counts."""
     links = problem.links
-    if problem.utilities is not None:
+    if problem.utilities is not None or not knows_measures(problem):
         return False
     if links is None:
         return True

@@ -42,6 +42,7 @@ from policies.solvers.interfaces import (
     Verdict,
     answer,
     free_bound,
+    knows_measures,
     never,
 )
 from policies.solvers.kernels import annealing as kernel
@@ -126,6 +127,8 @@ def annealable(problem: Problem) -> bool:
     """Whether sets say all that counts, with a limit on no mean but that of all."""
     goal, sets = problem.goal, problem.sets
     if problem.links is not None or problem.utilities is not None:
+        return False
+    if not knows_measures(problem):
         return False
     if goal.aggregate is not None or not (sets.n_sets and problem.n_adversaries):
         return False

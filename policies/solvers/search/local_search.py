@@ -17,7 +17,13 @@ import numpy as np
 
 from policies.model.problem import Plan, Problem
 from policies.model.sets import Ints
-from policies.solvers.interfaces import Limits, Solution, Verdict, answer
+from policies.solvers.interfaces import (
+    Limits,
+    Solution,
+    Verdict,
+    answer,
+    knows_measures,
+)
 from policies.solvers.kernels.plan_state import DEGREE
 from policies.solvers.search.delta_evaluation import Gains
 from policies.solvers.search.ejection_chains import Ranking, eject, looked_at
@@ -31,7 +37,7 @@ _LARGEST = 2**27  # numbers of the plan state above which a problem is refused
 
 def fits(problem: Problem) -> bool:
     """Whether u is a sum over pairs, and its plan state fits into memory."""
-    if problem.utilities is not None:
+    if problem.utilities is not None or not knows_measures(problem):
         return False
     observers = problem.n_adversaries + len(problem.groups)
     links = problem.links

@@ -24,7 +24,14 @@ from policies.model.problem import Plan, Problem
 from policies.model.sets import Ints
 from policies.solvers.exact.cpsat import CpSat, search
 from policies.solvers.explain.cores import plain
-from policies.solvers.interfaces import Limits, Solution, Verdict, answer, free_bound
+from policies.solvers.interfaces import (
+    Limits,
+    Solution,
+    Verdict,
+    answer,
+    free_bound,
+    knows_measures,
+)
 from policies.solvers.search.local_search import Meter, repair, with_end
 from policies.solvers.search.oracle import Oracle, ceiling
 from policies.solvers.search.plan_state import PlanState
@@ -40,6 +47,7 @@ def sealed(problem: Problem) -> bool:
     budget = problem.goal.objective is Objective.DISC_BUDGET
     small = problem.n_entries * problem.n_adversaries <= _LARGEST
     known = all(cap.aggregate is None for cap in problem.averages)
+    known &= knows_measures(problem)
     return budget and free and small and known and not problem.coalitions
 
 

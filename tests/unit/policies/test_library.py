@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from policies.instances.instance_file import read_instance
 from policies.judging.judge import judge
 from policies.model.problem import Plan
 from policies.model.sets import InvalidProblem
+from policies.solvers import SOLVERS
+from tests.unit.policies.tiny import unknown_measure
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "howto" / "library.md").read_text(encoding="utf-8")
@@ -202,6 +205,23 @@ def test_a_search_by_name_says_which_names_there_are_and_fit():
     )
     with pytest.raises(ValueError, match="clique does not take this problem, but auto"):
         solve(linear, algorithm="clique")
+
+
+def test_a_disclosure_function_that_no_solver_knows_is_refused_by_name():
+    problem = Problem.from_sets([[1, 1], [1, 1]], [[0, 1]], disclosure="linear", tau=1)
+    sets = replace(problem.sets, measures=(unknown_measure(),))
+    cubic = replace(problem, sets=sets)
+    for name in SOLVERS:
+        with pytest.raises(ValueError, match="disclose by CUBIC, expected LINEAR, "):
+            solve(cubic, algorithm=name)
+
+
+def test_a_measure_is_no_bare_number():
+    problem = Problem.from_sets([[1, 1], [1, 1]], [[0, 1]])
+    with pytest.raises(
+        InvalidProblem, match="measures holds int, expected a Measure: "
+    ):
+        replace(problem.sets, measures=(3,))
 
 
 def test_a_policy_is_read_or_refused_with_its_places():

@@ -41,6 +41,13 @@ def classes(*groups: tuple[int, ...], owner: int = 0) -> Made:
     return Made(members, len(groups) - 1, len(groups), owner, True)
 
 
+def unknown_measure() -> Measure:
+    """Return a measure as a later version could have one: the cube of the share."""
+    cubic = int.__new__(Measure, 3)
+    cubic._name_, cubic._value_ = "CUBIC", 3
+    return cubic
+
+
 def system(n: int, sets: list[Made], measures: tuple[Measure, ...]) -> SetSystem:
     return SetSystem(
         n_entries=n,
