@@ -373,10 +373,10 @@ def report_front(
         | {key: one[key] for key in (*keys, "assignment")}
         for (level, _), one in zip(points, told, strict=True)
     ]
-    shared = ("verdict", "algorithm", "assignment", "core", "tried")
+    shared = ("verdict", "algorithm", "stopped", "assignment", "core", "certified")
     return {
         "schema": "dispatcher.front/1",
-        **{key: told[0][key] for key in shared},
+        **{key: told[0][key] for key in (*shared, "tried")},
         "front": front,
     }
 

@@ -634,6 +634,41 @@ def test_a_front_tells_utility_at_levels_of_disclosure(capsys, tmp_path):
     assert [key for key in keys if f"`{key}`" not in page] == []
 
 
+TRIANGLE = "p edge 3 3\ne 1 2\ne 2 3\ne 1 3\n"
+CROWDED = {
+    "schema": "sparsi-instance/1",
+    "n_entries": 3,
+    "n_adversaries": 2,
+    "t": 1,
+    "weights": [[1, 1]] * 3,
+    "properties": [{"entries": [0, 1, 2], "a": [0.2, 0.2, 0.2]}],
+    "disclosure": {"kind": "step", "aggregation": "average"},
+    "problem": "tradeoff",
+    "tau": 0,
+    "capacities": [1, 1],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("triangle.col", TRIANGLE, ["--adversaries", 2]),
+        ("crowded.json", json.dumps(CROWDED), []),
+    ],
+)
+def test_a_front_without_any_plan_is_infeasible_and_says_why(
+    capsys, tmp_path, name, text, words
+):
+    path = tmp_path / name
+    path.write_text(text)
+    status, out, err = run(capsys, path, *words, "--pareto", 4, "--time-limit", 600)
+    told = json.loads(out)
+    assert (status, told["verdict"], told["core"]["needed"]) == (7, "INFEASIBLE", 3)
+    assert [point["verdict"] for point in told["front"]] == ["INFEASIBLE"]
+    assert "INFEASIBLE" in err
+    assert told["core"]["why"][0] in err
+
+
 def test_exit_statuses_and_streams_of_a_process(tmp_path):
     """0, 7 and 5 at once: stdout is one document or empty, people read stderr."""
     target = tmp_path / "plan.json"
