@@ -96,7 +96,7 @@ def every_plan(problem: Problem) -> Iterator[Plan]:
         for lo, hi in zip(problem.lo, problem.hi, strict=True)
     ]
     for plan in product(*choices):
-        yield Plan.of((d, a) for d, hands in enumerate(plan) for a in hands)
+        yield Plan.of((d, a) for d, given in enumerate(plan) for a in given)
 
 
 @cache

@@ -40,7 +40,7 @@ GREEDY: Final = {
 """Solvers that give a start where none of those fits."""
 
 LARGE: Final = 12_000
-"""Members x hands from which HiGHS proves no tradeoff over loads."""
+"""Members x observers from which HiGHS proves no tradeoff over loads."""
 
 PROVEN: Final = 600
 """Pairs up to which HiGHS often proves the best plan within a second."""
@@ -48,7 +48,7 @@ PROVEN: Final = 600
 MEASURES: Final = (Measure.LINEAR, Measure.QUADRATIC)
 """Of the sets whose tradeoffs have heuristics with bounds of their own."""
 
-_BUILT: Final = 1e-5  # seconds for a member and hand
+_BUILT: Final = 1e-5  # seconds for a member and observer
 _PICKING: Final = 0.2  # of the time, for GREEDY at most
 _PICKED: Final = 8e-7  # seconds of GREEDY for each pair that it looks at
 _LOADED: Final = 0.7  # seconds in which compiled kernels are loaded
@@ -141,10 +141,10 @@ class Features:
     @classmethod
     def of(cls, problem: Problem, limits: Limits) -> Features:
         """Look at a problem once."""
-        hands = problem.n_adversaries + len(problem.groups)
+        observers = problem.n_adversaries + len(problem.groups)
         return cls(
             pairs=problem.n_entries * problem.n_adversaries,
-            size=len(problem.sets.entry) * hands,
+            size=len(problem.sets.entry) * observers,
             kind=shape(problem),
             backlog=not special(problem),
             valued=problem.utilities is not None,
@@ -164,7 +164,7 @@ class Features:
             loose=loose(problem),
             crossed=crossed(problem),
             annealable=annealable(problem),
-            alone=by_hands(problem),
+            alone=only_annealing_fits(problem),
             quick=picking(problem) < _PICKING * limits.seconds,
             seconds=limits.seconds,
             exact_size=limits.exact_size,
@@ -221,8 +221,8 @@ def loose(problem: Problem) -> bool:
     return shape(problem) == "sealed" and small_sets(problem) and not tight(problem)
 
 
-def by_hands(problem: Problem) -> bool:
-    """Whether annealing of what hands see is all that fits, beside exact models."""
+def only_annealing_fits(problem: Problem) -> bool:
+    """Whether annealing of what observers see is all that fits, beside exact models."""
     average = problem.goal.average
     fits = priced(problem) is not None or plain(problem, MEASURES, average=average)
     return annealable(problem) and not fits
@@ -235,21 +235,21 @@ def crossed(problem: Problem) -> bool:
 
 def building(problem: Problem) -> float:
     """Seconds, about, in which HiGHS's model of the problem is built."""
-    hands = problem.n_adversaries + len(problem.groups)
-    return _BUILT * (len(problem.sets.entry) + problem.n_entries) * hands
+    observers = problem.n_adversaries + len(problem.groups)
+    return _BUILT * (len(problem.sets.entry) + problem.n_entries) * observers
 
 
 def picking(problem: Problem) -> float:
     """Seconds, about, that GREEDY takes: after each pair it looks again at all around it."""
     n, sets = problem.n_entries, problem.sets
-    hands = problem.n_adversaries + len(problem.groups)
+    observers = problem.n_adversaries + len(problem.groups)
     rows = 1 + len(sets.entry) / max(1, n)
     size = np.diff(sets.start).astype(np.float64)
     near = min(float(size @ size) / max(1, n), n)
     copies = int(np.minimum(problem.hi, problem.n_adversaries).sum())
-    seen = hands / max(1, problem.n_adversaries)
+    seen = observers / max(1, problem.n_adversaries)
     looks = rows * seen * (n * problem.n_adversaries + near * copies)
-    if (len(sets.entry) + n) * hands >= FROM:
+    if (len(sets.entry) + n) * observers >= FROM:
         return _LOADED + _PICKED * looks / _TIMES
     return _PICKED * looks
 

@@ -41,7 +41,7 @@ from policies.model.problem import Problem
 from policies.model.problem_arrays import Floats, Tables, tables
 from policies.model.sets import Bools, Ints
 from policies.solvers.exact.epsilon_constraint import levels, thinned
-from policies.solvers.features import by_hands
+from policies.solvers.features import only_annealing_fits
 from policies.solvers.interfaces import Limits, Solution, Verdict, best_of, free_bound
 from policies.solvers.load_tables import ERROR
 from policies.solvers.parallel_portfolio import sure
@@ -108,7 +108,7 @@ def bounded(
 ) -> list[Solution]:
     """Return what prices prove beside these answers; nothing where that is of no use."""
     if any(sure(one) for one in found) or not (
-        by_hands(problem) and priceable(problem)
+        only_annealing_fits(problem) and priceable(problem)
     ):
         return []
     best = best_of(found)

@@ -34,7 +34,8 @@ from policies.solvers.features import free_plan
 from policies.solvers.interfaces import Solution, Verdict, answer, free_bound
 
 NODES: Final = 2_000
-"""Nodes for one component."""
+"""Nodes for one component: 500, 2,000 and 8,000 prove the same bounds on cosine (100 users,
+k = 3, t = 2, seeds 0 and 1, work .03)."""
 
 DEPTH: Final = 150
 """Entries that are chosen for one after another, at most."""
@@ -51,7 +52,8 @@ FINE: Final = 20
 """Bits by which worths and prices are finer than the weights' unit."""
 
 ROUNDS: Final = 8
-"""Times that prices are moved."""
+"""Times that prices are moved: on cosine (100 users, k = 3, t = 2, seeds 0 and 1, work .03)
+the bounds are .94667 and .94824; .94696 and .94845 after 2, .94666 and .94824 after 16."""
 
 LEVELS: Final = 6
 """Levels of a worst disclosure that are looked at."""

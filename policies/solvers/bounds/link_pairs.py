@@ -151,11 +151,11 @@ def outgrown(problem: Problem) -> Iterator[Clash]:
         yield from (_clash(problem, before, [one]) for one in past)
     if links.mean_tau is None:
         return
-    by_hand: dict[int, list[tuple[LinkSimilarity, Fraction]]] = defaultdict(list)
+    by_observer: dict[int, list[tuple[LinkSimilarity, Fraction]]] = defaultdict(list)
     for one, square in seen:
-        by_hand[one.observer].append((one, root_down(square)))
+        by_observer[one.observer].append((one, root_down(square)))
     over = problem.goal.over or links.n_links
-    for parts in by_hand.values():
+    for parts in by_observer.values():
         if sum(root for _, root in parts) >= links.mean_tau * over:
             yield _clash(problem, before, [one for one, _ in parts])
 

@@ -255,16 +255,16 @@ class CpSat:
     def supports(self, problem: Problem) -> bool:
         """Disc-budget problems of at most 200,000 pairs, without links that count.
 
-        Where sums are limited, of at most so many members of sets, by hands, too.
+        Where sums are limited, of at most so many members of sets, by observers, too.
         """
-        hands = problem.n_adversaries + len(problem.groups)
+        observers = problem.n_adversaries + len(problem.groups)
         links = problem.links
         if problem.utilities is not None or not knows_measures(problem):
             return False
         if links is not None and links.limited:
             return False
         members = len(problem.sets.entry) if problem.averages else 0
-        small = max(problem.n_entries, members) * hands <= _LARGEST
+        small = max(problem.n_entries, members) * observers <= _LARGEST
         return problem.goal.objective is Objective.DISC_BUDGET and small
 
     def __call__(

@@ -437,7 +437,7 @@ class _JudgeTable(_Table):
 
 
 def _alone(problem: Problem, members: tuple[int, ...], held: int) -> Problem:
-    """Return the problem of one hand alone: it may be given anything."""
+    """Return the problem of one observer alone: it may be given anything."""
     n, trusted = problem.n_entries, problem.trusted
     if trusted is not None:
         trusted = np.all(trusted[:, list(members)], axis=1)[:, None]
@@ -459,7 +459,7 @@ def _alone(problem: Problem, members: tuple[int, ...], held: int) -> Problem:
 
 
 def _above(one: Problem, plan: Plan) -> int:
-    """Bits of the sets or links that the only hand sees above the level."""
+    """Bits of the sets or links that the only observer sees above the level."""
     links, how = one.links, one.aggregate
     assert how is not None
     if links is not None:
@@ -552,9 +552,9 @@ def _links_past(
 def _exactly_past(links: Links, masks: Ints, whole: int) -> Bools:
     """Whether who holds one of these subsets is past a limit, counted as the judge does."""
     bits = (masks[:, None] >> np.arange(len(links.place))) & 1
-    hand, entry = np.nonzero(bits)
+    observer, entry = np.nonzero(bits)
     past, total = np.zeros(len(masks), np.bool_), [Fraction(0)] * len(masks)
-    for alike in link_similarities(links, entry, hand):
+    for alike in link_similarities(links, entry, observer):
         if links.tau is not None:
             past[alike.observer] |= not below_limit(alike, links.relation, links.tau)
         if links.mean_tau is not None:

@@ -299,9 +299,9 @@ def leakless(problem: Problem, solve: Callable[[Problem], Solution]) -> Solution
 
 def stepped(problem: Problem) -> bool:
     """Whether a mean over whole sets is limited, or the price of a tradeoff."""
-    sets, hands = problem.sets, problem.n_adversaries + len(problem.groups)
+    sets, observers = problem.sets, problem.n_adversaries + len(problem.groups)
     steps = all(measure is Measure.STEP for measure in sets.measures)
-    size = (len(sets.entry) + problem.n_entries) * hands
+    size = (len(sets.entry) + problem.n_entries) * observers
     if not steps or size > _LARGEST or not CpSat().supports(_limited(problem)):
         return False
     if whole(problem):

@@ -56,7 +56,7 @@ GAP: Final = 1e-4
 SAFETY: Final = 1e-3
 """Taken off HiGHS's bounds on a cost of 10^6: more than its tolerances can hide."""
 
-_LARGEST: Final = 4_000_000  # members x hands above which no model is built
+_LARGEST: Final = 4_000_000  # members x observers above which no model is built
 
 
 OPTIMAL: Final = "optimal"
@@ -402,8 +402,8 @@ class Milp:
 
     def supports(self, problem: Problem) -> bool:
         """All problems without links that count, while the model stays small."""
-        hands = problem.n_adversaries + len(problem.groups)
-        size = (len(problem.sets.entry) + problem.n_entries) * hands
+        observers = problem.n_adversaries + len(problem.groups)
+        size = (len(problem.sets.entry) + problem.n_entries) * observers
         return linear(problem) and size <= _LARGEST
 
     def __call__(

@@ -176,10 +176,10 @@ def _history(problem: Problem) -> Iterator[Clash]:
         past = piece.load > sets.cap[piece.set]
         if judged is not None:
             past &= judged[sets.owner[piece.set], piece.adversary]
-        for one, hand in zip(
+        for one, adversary in zip(
             piece.set[past].tolist(), piece.adversary[past].tolist(), strict=True
         ):
-            seen = before.entry[before.adversary == hand]
+            seen = before.entry[before.adversary == adversary]
             members = np.intersect1d(sets.members(one), seen)
             yield Clash(
                 Cause.HISTORY,

@@ -31,7 +31,7 @@ def reason(problem: Problem, clash: Clash) -> str:
     entries = listed("entry", clash.entries)
     properties = listed("property", clash.properties)
     per, answers = clash.per_adversary, clash.answers
-    hands = f"{k} adversaries" if k != 1 else "1 adversary"
+    adversaries = f"{k} adversaries" if k != 1 else "1 adversary"
     match clash.cause:
         case Cause.ALONE:
             told = f"{entries} alone discloses {properties} to whoever gets it"
@@ -42,7 +42,7 @@ def reason(problem: Problem, clash: Clash) -> str:
         case Cause.SET | Cause.CLASSES:
             told = (
                 f"{properties}: {entries} make {answers} copies, of which one adversary "
-                f"may get {per}; {hands} {'is' if k == 1 else 'are'} too few"
+                f"may get {per}; {adversaries} {'is' if k == 1 else 'are'} too few"
             )
         case Cause.COALITION:
             told = (
@@ -63,7 +63,7 @@ def reason(problem: Problem, clash: Clash) -> str:
         case Cause.SEARCH:
             verb = "clashes" if len(clash.properties) == 1 else "clash"
             told = (
-                f"{properties} {verb} over {entries}: every assignment to {hands} was "
+                f"{properties} {verb} over {entries}: every assignment to {adversaries} was "
                 "ruled out"
             )
     return told

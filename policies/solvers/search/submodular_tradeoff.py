@@ -196,23 +196,23 @@ def climb(
     """Give single entries otherwise while that is worth more; the judge sees every try."""
     meter = Meter(limits)
     cost = 4 * (problem.n_entries + len(problem.sets.entry))  # fractions are slower
-    hands: list[frozenset[int]] = [frozenset()] * problem.n_entries
+    holders: list[frozenset[int]] = [frozenset()] * problem.n_entries
     for d, a in zip(
         best.plan.entry.tolist(), best.plan.adversary.tolist(), strict=True
     ):
-        hands[d] |= {a}
+        holders[d] |= {a}
     rises = True
     while rises:
         rises = False
         for d in rng.permutation(problem.n_entries).tolist():
-            for other in _others(problem, d, hands[d]):
+            for other in _others(problem, d, holders[d]):
                 if not meter.spend(cost):
                     return replace(best, stopped=meter.ended)
-                tried = [*hands[:d], other, *hands[d + 1 :]]
+                tried = [*holders[:d], other, *holders[d + 1 :]]
                 plan = Plan.of((e, a) for e, row in enumerate(tried) for a in row)
                 made = answer(problem, plan, tried=best.tried)
                 if made.verdict is Verdict.SOLVED and made.value > best.value:
-                    best, hands, rises = made, tried, True
+                    best, holders, rises = made, tried, True
                     break
     return replace(best, stopped="gap")
 
