@@ -1,10 +1,14 @@
 """Several answers to one task: one value, a confidence, and what to do next.
 
-Closed answers (a few possible values) go through :func:`one_coin`: a worker j is right
-with probability p_j and else picks one of the K - 1 wrong values at random; posterior
-and p_j are found by expectation maximisation. Free text goes the same way on normal
-forms, with a large K (two strangers who write the same are right); where nothing has a
-majority the value is the medoid by edit distance.
+:func:`estimate` finds the true values and the workers' skill together, by expectation
+maximisation. In open answers each worker has one coin, the probability of being right;
+a wrong answer is any of K - 1 values, and K is large (two strangers who write the same
+are right). Where nothing has a majority the value is the medoid by edit distance.
+
+In closed answers (declared choices, or few distinct values) each worker has confusions:
+how often which value is given for which. Each row of such a matrix has a Dirichlet prior
+around the worker's coin in this field. The evidence decides how many answers the prior
+weighs: the field keeps one coin a worker until the answers favour another model 20 to 1.
 
 References
 ----------
@@ -18,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,14 +32,42 @@ from policies.answers.skill import EXPECTED_RIGHT
 from policies.answers.validation import Mark, Valid
 from policies.policy import Field
 
-FREE_VALUES = 1_000
-PRIOR_ANSWERS = 20.0
-MIN_CONFIDENCE = 0.6
+FREE_VALUES: Final = 1_000
+PRIOR_ANSWERS: Final = 20.0
+MIN_CONFIDENCE: Final = 0.6
+
+DECLARED: Final = frozenset({"choose", "yes_no"})
+"""Kinds of question whose possible values are declared."""
+
+OUTVOTED_CONFIDENCE: Final = 0.8
+"""Confidence that accepts a declared value which no majority of the workers gave."""
+
+MOST_CLASSES: Final = 12
+"""Closed fields with more possible values have one coin a worker."""
+
+FEW_VALUES: Final = 20
+"""Answers for each distinct value from which an open field counts as closed."""
+
+CLASS_PRIOR: Final = 100.0
+"""Tasks that "every value is as frequent" weighs as much as, for each value: a skew is
+believed only where many tasks show it."""
+
+STRENGTHS: Final = (np.inf, 64.0, 16.0, 8.0, 4.0, 2.0)
+"""Answers a row that the one coin may weigh as much as, beside a worker's confusions."""
+
+STRONG_EVIDENCE: Final = np.log(20.0)
+
+CORRELATION: Final = 0.5
+"""Correlation of the errors in one task. A hard task misleads several workers alike, so
+n answers count as n / (1 + (n - 1) * correlation) in the confidence."""
+
+_Floats = NDArray[np.float64]
+_Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Skill:
-    """Estimates of :func:`one_coin`.
+    """Estimates of :func:`estimate`.
 
     Attributes
     ----------
@@ -44,103 +77,264 @@ class Skill:
         Probability that the value of this answer is the true one of its task.
     rounds : int
         Rounds until nothing changed by more than the tolerance.
+    confusions : dict of int to ndarray, shape (workers of the field, K, K)
+        Closed field -> for each of its workers, in the order of their numbers: row l is
+        the distribution of the label that is given where l is true.
     """
 
-    right: NDArray[np.float64]
-    posterior: NDArray[np.float64]
+    right: _Floats
+    posterior: _Floats
     rounds: int
+    confusions: dict[int, _Floats] = field(default_factory=dict)
 
 
-def one_coin(
-    tasks: NDArray[np.int64],
-    workers: NDArray[np.int64],
-    labels: NDArray[np.int64],
-    values: NDArray[np.int64],
+def estimate(
+    tasks: _Ints,
+    workers: _Ints,
+    labels: _Ints,
+    values: _Ints,
     *,
-    expected: NDArray[np.float64] | None = None,
+    closed: _Ints | None = None,
+    expected: _Floats | None = None,
     max_rounds: int = 100,
     tolerance: float = 1e-6,
 ) -> Skill:
-    """Estimate the workers' skill and the right answers together.
+    """Estimate the workers' skill and the right answers together (Dawid and Skene 1979).
 
-    Deterministic; starts from the share of the votes. p_j has a Beta prior that weighs
-    as much as twenty answers (0.8 of them right, unless `expected` knows better).
+    Deterministic; starts from the share of the votes. A worker's coin has a Beta prior
+    that weighs as much as twenty answers (0.8 of them right, unless `expected` knows
+    better); confusions have a Dirichlet prior around the coin. A round takes time linear
+    in the answers.
 
     Parameters
     ----------
     tasks, workers, labels : ndarray, shape (answers,), int64
         Row i: this worker gave this label to this task; tasks and workers are numbered
-        from 0. Labels of different tasks are never compared.
+        from 0. Labels of tasks that are not of one closed field are never compared.
     values : ndarray, shape (tasks,), int64
         K: how many values are possible, >= 2 each.
+    closed : ndarray, shape (tasks,), int64, optional
+        Number of the closed field that a task is of, or -1 for an open one (all, by
+        default). Tasks of one field have one K, and labels from 0 to K - 1.
     expected : ndarray, shape (workers,), float64 in (0, 1), optional
         What is known of the workers from before.
     max_rounds : int
     tolerance : float
-        Largest change of a p_j that still counts as none.
+        Largest change of a coin and of a posterior that still counts as none.
 
     Raises
     ------
     ValueError
-        Arrays of different shape, or K < 2.
+        Arrays of different shape, K < 2, or a label outside a closed field's K.
     """
+    _check_shapes(tasks, workers, labels, values)
+    if tasks.size == 0:
+        return Skill(np.zeros(0), np.zeros(0), 0)
+    given = np.bincount(workers)
+    known = np.full(given.size, EXPECTED_RIGHT) if expected is None else expected
+    known = np.clip(known, 0.05, 0.95)
+    field_of = np.full(tasks.size, -1) if closed is None else closed[tasks]
+    parts: list[_Open | _Closed] = []
+    for number in np.unique(field_of).tolist():
+        rows = np.flatnonzero(field_of == number)
+        own = (rows, tasks[rows], workers[rows], labels[rows], values)
+        parts.append(_Open(*own) if number < 0 else _Closed(number, known, *own))
+    posterior = np.zeros(tasks.size)
+    for part in parts:
+        posterior[part.rows] = part.votes()
+    right = np.zeros(given.size)
+    rounds = 0
+    for _ in range(max_rounds):
+        rounds += 1
+        before, posterior_before = right, posterior.copy()
+        won = np.bincount(workers, weights=posterior)
+        right = (won + PRIOR_ANSWERS * known) / (given + PRIOR_ANSWERS)
+        for part in parts:
+            posterior[part.rows] = part.expect(right)
+        change = max(
+            np.abs(right - before).max(), np.abs(posterior - posterior_before).max()
+        )
+        if change <= tolerance:
+            break
+    confusions = {}
+    for part in parts:
+        posterior[part.rows] = part.confidence()
+        if isinstance(part, _Closed):
+            confusions[part.number] = part.confusions
+    return Skill(right, posterior, rounds, confusions)
+
+
+def _check_shapes(tasks: _Ints, workers: _Ints, labels: _Ints, values: _Ints) -> None:
     if not tasks.shape == workers.shape == labels.shape:
         raise ValueError(
             f"tasks, workers, labels have shapes {tasks.shape}, {workers.shape}, "
             f"{labels.shape}, expected the same"
         )
-    if tasks.size == 0:
-        return Skill(np.zeros(0), np.zeros(0), 0)
-    if values.min() < 2:
+    if tasks.size and values.min() < 2:
         raise ValueError(f"values has {values.min()}, expected >= 2")
-    pairs = np.stack((tasks, labels), axis=1)
-    kinds, kind = np.unique(pairs, axis=0, return_inverse=True)
-    kind = kind.reshape(-1)
-    task_of_kind = kinds[:, 0]
-    seen = np.bincount(task_of_kind, minlength=values.size)
-    unseen = np.maximum(values - seen, 0).astype(np.float64)
-    wrong = np.log(np.maximum(values - 1, 1).astype(np.float64))[tasks]
-    votes = np.bincount(tasks, minlength=values.size)
-    posterior = np.bincount(kind) / votes[task_of_kind]
-    given = np.bincount(workers)
-    known = np.full(given.size, EXPECTED_RIGHT) if expected is None else expected
-    prior = PRIOR_ANSWERS * np.clip(known, 0.05, 0.95)
-    right = np.zeros(given.size)
-    rounds = 0
-    for _ in range(max_rounds):
-        rounds += 1
-        before = right
-        won = np.bincount(workers, weights=posterior[kind])
-        right = (won + prior) / (given + PRIOR_ANSWERS)
-        posterior = _expect(
-            np.log(right)[workers],
-            np.log1p(-right)[workers] - wrong,
-            (tasks, kind, task_of_kind, unseen),
+
+
+class _Open:
+    """Answers whose labels are compared in their task only: one coin a worker."""
+
+    def __init__(
+        self, rows: _Ints, tasks: _Ints, workers: _Ints, labels: _Ints, values: _Ints
+    ) -> None:
+        self.rows = rows
+        self._workers = workers
+        own, self._tasks = np.unique(tasks, return_inverse=True)
+        pairs = np.stack((self._tasks, labels), axis=1)
+        kinds, kind = np.unique(pairs, axis=0, return_inverse=True)
+        self._kind = kind.reshape(-1)
+        self._task_of_kind = kinds[:, 0]
+        seen = np.bincount(self._task_of_kind)
+        self._unseen = np.maximum(values[own] - seen, 0).astype(np.float64)
+        self._wrong = np.log(values[tasks] - 1.0)
+        self._posterior = (
+            np.bincount(self._kind) / np.bincount(self._tasks)[kinds[:, 0]]
         )
-        if np.abs(right - before).max() <= tolerance:
-            break
-    return Skill(right, posterior[kind], rounds)
+
+    def votes(self) -> _Floats:
+        posterior: _Floats = self._posterior[self._kind]
+        return posterior
+
+    def expect(self, right: _Floats) -> _Floats:
+        """E step: posterior of each (task, label) given; unseen values count too."""
+        hit = np.log(right)[self._workers]
+        miss = np.log1p(-right)[self._workers] - self._wrong
+        base = np.bincount(self._tasks, weights=miss)
+        gain = np.bincount(self._kind, weights=hit - miss)
+        score = base[self._task_of_kind] + gain
+        top = base.copy()
+        np.maximum.at(top, self._task_of_kind, score)
+        mass = np.exp(score - top[self._task_of_kind])
+        total = np.bincount(self._task_of_kind, weights=mass)
+        total += self._unseen * np.exp(base - top)
+        self._posterior = mass / total[self._task_of_kind]
+        return self.votes()
+
+    confidence = votes
 
 
-def _expect(
-    hit: NDArray[np.float64],
-    miss: NDArray[np.float64],
-    index: tuple[
-        NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]
-    ],
-) -> NDArray[np.float64]:
-    """E step: posterior of each (task, label) that was given; unseen values count too."""
-    tasks, kind, task_of_kind, unseen = index
-    base = np.bincount(tasks, weights=miss, minlength=unseen.size)
-    gain = np.bincount(kind, weights=hit - miss)
-    score = base[task_of_kind] + gain
-    top = base.copy()
-    np.maximum.at(top, task_of_kind, score)
-    mass = np.exp(score - top[task_of_kind])
-    total = np.bincount(task_of_kind, weights=mass, minlength=unseen.size)
-    total += unseen * np.exp(base - top)
-    posterior: NDArray[np.float64] = mass / total[task_of_kind]
-    return posterior
+class _Closed:
+    """Answers to one closed field: confusions of each worker (Dawid and Skene 1979)."""
+
+    def __init__(
+        self,
+        number: int,
+        known: _Floats,
+        rows: _Ints,
+        tasks: _Ints,
+        workers: _Ints,
+        labels: _Ints,
+        values: _Ints,
+    ) -> None:
+        self.number = number
+        self.rows = rows
+        own, self._tasks = np.unique(tasks, return_inverse=True)
+        self._who, self._workers = np.unique(workers, return_inverse=True)
+        self._known = known[self._who, None]
+        self._labels = labels
+        self._classes = classes = int(values[own[0]])
+        if (
+            (values[own] != classes).any()
+            or labels.min() < 0
+            or labels.max() >= classes
+        ):
+            raise ValueError(
+                f"closed field {number} has labels outside 0 to K - 1, or several K"
+            )
+        votes = np.bincount(
+            self._tasks * classes + labels, minlength=own.size * classes
+        )
+        self._answers = np.bincount(self._tasks)
+        self._posterior = votes.reshape(-1, classes) / self._answers[:, None]
+        self.confusions = np.zeros((self._who.size, classes, classes))
+
+    def votes(self) -> _Floats:
+        posterior: _Floats = self._posterior[self._tasks, self._labels]
+        return posterior
+
+    def expect(self, _: _Floats) -> _Floats:
+        """M step of the confusions and the frequencies of the values, then E step.
+
+        The coin in the field is the mean over the true values: who always gives the
+        most frequent one would else seem skilled.
+        """
+        classes = self._classes
+        cells = self._workers * classes + self._labels
+        counts: _Floats = np.stack(
+            [
+                np.bincount(
+                    cells,
+                    weights=self._posterior[self._tasks, true],
+                    minlength=self._who.size * classes,
+                ).reshape(-1, classes)
+                for true in range(classes)
+            ],
+            axis=1,
+        )
+        hits = np.diagonal(counts, axis1=1, axis2=2)
+        prior = PRIOR_ANSWERS * self._known
+        mine = ((hits + prior) / (counts.sum(axis=2) + PRIOR_ANSWERS)).mean(axis=1)
+        coin = np.repeat(((1 - mine) / (classes - 1))[:, None], classes, axis=1)
+        coins = np.repeat(coin[:, None, :], classes, axis=1)
+        coins[:, np.arange(classes), np.arange(classes)] = mine[:, None]
+        strength = _strength(counts, coins)
+        if np.isinf(strength):
+            self.confusions = coins
+        else:
+            total = counts.sum(axis=2, keepdims=True)
+            self.confusions = (counts + strength * coins) / (total + strength)
+        frequent = self._posterior.sum(axis=0) + CLASS_PRIOR
+        given = np.log(self.confusions)[self._workers, :, self._labels]
+        score = np.stack(
+            [np.bincount(self._tasks, weights=column) for column in given.T], axis=1
+        )
+        self._posterior = _normal(score + np.log(frequent / frequent.sum()))
+        return self.votes()
+
+    def confidence(self) -> _Floats:
+        """Posterior in which answers to one task count as correlated, not as n."""
+        counted = 1 / (1 + (self._answers - 1) * CORRELATION)
+        tiny = np.finfo(np.float64).tiny
+        score = np.log(np.maximum(self._posterior, tiny)) * counted[:, None]
+        confident: _Floats = _normal(score)[self._tasks, self._labels]
+        return confident
+
+
+def _normal(score: _Floats) -> _Floats:
+    """Rows of logarithms to distributions; the greatest is 1 first, so none is all 0."""
+    mass = np.exp(score - score.max(axis=1, keepdims=True))
+    normal: _Floats = mass / mass.sum(axis=1, keepdims=True)
+    return normal
+
+
+def _strength(counts: _Floats, coins: _Floats) -> float:
+    """Choose how many answers a row the coin weighs as much as.
+
+    By the evidence of the (expected) counts, integrated over the confusions; one coin
+    unless another is 20 times as probable.
+    """
+    best, most = np.inf, float((counts * np.log(coins)).sum()) + STRONG_EVIDENCE
+    for strength in STRENGTHS[1:]:
+        prior = strength * coins
+        total = counts.sum(axis=2) + strength
+        found = float((_log_gamma(counts + prior) - _log_gamma(prior)).sum())
+        found -= float((_log_gamma(total) - _log_gamma(np.full(1, strength))).sum())
+        if found > most:
+            best, most = strength, found
+    return best
+
+
+def _log_gamma(x: _Floats) -> _Floats:
+    """Logarithm of the gamma function of x > 0: Stirling's series from x + 6 on."""
+    shifted = x + 6.0
+    below = np.log(x * (x + 1) * (x + 2) * (x + 3) * (x + 4) * (x + 5))
+    series = 1 / (12 * shifted) - 1 / (360 * shifted**3)
+    half = 0.5 * np.log(2 * np.pi)
+    found: _Floats = (shifted - 0.5) * np.log(shifted) - shifted + half + series - below
+    return found
 
 
 class Next(StrEnum):
@@ -172,8 +366,8 @@ class Consensus:
     mark : Mark or None
         The answer is that there is nothing to give.
     confidence : float in [0, 1]
-        Probability that the value is right under the one-coin model; for a medoid that
-        nobody else wrote, that of its own key.
+        Probability that the value is right, as :func:`weigh` found it; for a medoid
+        that nobody else wrote, that of its own key.
     """
 
     next: Next
@@ -221,22 +415,62 @@ def weigh(
         Worker -> what is known from before; those not in it are taken for average.
     """
     names: dict[str, int] = {}
+    closed_fields = _closed_fields(tasks)
+    of_field: dict[str, int] = {}
+    keys_of_field: dict[str, dict[str, int]] = {}
     rows: list[tuple[int, int, int]] = []
-    for number, (_, given) in enumerate(tasks):
+    for number, (asked, given) in enumerate(tasks):
         keys: dict[str, int] = {}
+        if asked.name in closed_fields:
+            keys = keys_of_field.setdefault(asked.name, keys)
         for one in given:
             worker = names.setdefault(one.worker, len(names))
             rows.append((number, worker, keys.setdefault(one.answer.key, len(keys))))
     table = np.array(rows, dtype=np.int64).reshape(-1, 3)
-    values = np.array([possible_values(asked) for asked, _ in tasks], dtype=np.int64)
+    values, closed = [], []
+    for asked, _ in tasks:
+        values.append(closed_fields.get(asked.name) or possible_values(asked))
+        is_closed = asked.name in closed_fields
+        closed.append(
+            of_field.setdefault(asked.name, len(of_field)) if is_closed else -1
+        )
     known = expected or {}
     before = np.array([known.get(name, EXPECTED_RIGHT) for name in names])
-    skill = one_coin(table[:, 0], table[:, 1], table[:, 2], values, expected=before)
+    skill = estimate(
+        table[:, 0],
+        table[:, 1],
+        table[:, 2],
+        np.array(values, dtype=np.int64),
+        closed=np.array(closed, dtype=np.int64),
+        expected=before,
+    )
     found = iter(skill.posterior.tolist())
     return Weighed(
         [[next(found) for _ in given] for _, given in tasks],
         dict(zip(names, skill.right.tolist(), strict=True)),
     )
+
+
+def _closed_fields(tasks: Sequence[tuple[Field, Sequence[Given]]]) -> dict[str, int]:
+    """Name -> K of the fields whose answers are closed: declared, or few in fact."""
+    fields: dict[str, Field] = {}
+    keys: dict[str, set[str]] = {}
+    answers: dict[str, int] = {}
+    for asked, given in tasks:
+        fields[asked.name] = asked
+        keys.setdefault(asked.name, set()).update(one.answer.key for one in given)
+        answers[asked.name] = answers.get(asked.name, 0) + len(given)
+    found = {}
+    for name, asked in fields.items():
+        if asked.ask in DECLARED:
+            classes = possible_values(asked)
+        elif answers[name] >= FEW_VALUES * len(keys[name]):
+            classes = len(keys[name]) + 1  # one more: a value that nobody gave
+        else:
+            continue
+        if 2 <= classes <= MOST_CLASSES:
+            found[name] = classes
+    return found
 
 
 def decide(
@@ -247,8 +481,10 @@ def decide(
 ) -> Consensus:
     """Combine the answers to one task into a consensus.
 
-    Accepted is a value that more than half of the answers say and that is more probable
-    than :data:`MIN_CONFIDENCE`; a single answer is accepted where one was asked for.
+    Accepted is a value that more than half of the answers say and that is at least as
+    probable as :data:`MIN_CONFIDENCE`; a single answer is accepted where one was asked
+    for. Where the values are declared, the most probable one is accepted even against
+    the majority, from :data:`OUTVOTED_CONFIDENCE` on.
 
     Parameters
     ----------
@@ -268,15 +504,24 @@ def decide(
     votes: dict[str, int] = {}
     for one in given:
         votes[one.answer.key] = votes.get(one.answer.key, 0) + 1
-    key = max(votes, key=lambda k: (votes[k], _of_key(k, given, confidence)))
-    agreed = 2 * votes[key] > len(given)
-    sure = _of_key(key, given, confidence) >= MIN_CONFIDENCE or len(given) == 1
-    if agreed and sure:
+    declared = asked.ask in DECLARED
+    sure = {key: _of_key(key, given, confidence) for key in votes}
+    if declared:
+        key = max(votes, key=lambda k: (sure[k], votes[k]))
+    else:
+        key = max(votes, key=lambda k: (votes[k], sure[k]))
+    agreed = 2 * votes[key] > len(given) or (
+        declared and sure[key] >= OUTVOTED_CONFIDENCE
+    )
+    if agreed and (sure[key] >= MIN_CONFIDENCE or len(given) == 1):
         same = [i for i, one in enumerate(given) if one.answer.key == key]
         return _value(
             Next.ACCEPT, [given[i] for i in same], [confidence[i] for i in same]
         )
     following = Next.ONE_MORE if showings_left > 0 else Next.CONFLICT
+    if declared:
+        given = [one for one in given if one.answer.key == key]
+        confidence = [sure[key]] * len(given)
     return _value(following, given, confidence)
 
 
