@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from dispatcher.app.guard import Guard
 from dispatcher.core.errors import DispatcherError
 from dispatcher.ledger import comparison
 from dispatcher.store import Clock, Store, lease, schema
@@ -31,7 +32,7 @@ class Leader(Protocol):
 
 def health_app(
     store: Store, leader: Leader, clock: Clock, registry: CollectorRegistry
-) -> Starlette:
+) -> Guard:
     """Make the app.
 
     ``/livez`` does no I/O. ``/readyz`` says whether this process can work: a market
@@ -59,13 +60,14 @@ def health_app(
         encode, media = choose_encoder(request.headers.get("accept", ""))
         return Response(encode(registry), headers={"content-type": media})
 
-    return Starlette(
+    app = Starlette(
         routes=[
             Route("/livez", livez, methods=["GET"]),
             Route("/readyz", readyz, methods=["GET"]),
             Route("/metrics", metrics, methods=["GET"]),
         ]
     )
+    return Guard(app, "admin", https=False)
 
 
 def store_lines(store: Store, clock: Clock) -> Lines:

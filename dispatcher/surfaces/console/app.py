@@ -9,6 +9,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
+from dispatcher.app.guard import Guard
 from dispatcher.core.errors import DispatcherError
 from dispatcher.ledger.limit_usage import LimitUsages
 from dispatcher.preflight import Preflight
@@ -16,7 +17,7 @@ from dispatcher.store import Clock, Store
 from dispatcher.surfaces.console.pages import Pages, Views
 from dispatcher.surfaces.console.read_cache import ReadCache
 from dispatcher.surfaces.console.sessions import ConsoleSettings, Sessions
-from dispatcher.surfaces.web import Guard, robots, static, told, unable
+from dispatcher.surfaces.web import robots, static, told, unable
 
 _STATIC: Final = {
     "console.css": "text/css; charset=utf-8",

@@ -15,6 +15,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from connectors.base import ConnectorError, Fetching, Item, Market, Visit
+from dispatcher.app.guard import Guard
 from dispatcher.core.errors import DispatcherError
 from dispatcher.stages.serving import Serving, Terms
 from dispatcher.stages.serving.fetching import fetch
@@ -22,7 +23,7 @@ from dispatcher.store import Clock, Store
 from dispatcher.surfaces.taskpage.pages import Pages
 from dispatcher.surfaces.taskpage.sessions import PageSettings, Sessions, TokenSigner
 from dispatcher.surfaces.taskpage.task_routes import OwnPageRoutes, TaskRoutes
-from dispatcher.surfaces.web import Guard, robots, static, told, unable
+from dispatcher.surfaces.web import robots, static, told, unable
 
 _SECOND: Final = 1_000_000
 

@@ -35,13 +35,14 @@ from connectors.base import (
     Visit,
 )
 from connectors.tickets import read_claims, sign_claims
+from dispatcher.app.guard import Framed
 from dispatcher.core.log import get_logger
 from dispatcher.core.rate_limit import Rate, RateLimiter
 from dispatcher.identity import read_code
 from dispatcher.stages.serving import Present, Serving
 from dispatcher.store import Clock
 from dispatcher.surfaces.taskpage.pages import Pages
-from dispatcher.surfaces.web import Framed, own_page, read_form
+from dispatcher.surfaces.web import own_page, read_form
 
 _ID_BYTES: Final = 16  # 128 bits
 ANONYMOUS: Final = 0

@@ -3,7 +3,7 @@
 import anyio
 import pytest
 
-from dispatcher.surfaces.web import MAX_BODY, Guard
+from dispatcher.app.guard import MAX_BODY, Guard
 
 SCOPE = {"type": "http", "method": "GET", "path": "/", "headers": []}
 
