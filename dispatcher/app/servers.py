@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import resource
 import secrets
 import signal
 import socket
@@ -19,7 +20,17 @@ from typing import Any, Final
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from dispatcher.app.connections import (
+    HEAD,
+    Connection,
+    Connections,
+    accepted_at_once,
+    most_connections,
+)
 from dispatcher.core.errors import Conflict
+
+QUEUE: Final = 2048
+"""Connections that may wait to be accepted."""
 
 
 @dataclass
@@ -64,7 +75,7 @@ def bind(name: str, host: str, port: int) -> socket.socket:
     try:
         bound.bind((host, port))
         # SO_REUSEADDR lets two bind where none listens yet: listen at once.
-        bound.listen(2048)
+        bound.listen(QUEUE)
     except OSError as error:
         bound.close()
         raise Conflict(
@@ -77,6 +88,19 @@ def bind(name: str, host: str, port: int) -> socket.socket:
 
 class _Server(uvicorn.Server):
     """A server whose signals are handled outside, for all servers at once."""
+
+    def __init__(self, listener: Listener, *, proxied: bool) -> None:
+        descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        at_once = accepted_at_once(descriptors)
+        super().__init__(_settings(listener, at_once, proxied=proxied))
+        most = most_connections(listener.name, descriptors)
+        self.server_state = Connections(most, proxied=proxied)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to listen; those that are not accepted yet wait in a long queue."""
+        await super().startup(sockets)
+        for one in sockets or ():
+            one.listen(QUEUE)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -115,7 +139,7 @@ def serve(
         Whether a proxy on this machine is before them, whose ``X-Forwarded-*`` headers
         are believed.
     """
-    servers = [_Server(_settings(listener, proxied)) for listener in listeners]
+    servers = [_Server(listener, proxied=proxied) for listener in listeners]
 
     async def run() -> None:
         async with _beside(reload, beat):
@@ -155,9 +179,11 @@ async def _beside(
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # by default it would end us
 
 
-def _settings(listener: Listener, proxied: bool) -> uvicorn.Config:
+def _settings(listener: Listener, at_once: int, *, proxied: bool) -> uvicorn.Config:
     return uvicorn.Config(
         listener.app,
+        http=Connection,  # with the extra `server` too: one parser, one behaviour
+        backlog=at_once,  # asyncio accepts so many before it does anything else
         log_config=None,
         access_log=False,
         lifespan="off",
@@ -166,7 +192,7 @@ def _settings(listener: Listener, proxied: bool) -> uvicorn.Config:
         date_header=True,
         proxy_headers=proxied,
         forwarded_allow_ips="127.0.0.1,::1",
-        timeout_keep_alive=15,
+        timeout_keep_alive=round(HEAD),
         timeout_graceful_shutdown=5,
     )
 

@@ -9,18 +9,25 @@ message, which may hold a value.
 from __future__ import annotations
 
 import logging
+import math
 import resource
 import sys
 import threading
+import time
 import traceback
-from collections.abc import MutableMapping
+from collections import OrderedDict
+from collections.abc import Callable, MutableMapping
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Literal, TextIO, cast
+from typing import Any, Final, Literal, TextIO, cast
 
 import structlog
 
 Format = Literal["text", "json"]
+
+QUIET: Final = 60.0
+"""Seconds for which a repeated line is only counted."""
+_REMEMBERED: Final = 256  # lines
 
 
 class _Steady:
@@ -43,7 +50,11 @@ class _Steady:
 
 
 def configure(
-    form: Format = "text", stream: TextIO | None = None, *, level: int = logging.INFO
+    form: Format = "text",
+    stream: TextIO | None = None,
+    *,
+    level: int = logging.INFO,
+    clock: Callable[[], float] = time.monotonic,
 ) -> None:
     """Send all logs to a stream (stderr if none is given), as text or JSON lines.
 
@@ -53,6 +64,8 @@ def configure(
     stream : TextIO, optional
     level : int
         What is below it is left out.
+    clock : callable
+        () -> seconds, monotonic: for how long a repeated line is held back.
     """
     renderer: Any = (
         structlog.processors.JSONRenderer(ensure_ascii=True)
@@ -66,6 +79,7 @@ def configure(
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             _place_of_error,
+            _Repeats(clock),
             _escape,
             renderer,
         ],
@@ -153,6 +167,38 @@ def _place_of_error(
     elif error is not None:
         event["error"] = error
     return event
+
+
+class _Repeats:
+    """Lets a warning or an error through once a minute, with how often it was repeated.
+
+    Whatever strangers can provoke would otherwise fill the disk.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._written: OrderedDict[str, tuple[float, int]] = OrderedDict()
+
+    def __call__(
+        self, _logger: object, method: str, event: MutableMapping[str, Any]
+    ) -> MutableMapping[str, Any]:
+        if method not in ("warning", "error"):
+            return event
+        line = repr(sorted((k, v) for k, v in event.items() if k != "timestamp"))
+        with self._lock:
+            now = self._clock()
+            then, repeated = self._written.get(line, (-math.inf, 0))
+            if now - then < QUIET:
+                self._written[line] = then, repeated + 1
+                raise structlog.DropEvent
+            self._written[line] = now, 0
+            self._written.move_to_end(line)
+            if len(self._written) > _REMEMBERED:
+                self._written.popitem(last=False)
+        if repeated:
+            event["repeated"] = repeated
+        return event
 
 
 def _escape(

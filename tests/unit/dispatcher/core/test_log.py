@@ -99,7 +99,8 @@ def test_what_nobody_catches_is_logged_without_its_message(stream, capsys):
     thread = threading.Thread(target=fail, args=(error,))
     thread.start()
     thread.join()
-    sys.excepthook(RuntimeError, error, error.__traceback__)
+    other = ValueError("Canary Secretson")
+    sys.excepthook(ValueError, other, other.__traceback__)
     assert len(stream.getvalue().splitlines()) == 2
     assert "Canary" not in stream.getvalue() + "".join(capsys.readouterr())
 
@@ -126,3 +127,37 @@ def test_a_log_that_can_not_be_written_fails_nobody(stream):
 
     log.configure("text", Full())
     log.get_logger("sending").warning("connector-resting")
+
+
+@pytest.fixture
+def lines():
+    """What is written at moments that the test sets, as JSON."""
+    found, now = io.StringIO(), [0.0]
+    log.configure("json", found, clock=lambda: now[0])
+    yield lambda: [json.loads(line) for line in found.getvalue().splitlines()], now
+    structlog.reset_defaults()
+    logging.raiseExceptions = True
+
+
+@pytest.mark.parametrize("level", ["warning", "error"])
+def test_a_repeated_fault_is_written_once_a_minute_with_a_count(lines, level):
+    written, now = lines
+    for second in range(61):
+        now[0] = float(second)
+        getattr(log.get_logger("x"), level)("broken", code="E1")
+    assert [line.get("repeated") for line in written()] == [None, 59]
+
+
+def test_an_error_of_a_library_is_repeated_no_more_than_ours(lines):
+    written, _ = lines
+    for _ in range(2000):
+        logging.getLogger("asyncio").error("socket.accept() out of system resource")
+    assert len(written()) == 1
+
+
+def test_what_differs_and_what_is_no_fault_is_always_written(lines):
+    written, _ = lines
+    for number in range(3):
+        log.get_logger("x").error("broken", task=number)
+        log.get_logger("x").info("tick")
+    assert len(written()) == 6
