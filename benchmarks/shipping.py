@@ -4,8 +4,8 @@
         [--place DIRECTORY]
 
 Single: one decision with its booking, durable in the store and in the shipped ledger,
-against a transaction of three plain inserts (line, task, holding) plus one append with
-its fdatasync, by the same driver with the same settings. Batch: many pairs in one
+against a transaction of three plain inserts (line, task, exposure count) plus one append
+with its fdatasync, by the same driver with the same settings. Batch: many pairs in one
 booking with shipping, against the very rows that it wrote (under numbers of nobody, so
 that indexes grow in the same places), from tuples that are ready, as the driver's users
 write them: executemany, or binary COPY row by row. Both append as many bytes as were
@@ -46,7 +46,7 @@ LINE_COLUMNS = ("chain_id", "seq", "kind", "at", "policy_version", "account_id",
                 "entry_id", "cause", "showing", "hash")  # fmt: skip
 TASK_COLUMNS = ("id", "entry_id", "account_id", "adversary_id", "connector", "state",
                 "created_at", "outbox_id")  # fmt: skip
-HOLDING_COLUMNS = ("adversary_id", "unit_id", "field_id", "time", "entries")
+COUNT_COLUMNS = ("adversary_id", "unit_id", "field_id", "time", "entries")
 
 Rows = Sequence[Sequence[object]]
 
@@ -97,7 +97,7 @@ class Bare:
             )
             held = sql.rows(
                 tx,
-                f"SELECT {', '.join(HOLDING_COLUMNS)} FROM holding"
+                f"SELECT {', '.join(COUNT_COLUMNS)} FROM exposure_count"
                 f" WHERE adversary_id IN ({chains})",
                 ends,
             )
@@ -111,7 +111,7 @@ class Bare:
         """Insert them in bulk."""
         tx.insert_many("ledger_line", LINE_COLUMNS, rows[0])
         tx.insert_many("task", TASK_COLUMNS, rows[1])
-        tx.insert_many("holding", HOLDING_COLUMNS, rows[2])
+        tx.insert_many("exposure_count", COUNT_COLUMNS, rows[2])
 
     def once(self, rows: tuple[Rows, Rows, Rows], text: bytes) -> None:
         """Commit them, append a text, and sync."""

@@ -35,7 +35,7 @@ from dispatcher.store.statements import DriverStatement
 from tests import sql
 from tests.conftest import private_cluster
 
-TABLES = ("ledger_line", "holding", "outbox", "task")
+TABLES = ("ledger_line", "exposure_count", "outbox", "task")
 """What a booking adds rows to."""
 
 RATIO = 2.0

@@ -311,16 +311,16 @@ def _ledger() -> None:
     )
 
     op.create_table(
-        "holding",
+        "exposure_count",
         _id("adversary_id"),
         _id("unit_id"),
         _id("field_id"),
         _id("time"),
         _big("entries"),
         sa.PrimaryKeyConstraint(
-            "adversary_id", "unit_id", "field_id", "time", name="pk_holding"
+            "adversary_id", "unit_id", "field_id", "time", name="pk_exposure_count"
         ),
-        sa.CheckConstraint("entries >= 1", name=op.f("ck_holding_entries")),
+        sa.CheckConstraint("entries >= 1", name=op.f("ck_exposure_count_entries")),
         sqlite_with_rowid=False,
     )
 

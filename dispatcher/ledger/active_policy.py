@@ -38,9 +38,9 @@ class FieldPolicy:
     rules : tuple of Rule
         All that touch the field, in the order of the file.
     in_record, in_subject : bool
-        Whether holdings are kept for the entry's record, and for its subject.
+        Whether counts are kept for the entry's record, and for its subject.
     timed : bool
-        Whether a windowed rule touches it, so that holdings tell times apart.
+        Whether a windowed rule touches it, so that counts tell times apart.
     links : tuple of LinkRule
         The relation rules that look at it.
     """

@@ -1,8 +1,8 @@
 """Caps on averages: the exact sums of f that they are taken of.
 
-Kept only under a policy that caps an average. The sums follow from holdings and entries and
-are made anew when a load or a new version has changed the sets; a booking then adds what
-its exposure changes.
+Kept only under a policy that caps an average. The sums follow from exposure counts and
+entries and are made anew when a load or a new version has changed the sets; a booking
+then adds what its exposure changes.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def may_be_lifted(tx: Tx, force: ActivePolicy) -> bool:
 
 
 def rebuild(tx: Tx, force: ActivePolicy) -> None:
-    """Write the sums anew from holdings and entries."""
+    """Write the sums anew from exposure counts and entries."""
     kept = compute(tx, force)
     rows.replace(
         tx,
@@ -127,7 +127,7 @@ def compute(tx: Tx, force: ActivePolicy) -> SumsOfSets:
 def _add_scope(
     tx: Tx, force: ActivePolicy, rules: list[Rule], subject: bool, kept: SumsOfSets
 ) -> None:
-    held = _Ahead(groupby(rows.holdings_by_unit(tx, subject=subject), itemgetter(0)))
+    held = _Ahead(groupby(rows.counts_by_unit(tx, subject=subject), itemgetter(0)))
     for unit, entries in groupby(
         rows.entries_by_unit(tx, subject=subject), itemgetter(0)
     ):
@@ -252,7 +252,7 @@ def _added(tx: Tx, force: ActivePolicy, entry: EntryRow, adversary: int) -> Sums
             ((f, t or 0, 1) for f, t in rows.unit_entries(tx, unit, subject=subject)),
         )
         number = subject_unit(unit) if subject else record_unit(unit)
-        held = dict(_held(force, rows.unit_holdings(tx, adversary, number)))
+        held = dict(_held(force, rows.unit_counts(tx, adversary, number)))
         key = field_standing.name, (entry.time or 0) if field_standing.timed else 0
         more = {**held, key: held.get(key, 0) + 1}
         for rule in rules:

@@ -24,10 +24,10 @@ from dispatcher.ledger.active_policy import (
     locked_policy,
 )
 from dispatcher.ledger.bulk import Batch, Verdicts, runs
-from dispatcher.ledger.count_updates import holdings_added, holdings_of
+from dispatcher.ledger.count_updates import counts_added, counts_of
 from dispatcher.ledger.decision import AskFacts, decide, judge, missing, read_facts
 from dispatcher.ledger.refusals import Refusal
-from dispatcher.store import decisions, holdings, lease, outbox
+from dispatcher.store import decisions, exposure_counts, lease, outbox
 from dispatcher.store import ledger as rows
 from dispatcher.store import relations as visits
 from dispatcher.store import tasks as task_rows
@@ -238,9 +238,9 @@ class _Booking:
         if verdicts.refused and not skip_refused:
             raise verdicts.refused[0].error()
         self._expose_all(batch, verdicts)
-        begun, more = holdings_added(batch, np.flatnonzero(verdicts.new))
-        holdings.begin_holdings(self.tx, begun)
-        holdings.add_holdings(self.tx, more)
+        begun, more = counts_added(batch, np.flatnonzero(verdicts.new))
+        exposure_counts.begin_counts(self.tx, begun)
+        exposure_counts.add_counts(self.tx, more)
         visits.add_visits(self.tx, batch.visits())
         ends = np.cumsum([len(ids) for _, ids in asks])
         booked = [
@@ -260,7 +260,7 @@ class _Booking:
         showing = chains.Showings(account.id, account.text, [entry.id], [name], [new])
         self._append([(self.heads[adversary], [showing])])
         if new:
-            holdings.add_holdings(self.tx, holdings_of(self.force, adversary, entry))
+            exposure_counts.add_counts(self.tx, counts_of(self.force, adversary, entry))
             field = self.force.fields[entry.field_id]
             if field.placed:
                 added = relations.visit_of(self.tx, field, entry, adversary)

@@ -32,7 +32,7 @@ from dispatcher.ledger.refusals import Refusal
 from dispatcher.ledger.relations import Granted, Visit, around, visit_of
 from dispatcher.ledger.violations import Rows, over_limit
 from dispatcher.model import record_unit, subject_unit
-from dispatcher.store import batches, holdings
+from dispatcher.store import batches, exposure_counts
 from dispatcher.store import ledger as rows
 from dispatcher.store.ledger import AccountRow, EntryRow
 from dispatcher.store.transaction import Tx
@@ -265,7 +265,7 @@ class Batch:
             (int(self.adversaries[i]), np.unique(asked[1, part]).tolist())
             for i, part in runs(np.argsort(asked[0], kind="stable"), asked[0])
         ]
-        table = holdings.holdings(self.tx, wanted)
+        table = exposure_counts.counts(self.tx, wanted)
         place = np.searchsorted(self.adversaries, table[:, 0])
         span = max(table[:, 1].max(initial=0), asked[1].max(initial=0)) + 1
         mine = np.isin(place * span + table[:, 1], asked[0] * span + asked[1])

@@ -29,7 +29,7 @@ from dispatcher.core.keys import entry_name
 from dispatcher.ledger import count_updates
 from dispatcher.ledger.active_policy import current_policy
 from dispatcher.ledger.chains import SYSTEM, whole_line
-from dispatcher.ledger.count_updates import holdings_whole
+from dispatcher.ledger.count_updates import counts_whole
 from dispatcher.ledger.lines import (
     NO_HASH,
     ExposureForm,
@@ -494,15 +494,15 @@ class _Comparison:
     def _summaries(self, held: Mapping[int, Ints]) -> None:
         """Compare what the gate adds up with what it follows from."""
         force = current_policy(self.tx)
-        kept = rows.holdings(self.tx)
+        kept = rows.exposure_counts(self.tx)
         made = kept[:0]
         if force is not None:
-            made = holdings_whole(force, held, rows.entries(self.tx))
+            made = counts_whole(force, held, rows.entries(self.tx))
         if not np.array_equal(made, kept):
             both = np.concatenate([made, kept])
             alone, times = np.unique(both, axis=0, return_counts=True)
             wrong = np.unique(alone[times == 1, 0]).tolist()
-            self._note("holding", (adversary_name(n) for n in wrong))
+            self._note("exposure_count", (adversary_name(n) for n in wrong))
         if force is not None and (
             count := count_updates.differing_visits(self.tx, force)
         ):

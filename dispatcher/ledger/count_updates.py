@@ -11,13 +11,13 @@ from dispatcher.ledger.active_policy import ActivePolicy, FieldPolicy
 from dispatcher.ledger.bulk import Batch, Flags, Ints
 from dispatcher.model import record_unit, subject_unit
 from dispatcher.store import averages as means
-from dispatcher.store import holdings, relations
+from dispatcher.store import exposure_counts, relations
 from dispatcher.store.column_blocks import Block
 from dispatcher.store.ledger import EntryRow
 from dispatcher.store.transaction import Tx
 
 
-def holdings_of(
+def counts_of(
     force: ActivePolicy, adversary: int, entry: EntryRow
 ) -> list[tuple[int, int, int, int, int]]:
     """What one exposure adds to the summary."""
@@ -33,9 +33,7 @@ def holdings_of(
     return added
 
 
-def holdings_whole(
-    force: ActivePolicy, held: Mapping[int, Ints], entries: Ints
-) -> Ints:
+def counts_whole(force: ActivePolicy, held: Mapping[int, Ints], entries: Ints) -> Ints:
     """Make the whole summary anew, in order of its keys.
 
     Parameters
@@ -55,7 +53,7 @@ def holdings_whole(
     return np.vstack([keys, count]).T
 
 
-def holdings_added(batch: Batch, new: Ints) -> tuple[Block, Iterator[Sequence[int]]]:
+def counts_added(batch: Batch, new: Ints) -> tuple[Block, Iterator[Sequence[int]]]:
     """What the showings of a batch add to the summary, each key once and in order.
 
     Returns
@@ -128,7 +126,7 @@ def _among(keys: Ints, known: Ints) -> Flags:
 
 def rebuild(tx: Tx, force: ActivePolicy) -> None:
     """Write all summaries anew for a version (grows with the ledger)."""
-    holdings.rebuild_holdings(tx, force.kept)
+    exposure_counts.rebuild_counts(tx, force.kept)
     if force.averages:
         averages.rebuild(tx, force)
 
@@ -141,7 +139,7 @@ def differing_visits(tx: Tx, force: ActivePolicy) -> int:
 
 
 def differing_sums(tx: Tx, force: ActivePolicy) -> int:
-    """Count kept sums, and numbers of sets, that do not follow from the holdings."""
+    """Count kept sums, and numbers of sets, that do not follow from the counts."""
     if not force.averages or not averages.is_fresh(tx, force):
         return 0  # stale ones are made anew before they are asked
     made = averages.compute(tx, force)

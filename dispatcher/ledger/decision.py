@@ -249,7 +249,7 @@ def read_facts(tx: Tx, force: ActivePolicy, ask: AskRow, known: Known) -> AskFac
         held,
         showings,
         limit,
-        *_holdings(force, known.held),
+        *_counts(force, known.held),
         trusted_rules_of(tx, force, who) if force.trusting else frozenset(),
         around,
         after,
@@ -276,7 +276,7 @@ def _showings(
     return held, count, limit
 
 
-def _holdings(
+def _counts(
     force: ActivePolicy, found: list[tuple[int, int, int, int]]
 ) -> tuple[Held, Held]:
     """What the adversary holds of the entry's record, and of its subject."""

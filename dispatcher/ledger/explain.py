@@ -17,7 +17,7 @@ from dispatcher.ledger.active_policy import (
 from dispatcher.ledger.decision import AskFacts, decide, findings
 from dispatcher.ledger.lines import adversary_name
 from dispatcher.ledger.refusals import Refusal
-from dispatcher.store import accounts, exposure_queries, holdings, membership
+from dispatcher.store import accounts, exposure_counts, exposure_queries, membership
 from dispatcher.store import tasks as task_rows
 from dispatcher.store.exposure_queries import SeenRow
 from dispatcher.store.transaction import Tx
@@ -212,7 +212,7 @@ def exposure(tx: Tx, adversary: int) -> Exposure:
 def _usages(tx: Tx, force: ActivePolicy, adversary: int) -> list[RuleUsage]:
     units: dict[int, dict[tuple[str, int], int]] = defaultdict(dict)
     names = force.numbered
-    for unit, field, time, count in holdings.all_holdings(tx, adversary):
+    for unit, field, time, count in exposure_counts.all_counts(tx, adversary):
         if field in names:
             units[unit][names[field], time] = count
     trusted = trusted_rules_of(tx, force, adversary)

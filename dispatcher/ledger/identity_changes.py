@@ -31,7 +31,7 @@ from dispatcher.ledger.recall import (
 from dispatcher.ledger.refusals import past_limit
 from dispatcher.ledger.violations import Acceptance, Past, accepted_before, named
 from dispatcher.store import accounts as rows
-from dispatcher.store import events, holdings, ledger, membership
+from dispatcher.store import events, exposure_counts, ledger, membership
 from dispatcher.store import policies as policy_rows
 from dispatcher.store.accounts import Account
 from dispatcher.store.ledger import ChainRow
@@ -450,7 +450,7 @@ class Change:
             if account.adversary_id in others:
                 self.accounts[text] = account._replace(adversary_id=survivor)
         if self.force is not None:
-            holdings.rebuild_holdings(self.tx, self.force.kept, survivor)
+            exposure_counts.rebuild_counts(self.tx, self.force.kept, survivor)
         body = {
             "accepted": self._judge(survivor, known),
             "because": because,

@@ -21,7 +21,7 @@ from dispatcher.ledger.active_policy import (
     trusted_rules_of,
 )
 from dispatcher.model import SYSTEM_CHAIN
-from dispatcher.store import holdings
+from dispatcher.store import exposure_counts
 from dispatcher.store import ledger as rows
 from dispatcher.store.transaction import Tx
 from policies.policy import Scope
@@ -101,7 +101,7 @@ class LimitUsages:
 
 def judge(tx: Tx, force: ActivePolicy, adversary_id: int) -> UsageByRule:
     """Judge all that one adversary holds (grows with it)."""
-    held = holdings.all_holdings(tx, adversary_id)
+    held = exposure_counts.all_counts(tx, adversary_id)
     if not held:
         return {}
     table = np.array(held, np.int64)

@@ -105,7 +105,7 @@ def foresee(
     ----------
     tx : Tx
     force : ActivePolicy or None
-        The version to judge by; the summary of holdings must be that version's.
+        The version to judge by; the summary of exposure counts must be that version's.
     withdrawing : Collection of str
         Connectors that can withdraw what they were given.
     adversary_ids : Sequence of int, optional

@@ -33,7 +33,13 @@ from dispatcher.ledger.recall import (
 )
 from dispatcher.ledger.violations import Acceptance, Past
 from dispatcher.model import SYSTEM_CHAIN
-from dispatcher.store import entry_registrations, events, holdings, ledger, policies
+from dispatcher.store import (
+    entry_registrations,
+    events,
+    exposure_counts,
+    ledger,
+    policies,
+)
 from dispatcher.store import policies as policy_rows
 from dispatcher.store.ledger import ChainRow
 from dispatcher.store.policies import TableRow
@@ -202,7 +208,7 @@ def apply_policy(
     force = compile_version(before + 1, sha256, policy, ids, beside.levels)
     told = add_links(tx, policy, beside.links, force.version)
     written = _write_missing_keys(tx, old, force, at, told)
-    holdings.rebuild_holdings(tx, force.kept)
+    exposure_counts.rebuild_counts(tx, force.kept)
     if force.averages:
         averages.rebuild(tx, force)
     living = [c for c in ledger.all_chains(tx) if _lives(c)]

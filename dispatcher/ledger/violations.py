@@ -23,7 +23,7 @@ from dispatcher.ledger.active_policy import ActivePolicy
 from dispatcher.ledger.lines import adversary_name
 from dispatcher.ledger.refusals import past_limit
 from dispatcher.ledger.relations import past_links
-from dispatcher.store import holdings as rows
+from dispatcher.store import exposure_counts as rows
 from dispatcher.store import membership
 from dispatcher.store.transaction import Tx
 from policies.policy import Scope
@@ -187,7 +187,7 @@ def past_units(
     Grows with what the adversary holds: for changes of policy and of membership, which
     are rare, never for a booking.
     """
-    table = np.array(rows.all_holdings(tx, adversary_id), np.int64).reshape(-1, 4)
+    table = np.array(rows.all_counts(tx, adversary_id), np.int64).reshape(-1, 4)
     whole = np.concatenate([np.zeros((len(table), 1), np.int64), table], axis=1)
     odd = (whole[:, 1] & 1).astype(np.bool_)
     nothing = Rows.of(whole[:0])

@@ -21,7 +21,7 @@ constraints here.
 from dispatcher.model.columns import metadata
 from dispatcher.model.ledger import (
     DisclosureSum,
-    Holding,
+    ExposureCount,
     KeyLine,
     LedgerLine,
     Link,
@@ -80,10 +80,10 @@ __all__ = [
     "Entry",
     "Event",
     "ExportFile",
+    "ExposureCount",
     "FieldName",
     "FieldTest",
     "Held",
-    "Holding",
     "Hook",
     "IdBlock",
     "KeyLine",

@@ -49,7 +49,7 @@ class LedgerLine(SQLModel, table=True):
     hash: bytes = Field(sa_column=content())
 
 
-class Holding(SQLModel, table=True):
+class ExposureCount(SQLModel, table=True):
     """What each adversary holds of each unit: the gate's summary.
 
     ``entries`` counts distinct entries. ``time`` is the entries' moment where a
@@ -58,7 +58,7 @@ class Holding(SQLModel, table=True):
     judges have rows.
     """
 
-    __tablename__ = "holding"
+    __tablename__ = "exposure_count"
     __table_args__ = (
         CheckConstraint("entries >= 1", name="entries"),
         {"sqlite_with_rowid": False},
@@ -93,8 +93,8 @@ class Link(SQLModel, table=True):
 class Visit(SQLModel, table=True):
     """Summary: where an adversary has seen a subject; ``visits`` are added up.
 
-    Rebuildable from the exposures, as ``holding`` is. Kept for fields that a relation
-    rule looks at.
+    Rebuildable from the exposures, as ``exposure_count`` is. Kept for fields that a
+    relation rule looks at.
     """
 
     __tablename__ = "visit"
@@ -138,7 +138,7 @@ class SetCount(SQLModel, table=True):
 class DisclosureSum(SQLModel, table=True):
     """Sum of f over the sets of a rule for one adversary, where a mean is capped.
 
-    ``total`` is the exact fraction, ``N/D``. Rebuildable from holdings and entries.
+    ``total`` is the exact fraction, ``N/D``. Rebuildable from counts and entries.
     """
 
     __tablename__ = "disclosure_sum"

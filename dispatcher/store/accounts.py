@@ -10,7 +10,14 @@ from sqlmodel import col, select
 
 from dispatcher.model import Account as Table
 from dispatcher.model import Recusal
-from dispatcher.store import averages, holdings, ledger, planning, relations, tasks
+from dispatcher.store import (
+    averages,
+    exposure_counts,
+    ledger,
+    planning,
+    relations,
+    tasks,
+)
 from dispatcher.store.statements import insert, select_columns
 from dispatcher.store.transaction import Tx
 
@@ -178,6 +185,6 @@ def end_adversary(tx: Tx, ended: int, survivor: int) -> None:
     planning.join_planned(tx, ended, survivor)
     tx.execute(_JOIN_RECUSALS, both)
     tx.execute(_DROP_RECUSALS, {"ended": ended})
-    holdings.forget(tx, ended)
+    exposure_counts.forget(tx, ended)
     relations.forget_visits(tx, ended)
     averages.forget_sums(tx, ended)

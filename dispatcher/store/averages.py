@@ -9,7 +9,7 @@ from typing import Final
 from sqlalchemy import BigInteger, bindparam, delete, func
 from sqlmodel import col, select
 
-from dispatcher.model import DisclosureSum, Entry, Holding, KeyLine, SetCount
+from dispatcher.model import DisclosureSum, Entry, ExposureCount, KeyLine, SetCount
 from dispatcher.store.settings import set_setting, setting
 from dispatcher.store.statements import select_columns
 from dispatcher.store.transaction import Row, Tx
@@ -45,21 +45,23 @@ _ENTRIES_OF: Final = {
         Entry.subject_id == bindparam("unit")
     ),
 }
-_HOLDINGS: Final = (
+_COUNTS: Final = (
     select_columns(
-        col(Holding.unit_id) // 2,
-        Holding.adversary_id,
-        Holding.field_id,
-        Holding.time,
-        Holding.entries,
+        col(ExposureCount.unit_id) // 2,
+        ExposureCount.adversary_id,
+        ExposureCount.field_id,
+        ExposureCount.time,
+        ExposureCount.entries,
     )
-    .where(col(Holding.unit_id) % 2 == bindparam("kind", type_=BigInteger()))
-    .order_by(col(Holding.unit_id))
+    .where(col(ExposureCount.unit_id) % 2 == bindparam("kind", type_=BigInteger()))
+    .order_by(col(ExposureCount.unit_id))
 )
-_ANY: Final = select(Holding.unit_id).limit(1)
-_HOLDINGS_OF: Final = select(Holding.field_id, Holding.time, Holding.entries).where(
-    Holding.adversary_id == bindparam("adversary"),
-    Holding.unit_id == bindparam("unit"),
+_ANY: Final = select(ExposureCount.unit_id).limit(1)
+_COUNTS_OF: Final = select(
+    ExposureCount.field_id, ExposureCount.time, ExposureCount.entries
+).where(
+    ExposureCount.adversary_id == bindparam("adversary"),
+    ExposureCount.unit_id == bindparam("unit"),
 )
 
 
@@ -118,12 +120,12 @@ def entries_by_unit(tx: Tx, *, subject: bool) -> Iterator[Row]:
     return tx.stream(_ENTRIES[subject])
 
 
-def holdings_by_unit(tx: Tx, *, subject: bool) -> Iterator[Row]:
-    """All holdings in order of record or subject.
+def counts_by_unit(tx: Tx, *, subject: bool) -> Iterator[Row]:
+    """All exposure counts in order of record or subject.
 
     Columns: unit's id, adversary, field, time, entries.
     """
-    return tx.stream(_HOLDINGS, {"kind": int(subject)})
+    return tx.stream(_COUNTS, {"kind": int(subject)})
 
 
 def anything_held(tx: Tx) -> bool:
@@ -136,10 +138,10 @@ def unit_entries(tx: Tx, unit: int, *, subject: bool) -> Sequence[Row]:
     return tx.execute(_ENTRIES_OF[subject], {"unit": unit}).all()
 
 
-def unit_holdings(tx: Tx, adversary_id: int, unit_id: int) -> Sequence[Row]:
+def unit_counts(tx: Tx, adversary_id: int, unit_id: int) -> Sequence[Row]:
     """What one adversary holds of one unit: (field, time, entries)."""
     given = {"adversary": adversary_id, "unit": unit_id}
-    return tx.execute(_HOLDINGS_OF, given).all()
+    return tx.execute(_COUNTS_OF, given).all()
 
 
 def forget_sums(tx: Tx, adversary_id: int) -> None:

@@ -12,8 +12,8 @@ from sqlmodel import col, select
 from dispatcher.model import (
     Account,
     Entry,
+    ExposureCount,
     FieldName,
-    Holding,
     LedgerLine,
     Link,
     Outbox,
@@ -106,18 +106,22 @@ _ENTRIES: Final = _page(
 )
 _TASKS: Final = _page(Task.id, Task.account_id, Task.entry_id)
 _HOLDERS: Final = (
-    select(Holding.adversary_id).distinct().order_by(col(Holding.adversary_id))
+    select(ExposureCount.adversary_id)
+    .distinct()
+    .order_by(col(ExposureCount.adversary_id))
 )
-_HOLDINGS: Final = DriverStatement(
+_COUNTS: Final = DriverStatement(
     select_columns(
-        Holding.adversary_id,
-        Holding.unit_id,
-        Holding.field_id,
-        Holding.time,
-        Holding.entries,
+        ExposureCount.adversary_id,
+        ExposureCount.unit_id,
+        ExposureCount.field_id,
+        ExposureCount.time,
+        ExposureCount.entries,
     )
-    .where(Holding.adversary_id == bindparam("adversary"))
-    .order_by(col(Holding.unit_id), col(Holding.field_id), col(Holding.time))
+    .where(ExposureCount.adversary_id == bindparam("adversary"))
+    .order_by(
+        col(ExposureCount.unit_id), col(ExposureCount.field_id), col(ExposureCount.time)
+    )
 )
 _task_of_account: Final = (
     select(Task.id)
@@ -191,10 +195,10 @@ def _whole(tx: Tx, page: DriverStatement, width: int) -> Ints:
         last = int(piece[-1, 0])
 
 
-def holdings(tx: Tx) -> Ints:
+def exposure_counts(tx: Tx) -> Ints:
     """The whole summary by key: (adversary, unit, field, time, entries)."""
     holders = tx.scalars(_HOLDERS)
-    return tx.driver_numbers(5, [(_HOLDINGS, {"adversary": one}) for one in holders])
+    return tx.driver_numbers(5, [(_COUNTS, {"adversary": one}) for one in holders])
 
 
 def tasks(tx: Tx) -> Ints:

@@ -13,7 +13,7 @@ from dispatcher.model import (
     Barrier,
     Chain,
     Entry,
-    Holding,
+    ExposureCount,
     LedgerLine,
     Pause,
     Record,
@@ -87,10 +87,13 @@ def account_exists(tx: Tx, account_id: int) -> bool:
 
 def _held_of(unit: str) -> Columns:
     return select_columns(
-        Holding.unit_id, Holding.field_id, Holding.time, Holding.entries
+        ExposureCount.unit_id,
+        ExposureCount.field_id,
+        ExposureCount.time,
+        ExposureCount.entries,
     ).where(
-        Holding.adversary_id == bindparam("adversary"),
-        Holding.unit_id == bindparam(unit),
+        ExposureCount.adversary_id == bindparam("adversary"),
+        ExposureCount.unit_id == bindparam(unit),
     )
 
 

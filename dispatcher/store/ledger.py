@@ -1,4 +1,4 @@
-"""What the gate reads and writes: standings, holdings, lines, chains.
+"""What the gate reads and writes: standings, exposure counts, lines, chains.
 
 Statements that lock do so in one order everywhere: the barrier, then chains by id, then
 entries by id. Every question is by primary key or by an index, and none grows with the

@@ -21,7 +21,7 @@ from sqlmodel import col, select
 from dispatcher.model import (
     Chain,
     Entry,
-    Holding,
+    ExposureCount,
     LedgerLine,
     Link,
     Record,
@@ -159,33 +159,37 @@ def half_links(tx: Tx, relation: str) -> Iterator[Row]:
 
 _record_of_unit: Final = (
     select(Record.subject_id)
-    .where(col(Record.id) == col(Holding.unit_id) // 2)
+    .where(col(Record.id) == col(ExposureCount.unit_id) // 2)
     .scalar_subquery()
 )
 _HELD_OF: Final = DriverStatement(
     # By unit: else SQLite would go through all that the adversary holds.
-    select_columns(_record_of_unit, col(Holding.unit_id) // 2, Holding.field_id).where(
-        Holding.adversary_id == bindparam("adversary"),
-        col(Holding.unit_id).in_(
+    select_columns(
+        _record_of_unit, col(ExposureCount.unit_id) // 2, ExposureCount.field_id
+    ).where(
+        ExposureCount.adversary_id == bindparam("adversary"),
+        col(ExposureCount.unit_id).in_(
             select(2 * col(Record.id)).where(in_list(Record.subject_id, "subjects"))
         ),
     )
 )
 _ALL_HELD: Final = (
-    select_columns(Record.subject_id, Record.id, Holding.field_id)
-    .select_from(Holding)
+    select_columns(Record.subject_id, Record.id, ExposureCount.field_id)
+    .select_from(ExposureCount)
     .join(
         Record,
-        (col(Record.id) == col(Holding.unit_id) // 2)
-        & (2 * col(Record.id) == col(Holding.unit_id)),
+        (col(Record.id) == col(ExposureCount.unit_id) // 2)
+        & (2 * col(Record.id) == col(ExposureCount.unit_id)),
     )
     .where(
-        Holding.adversary_id == bindparam("adversary"),
+        ExposureCount.adversary_id == bindparam("adversary"),
         col(Record.subject_id).is_not(None),
     )
 )
 _HOLDERS: Final = (
-    select(Holding.adversary_id).distinct().order_by(col(Holding.adversary_id))
+    select(ExposureCount.adversary_id)
+    .distinct()
+    .order_by(col(ExposureCount.adversary_id))
 )
 _KNOWN_OF: Final = select(Entry.subject_id, Entry.record_id, Entry.field_id).where(
     in_list(Entry.field_id, "fields"), col(Entry.subject_id).is_not(None)

@@ -126,7 +126,7 @@ OTHERS = (
     "SELECT a.connector, a.name, c.name, a.groups FROM account a"
     " JOIN chain c ON c.id = a.adversary_id ORDER BY a.connector, a.name",
     "SELECT c.name, h.field_id, h.time, h.entries, r.pseudonym, s.pseudonym"
-    " FROM holding h JOIN chain c ON c.id = h.adversary_id"
+    " FROM exposure_count h JOIN chain c ON c.id = h.adversary_id"
     " LEFT JOIN record r ON h.unit_id = 2 * r.id"
     " LEFT JOIN subject s ON h.unit_id = 2 * s.id + 1"
     " ORDER BY c.name, h.field_id, h.time, h.entries, r.pseudonym, s.pseudonym",

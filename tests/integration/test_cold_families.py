@@ -228,7 +228,7 @@ def test_an_adversary_goes_on_as_another(tx: Tx) -> None:
     )
     sql.execute(tx, "UPDATE chain SET survivor_id = 2 WHERE id = 3")
     columns = ("adversary_id", "unit_id", "field_id", "time", "entries")
-    tx.insert_many("holding", columns, [(1, 2, 1, 0, 1), (2, 2, 1, 0, 4)])
+    tx.insert_many("exposure_count", columns, [(1, 2, 1, 0, 1), (2, 2, 1, 0, 4)])
     columns = ("adversary_id", "subject_id", "field_id", "place", "visits")
     tx.insert_many("visit", columns, [(1, 1, 1, "x", 1), (2, 1, 1, "x", 1)])
     columns = ("adversary_id", "property", "total")
@@ -256,7 +256,7 @@ def test_an_adversary_goes_on_as_another(tx: Tx) -> None:
     assert table(tx, "recusal") == [(1, 4, 1), (1, 6, 3)]
     assert table(tx, "task", "id, adversary_id") == [(1, 1), (2, 1)]
     assert table(tx, "assignment", "account_id, adversary_id") == [(1, 1), (2, 1)]
-    for name in ("holding", "visit", "disclosure_sum"):
+    for name in ("exposure_count", "visit", "disclosure_sum"):
         assert table(tx, name, "adversary_id", "1") == [(1,)]
 
 

@@ -339,7 +339,7 @@ def test_a_rule_shows_its_limit_and_what_was_judged(client):
 
 def test_a_limit_that_is_reached_fails_in_words(case, client):
     with case.store.write() as tx:
-        sql.execute(tx, "UPDATE holding SET entries = 9")
+        sql.execute(tx, "UPDATE exposure_count SET entries = 9")
         sql.execute(tx, "UPDATE chain SET seq = seq + 1 WHERE id <> 0")
     for path in ("/", "/rules"):
         assert "FAIL A limit is reached: history." in text_of(client.get(path))

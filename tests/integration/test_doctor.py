@@ -62,9 +62,9 @@ def test_a_message_that_waits_too_long_fails(place, doctor):
 
 
 def test_a_summary_that_was_written_past_the_gate_fails(place, doctor):
-    change(place, "UPDATE holding SET entries = entries + 1")
+    change(place, "UPDATE exposure_count SET entries = entries + 1")
     done = doctor("--only", "ledger", code=1)
-    assert "the store is not as its ledger says: holding (a1)" in done.out
+    assert "the store is not as its ledger says: exposure_count (a1)" in done.out
 
 
 def test_a_ledger_that_nothing_guards_from_changes_fails(place, doctor):
@@ -142,10 +142,10 @@ def test_open_files_are_closed_by_fix_and_nothing_else_is_changed(place, doctor)
 
 
 def test_what_is_not_safe_to_mend_is_left_to_the_operator(place, doctor):
-    change(place, "UPDATE holding SET entries = entries + 1")
+    change(place, "UPDATE exposure_count SET entries = entries + 1")
     done = doctor("--only", "ledger", "--fix", "--yes", code=1)
     assert "there is nothing to mend that is safe" in done.err
-    assert "the store is not as its ledger says: holding (a1)" in done.out
+    assert "the store is not as its ledger says: exposure_count (a1)" in done.out
 
 
 @pytest.mark.parametrize(

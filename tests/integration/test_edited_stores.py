@@ -106,8 +106,8 @@ TRUSTED = (
     "chain",
     "disclosure_sum",
     "entry",
+    "exposure_count",
     "field",
-    "holding",
     "key_lines",
     "ledger_line",
     "link",
@@ -309,8 +309,8 @@ def test_what_was_shown_when_the_summary_was_emptied_is_named_by_evidence(
     case = pair_case(store)
     case.book(("x/ann", "r1.a r2.a r3.a"))
     with store.write() as tx:
-        sql.execute(tx, "DELETE FROM holding")
-    assert columns(store) == ["holding"]
+        sql.execute(tx, "DELETE FROM exposure_count")
+    assert columns(store) == ["exposure_count"]
     case.book(("x/ann", "r1.b r2.b r3.b"))
     verdict = whole_evidence(case, tmp_path, clock)
     assert violated(verdict)["property"] == "a-b"
@@ -367,7 +367,7 @@ EDITS = {
     "barrier.policy_version": "UPDATE barrier SET policy_version = 1",
     "rule_table": "DELETE FROM rule_table WHERE version = 2",
     "link": "DELETE FROM link WHERE id = 1",
-    "holding": "DELETE FROM holding",
+    "exposure_count": "DELETE FROM exposure_count",
     "visit": "DELETE FROM visit",
     "disclosure_sum": "DELETE FROM disclosure_sum",
     "task.entry_id": "UPDATE task SET entry_id = 5 WHERE id = 1",
@@ -448,7 +448,7 @@ def test_a_daemon_does_not_lead_an_edited_store_and_gives_the_lease_back(store, 
     case = pair_case(store)
     case.book(("x/ann", "r1.a"))
     with store.write() as tx:
-        sql.execute(tx, "DELETE FROM holding")
+        sql.execute(tx, "DELETE FROM exposure_count")
     daemon = Daemon(store, [], clock, lost=lambda: None)
     with pytest.raises(StoreEdited):
         daemon.lead()

@@ -84,10 +84,10 @@ def test_an_export_is_rewritten_in_the_form_that_it_has(clinic):
 
 def test_ledger_and_evidence_stay_whole(clinic, tmp_path, clock):
     lines = clinic.case.count("ledger_line")
-    holdings = clinic.case.count("holding")
+    counts = clinic.case.count("exposure_count")
     erasure.erase(clinic.means(), clinic.name("anna"))
     assert clinic.case.count("ledger_line") == lines
-    assert clinic.case.count("holding") == holdings
+    assert clinic.case.count("exposure_count") == counts
     with clinic.store.write() as tx:
         assert compare(tx).differences == ()
         seal(tx, at=clinic.case.tick())

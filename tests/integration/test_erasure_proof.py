@@ -59,7 +59,7 @@ def test_the_canary_is_in_no_file_and_all_that_counts_stays_whole(
     name, store = clinic.name("quirin"), clinic.store
     assert clinic.in_files("quirin") != []
     backup.create(store, clinic.place / "backups", SECRET, clock=clock)
-    lines, holdings = (clinic.case.count(t) for t in ("ledger_line", "holding"))
+    lines, counts = (clinic.case.count(t) for t in ("ledger_line", "exposure_count"))
     with store.read() as tx:
         key_id, kek, wrapped = sql.rows(
             tx,
@@ -76,9 +76,9 @@ def test_the_canary_is_in_no_file_and_all_that_counts_stays_whole(
         if path.is_file() and path.name != "source.csv":  # the operator's own
             with suppress(FileNotFoundError):  # a server takes its files away at will
                 assert needle not in path.read_bytes(), path
-    assert (clinic.case.count("ledger_line"), clinic.case.count("holding")) == (
+    assert (clinic.case.count("ledger_line"), clinic.case.count("exposure_count")) == (
         lines,
-        holdings,
+        counts,
     )
     with store.write() as tx:
         assert compare(tx).differences == ()

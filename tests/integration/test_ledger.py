@@ -13,7 +13,7 @@ from dispatcher.store import lease
 from tests import sql
 from tests.integration.ledger_cases import PAIR, Case, policy
 
-TABLES = ("ledger_line", "holding", "task", "outbox")
+TABLES = ("ledger_line", "exposure_count", "task", "outbox")
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def test_a_booking_writes_line_summary_task_and_message(case):
     assert case.count("ledger_line", "kind = 'exposure'") == 1
     assert case.count("task", "state = 'booked' AND outbox_id IS NOT NULL") == 1
     assert case.count("outbox", "state = 'ready' AND kind = 'publish'") == 1
-    assert case.count("holding") == 1
+    assert case.count("exposure_count") == 1
 
 
 def test_a_pull_is_shown_under_a_lease_and_sends_nothing(case):
@@ -94,7 +94,7 @@ def test_the_same_entry_again_is_a_line_but_no_showing(case):
     booked = case.book(("x/1", "r1.a"))
     assert (booked.new, len(booked.tasks)) == (0, 1)
     assert case.count("ledger_line", "kind = 'exposure' AND showing = 0") == 1
-    assert case.count("holding", "entries <> 1") == 0
+    assert case.count("exposure_count", "entries <> 1") == 0
 
 
 def test_an_entry_twice_in_one_batch_is_one_showing(case):
@@ -301,7 +301,7 @@ def test_the_past_decides_whether_a_second_policy_holds(case):
 def test_a_new_version_judges_what_the_old_one_kept_no_summary_of(case):
     case.book(("x/1", "r1.d"))
     with case.store.read() as tx:
-        assert sql.rows(tx, "SELECT * FROM holding") == []
+        assert sql.rows(tx, "SELECT * FROM exposure_count") == []
     case.apply(policy('[property.c-d]\nof = ["c", "d"]'))
     assert refusal(case, ("x/1", "r1.c")).facts["property"] == "c-d"
 
@@ -392,7 +392,7 @@ def test_a_batch_adds_to_what_earlier_ones_began(store):
         assert compare(tx).differences == ()
         found = sql.rows(
             tx,
-            "SELECT adversary_id, entries, COUNT(*) FROM holding"
+            "SELECT adversary_id, entries, COUNT(*) FROM exposure_count"
             " GROUP BY adversary_id, entries ORDER BY adversary_id, entries",
         )
         assert sql.rows(
@@ -410,11 +410,11 @@ def test_summaries_follow_from_the_ledger(case):
     with case.store.write() as tx:
         assert compare(tx).differences == ()
         force = current_policy(tx)
-        kept = sorted(sql.rows(tx, "SELECT * FROM holding"))
-        sql.execute(tx, "UPDATE holding SET entries = 2 WHERE adversary_id = 1")
+        kept = sorted(sql.rows(tx, "SELECT * FROM exposure_count"))
+        sql.execute(tx, "UPDATE exposure_count SET entries = 2 WHERE adversary_id = 1")
         assert compare(tx).differences
         rebuild(tx, force)
-        assert sorted(sql.rows(tx, "SELECT * FROM holding")) == kept
+        assert sorted(sql.rows(tx, "SELECT * FROM exposure_count")) == kept
 
 
 def test_explain_says_what_the_gate_says(case):

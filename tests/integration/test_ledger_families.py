@@ -17,8 +17,8 @@ from dispatcher.store import (
     batches,
     comparison,
     decisions,
+    exposure_counts,
     exposure_queries,
-    holdings,
     intake,
     ledger,
     relations,
@@ -126,7 +126,7 @@ def fill(tx: Tx) -> None:
         ],
     )  # fmt: skip
     tx.insert_many(
-        "holding",
+        "exposure_count",
         ["adversary_id", "unit_id", "field_id", "time", "entries"],
         [
             (1, 2, 1, 0, 1), (1, 2, 2, 0, 1), (1, 3, 2, 60, 1),
@@ -273,16 +273,16 @@ def test_sums_are_kept_one_by_one_and_replaced(tx: Tx) -> None:
     assert averages.stamp(tx) == b"v2"
 
 
-def test_entries_and_holdings_by_unit(tx: Tx) -> None:
+def test_entries_and_exposure_counts_by_unit(tx: Tx) -> None:
     of_records = rows(averages.entries_by_unit(tx, subject=False))
     assert [row[0] for row in of_records] == [1, 1, 2, 3, 4, 4]
     assert sorted(of_records, key=repr)[:2] == [(1, 1, None), (1, 2, 60)]
     of_subjects = rows(averages.entries_by_unit(tx, subject=True))
     assert [row[0] for row in of_subjects] == [1, 1, 1, 2, 2]
-    assert rows(averages.holdings_by_unit(tx, subject=True)) == [
+    assert rows(averages.counts_by_unit(tx, subject=True)) == [
         (1, 1, 2, 60, 1), (2, 2, 1, 0, 1),
     ]  # fmt: skip
-    of_records = rows(averages.holdings_by_unit(tx, subject=False))
+    of_records = rows(averages.counts_by_unit(tx, subject=False))
     assert [row[0] for row in of_records] == [1, 1, 2, 3, 4]
     assert sorted(rows(averages.unit_entries(tx, 1, subject=False)), key=repr) == [
         (1, None), (2, 60),
@@ -291,10 +291,10 @@ def test_entries_and_holdings_by_unit(tx: Tx) -> None:
         (1, 70), (3, 80),
     ]  # fmt: skip
     assert rows(averages.unit_entries(tx, 9, subject=True)) == []
-    assert sorted(rows(averages.unit_holdings(tx, 1, 2))) == [(1, 0, 1), (2, 0, 1)]
-    assert rows(averages.unit_holdings(tx, 1, 4)) == []
+    assert sorted(rows(averages.unit_counts(tx, 1, 2))) == [(1, 0, 1), (2, 0, 1)]
+    assert rows(averages.unit_counts(tx, 1, 4)) == []
     assert averages.anything_held(tx)
-    sql.execute(tx, "DELETE FROM holding")
+    sql.execute(tx, "DELETE FROM exposure_count")
     assert not averages.anything_held(tx)
 
 
@@ -325,7 +325,7 @@ def test_a_comparison_reads_tables_of_numbers(tx: Tx) -> None:
         [1, 1, 1, 1, 0], [2, 1, 2, 1, 60], [3, 2, 1, 2, 70],
         [4, 3, 1, -1, 0], [5, 4, 1, 1, 0], [6, 4, 3, 2, 80],
     ]  # fmt: skip
-    assert comparison.holdings(tx).tolist() == [
+    assert comparison.exposure_counts(tx).tolist() == [
         [1, 2, 1, 0, 1], [1, 2, 2, 0, 1], [1, 3, 2, 60, 1], [2, 4, 1, 0, 1],
         [2, 5, 1, 0, 1], [2, 6, 1, 0, 1], [2, 8, 1, 0, 1],
     ]  # fmt: skip
@@ -668,44 +668,44 @@ def test_a_batch_reads_entries_records_and_lines(tx: Tx) -> None:
     assert batches.survivors(tx) == {3: 2}
 
 
-def test_holdings_are_found_near_and_far(tx: Tx) -> None:
+def test_exposure_counts_are_found_near_and_far(tx: Tx) -> None:
     assert (
-        holdings.holdings(tx, []).tolist()
-        == holdings.holdings(tx, [(1, [])]).tolist()
+        exposure_counts.counts(tx, []).tolist()
+        == exposure_counts.counts(tx, [(1, [])]).tolist()
         == []
     )
-    near = holdings.holdings(tx, [(1, [2, 3]), (2, [4, 6])])
+    near = exposure_counts.counts(tx, [(1, [2, 3]), (2, [4, 6])])
     assert sorted(near.tolist()) == [
         [1, 2, 1, 0, 1], [1, 2, 2, 0, 1], [1, 3, 2, 60, 1],
         [2, 4, 1, 0, 1], [2, 5, 1, 0, 1], [2, 6, 1, 0, 1],
     ]  # fmt: skip
-    far = holdings.holdings(tx, [(2, [4, 9000]), (9, [4, 9000])])
+    far = exposure_counts.counts(tx, [(2, [4, 9000]), (9, [4, 9000])])
     assert far.tolist() == [[2, 4, 1, 0, 1]]
-    assert holdings.holds_anything(tx, 1)
-    assert not holdings.holds_anything(tx, 9)
-    assert sorted(holdings.all_holdings(tx, 1)) == [
+    assert exposure_counts.holds_anything(tx, 1)
+    assert not exposure_counts.holds_anything(tx, 9)
+    assert sorted(exposure_counts.all_counts(tx, 1)) == [
         (2, 1, 0, 1),
         (2, 2, 0, 1),
         (3, 2, 60, 1),
     ]
-    assert holdings.all_holdings(tx, 9) == []
+    assert exposure_counts.all_counts(tx, 9) == []
 
 
-HOLDING = "adversary_id, unit_id, field_id, time, entries"
+COUNTED = "adversary_id, unit_id, field_id, time, entries"
 
 
-def test_holdings_are_added_up_and_forgotten(tx: Tx) -> None:
-    holdings.add_holdings(tx, [(1, 2, 1, 0, 2), (1, 9, 1, 0, 1)])
-    holdings.begin_holdings(tx, Block(0, ()))
-    holdings.begin_holdings(tx, Block(2, (7, [2, 4], 1, 0, [1, 2])))
-    holdings.forget(tx, 2)
-    assert table(tx, "holding", HOLDING) == [
+def test_exposure_counts_are_added_up_and_forgotten(tx: Tx) -> None:
+    exposure_counts.add_counts(tx, [(1, 2, 1, 0, 2), (1, 9, 1, 0, 1)])
+    exposure_counts.begin_counts(tx, Block(0, ()))
+    exposure_counts.begin_counts(tx, Block(2, (7, [2, 4], 1, 0, [1, 2])))
+    exposure_counts.forget(tx, 2)
+    assert table(tx, "exposure_count", COUNTED) == [
         (1, 2, 1, 0, 3), (1, 2, 2, 0, 1), (1, 3, 2, 60, 1), (1, 9, 1, 0, 1),
         (7, 2, 1, 0, 1), (7, 4, 1, 0, 2),
     ]  # fmt: skip
 
 
-def test_holdings_are_made_anew_from_exposures(tx: Tx) -> None:
+def test_exposure_counts_are_made_anew_from_exposures(tx: Tx) -> None:
     kept = {1: (True, True, True, True), 2: (True, True, True, False),
             3: (False, False, False, False)}  # fmt: skip
     ann = [(1, 2, 1, 0, 1), (1, 2, 2, 0, 1), (1, 3, 1, 0, 1), (1, 3, 2, 60, 1)]
@@ -714,17 +714,21 @@ def test_holdings_are_made_anew_from_exposures(tx: Tx) -> None:
         (2, 8, 1, 0, 1),
     ]  # fmt: skip
     visits = table(tx, "visit", VISIT)
-    holdings.rebuild_holdings(tx, kept, 1)
-    assert table(tx, "holding", HOLDING)[:4] == ann
-    holdings.rebuild_holdings(tx, kept)
-    assert table(tx, "holding", HOLDING) == [*ann, *bob]
+    exposure_counts.rebuild_counts(tx, kept, 1)
+    assert table(tx, "exposure_count", COUNTED)[:4] == ann
+    exposure_counts.rebuild_counts(tx, kept)
+    assert table(tx, "exposure_count", COUNTED) == [*ann, *bob]
     assert table(tx, "visit", VISIT) == visits
     timeless = {1: (False, True, False, False)}
-    holdings.rebuild_holdings(tx, timeless, 2)  # with what chain 3 brought into it
-    assert table(tx, "holding", HOLDING) == [*ann, (2, 3, 1, 0, 1), (2, 5, 1, 0, 1)]
+    exposure_counts.rebuild_counts(tx, timeless, 2)  # with what chain 3 brought into it
+    assert table(tx, "exposure_count", COUNTED) == [
+        *ann,
+        (2, 3, 1, 0, 1),
+        (2, 5, 1, 0, 1),
+    ]
     assert table(tx, "visit", VISIT) == visits[:1]
-    holdings.rebuild_holdings(tx, {})
-    assert table(tx, "holding", HOLDING) == []
+    exposure_counts.rebuild_counts(tx, {})
+    assert table(tx, "exposure_count", COUNTED) == []
 
 
 def test_a_part_of_a_transaction_is_rolled_back(tx: Tx) -> None:

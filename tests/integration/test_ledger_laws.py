@@ -19,7 +19,7 @@ from dispatcher.custody.evidence import export, verify
 from dispatcher.ledger.active_policy import current_policy
 from dispatcher.ledger.book import Asks, Pull, book
 from dispatcher.ledger.comparison import compare
-from dispatcher.store import holdings
+from dispatcher.store import exposure_counts
 from tests.integration.ledger_cases import PAIR, Case, policy
 
 SECOND = 1_000_000
@@ -191,7 +191,7 @@ def test_many_at_once_are_decided_like_one_by_one_and_like_the_judge(
         assert refused == one_by_one
         assert [(a, e) for a, e, _, _ in refused] == expected
     with bulk.store.read() as one, single.store.read() as two:
-        held = "SELECT * FROM holding ORDER BY 1, 2, 3, 4"
+        held = "SELECT * FROM exposure_count ORDER BY 1, 2, 3, 4"
         assert one.rows(held) == two.rows(held)
         shown = "SELECT chain_id, entry_id, showing FROM ledger_line WHERE showing = 1 ORDER BY 1, 2"
         assert one.rows(shown) == two.rows(shown)
@@ -332,11 +332,11 @@ def test_the_oracle_is_not_blind():
         assert all(not oracle.past({e}, "x") for e in everything)
 
 
-@pytest.mark.parametrize("span", [0, holdings.SPAN])
+@pytest.mark.parametrize("span", [0, exposure_counts.SPAN])
 def test_a_batch_knows_what_is_held_of_units_far_apart_and_close(
     store, monkeypatch, span
 ):
-    monkeypatch.setattr(holdings, "SPAN", span)
+    monkeypatch.setattr(exposure_counts, "SPAN", span)
     case = Case(store)
     case.apply(policy(PAIR))
     case.add("x/1", "x/2")

@@ -59,7 +59,8 @@ def judged_one_by_one(case):
     with case.store.read() as tx:
         force = current_policy(tx)
         rows = sql.rows(
-            tx, "SELECT adversary_id, unit_id, field_id, time, entries FROM holding"
+            tx,
+            "SELECT adversary_id, unit_id, field_id, time, entries FROM exposure_count",
         )
     units = defaultdict(dict)
     for adversary, unit, number, time, count in rows:

@@ -301,7 +301,7 @@ def outcome(folder, asks, merges):
             accepted |= {(past.property, past.unit) for past in done.accepted}
         with store.read() as tx:
             who = sql.rows(tx, "SELECT name, adversary_id FROM account ORDER BY id")
-            holds = sql.rows(tx, "SELECT * FROM holding ORDER BY 1, 2, 3, 4")
+            holds = sql.rows(tx, "SELECT * FROM exposure_count ORDER BY 1, 2, 3, 4")
             # pseudonyms are keyed by the store: told by the record
             keys = {name: bytes(key) for name, key in
                     sql.rows(tx, "SELECT pseudonym, key FROM record")}  # fmt: skip

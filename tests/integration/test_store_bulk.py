@@ -21,7 +21,7 @@ from tests import sql
 SIZES = [0, 1, FEW - 1, FEW, FEW + 1, 5 * FEW]
 """Numbers of rows on both sides of where PostgreSQL changes its way."""
 
-HOLDING = ("adversary_id", "unit_id", "field_id", "time")
+COUNTED = ("adversary_id", "unit_id", "field_id", "time")
 
 
 def fields(count: int) -> Iterator[tuple[int, str]]:
@@ -210,7 +210,7 @@ def test_keys_of_two_columns_find_their_rows(store: Store, count: int) -> None:
 
 
 def total(tx: Tx) -> dict[tuple[int, ...], int]:
-    found = sql.rows(tx, f"SELECT {', '.join(HOLDING)}, entries FROM holding")
+    found = sql.rows(tx, f"SELECT {', '.join(COUNTED)}, entries FROM exposure_count")
     return {tuple(key): entries for *key, entries in found}
 
 
@@ -232,10 +232,10 @@ def test_counters_add_up_in_any_batches(
 ) -> None:
     expected: dict[tuple[int, ...], int] = {}
     with store.write() as tx:
-        sql.execute(tx, "DELETE FROM holding")
+        sql.execute(tx, "DELETE FROM exposure_count")
         for batch in batches:
             rows = [(*key, 0, size) for size, key in enumerate(batch, start=1)]
-            tx.upsert_add("holding", HOLDING, "entries", iter(rows))
+            tx.upsert_add("exposure_count", COUNTED, "entries", iter(rows))
             for *key, size in rows:
                 expected[tuple(key)] = expected.get(tuple(key), 0) + size
         assert total(tx) == expected
@@ -256,8 +256,8 @@ def test_a_value_outside_its_check_undoes_the_whole_block(
     store: Store, count: int
 ) -> None:
     rows = [(1, 1, n, 0, 0) for n in range(count)]
-    with pytest.raises(Clash, match="holding_entries"), store.write() as tx:
-        tx.upsert_add("holding", HOLDING, "entries", rows)
+    with pytest.raises(Clash, match="exposure_count_entries"), store.write() as tx:
+        tx.upsert_add("exposure_count", COUNTED, "entries", rows)
 
 
 @pytest.mark.parametrize("count", [1, 3 * FEW])

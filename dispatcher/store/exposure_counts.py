@@ -16,7 +16,7 @@ from sqlalchemy import (
 )
 from sqlmodel import col, select
 
-from dispatcher.model import Entry, Holding
+from dispatcher.model import Entry, ExposureCount
 from dispatcher.store import relations
 from dispatcher.store.column_blocks import Block, Ints
 from dispatcher.store.ledger import parts
@@ -33,24 +33,31 @@ from dispatcher.store.transaction import Row, Tx
 SPAN = 64
 """Units in a range, for each that is wanted, up to which one walk finds them all."""
 
-_HOLDING: Final = ("adversary_id", "unit_id", "field_id", "time", "entries")
-_of_adversary: Final = Holding.adversary_id == bindparam("adversary")
-_holdings: Final = select_columns(*(getattr(Holding, name) for name in _HOLDING)).where(
-    _of_adversary
-)
+_COLUMNS: Final = ("adversary_id", "unit_id", "field_id", "time", "entries")
+_of_adversary: Final = ExposureCount.adversary_id == bindparam("adversary")
+_counts: Final = select_columns(
+    *(getattr(ExposureCount, name) for name in _COLUMNS)
+).where(_of_adversary)
 _BETWEEN: Final = DriverStatement(
-    _holdings.where(col(Holding.unit_id).between(bindparam("first"), bindparam("last")))
-)
-_AMONG: Final = DriverStatement(_holdings.where(in_list(Holding.unit_id, "units")))
-_ANY: Final = DriverStatement(select(Holding.unit_id).where(_of_adversary).limit(1))
-_ALL: Final = DriverStatement(
-    select(Holding.unit_id, Holding.field_id, Holding.time, Holding.entries).where(
-        _of_adversary
+    _counts.where(
+        col(ExposureCount.unit_id).between(bindparam("first"), bindparam("last"))
     )
 )
+_AMONG: Final = DriverStatement(_counts.where(in_list(ExposureCount.unit_id, "units")))
+_ANY: Final = DriverStatement(
+    select(ExposureCount.unit_id).where(_of_adversary).limit(1)
+)
+_ALL: Final = DriverStatement(
+    select(
+        ExposureCount.unit_id,
+        ExposureCount.field_id,
+        ExposureCount.time,
+        ExposureCount.entries,
+    ).where(_of_adversary)
+)
 
 
-def holdings(tx: Tx, wanted: Iterable[tuple[int, Sequence[int]]]) -> Ints:
+def counts(tx: Tx, wanted: Iterable[tuple[int, Sequence[int]]]) -> Ints:
     """What adversaries hold of many units: (adversary, unit, field, time, entries).
 
     ``wanted`` names units by adversary; they ascend. Where they lie close together,
@@ -73,7 +80,7 @@ def holds_anything(tx: Tx, adversary_id: int) -> bool:
     return tx.driver_one(_ANY, {"adversary": adversary_id}) is not None
 
 
-def all_holdings(tx: Tx, adversary_id: int) -> list[Row]:
+def all_counts(tx: Tx, adversary_id: int) -> list[Row]:
     """Return the whole summary of one adversary (grows with what it holds).
 
     Rows of unit, field, time and entries.
@@ -81,19 +88,19 @@ def all_holdings(tx: Tx, adversary_id: int) -> list[Row]:
     return tx.driver_rows(_ALL, {"adversary": adversary_id})
 
 
-def add_holdings(tx: Tx, added: Iterable[Sequence[int]]) -> None:
+def add_counts(tx: Tx, added: Iterable[Sequence[int]]) -> None:
     """Add to the summary: rows (adversary, unit, field, time, entries)."""
     tx.upsert_add(
-        "holding",
+        "exposure_count",
         ("adversary_id", "unit_id", "field_id", "time"),
         "entries",
         added,
     )
 
 
-def begin_holdings(tx: Tx, begun: Block) -> None:
+def begin_counts(tx: Tx, begun: Block) -> None:
     """Write rows whose keys the summary does not have yet, as columns, in key order."""
-    tx.insert_blocks("holding", _HOLDING, [begun] if begun.size else [])
+    tx.insert_blocks("exposure_count", _COLUMNS, [begun] if begun.size else [])
 
 
 Kept = Mapping[int, tuple[bool, bool, bool, bool]]
@@ -101,7 +108,7 @@ Kept = Mapping[int, tuple[bool, bool, bool, bool]]
 
 
 def _derived(*, of_one: bool) -> Columns:
-    """Query that counts holdings from exposures, of all or of one adversary."""
+    """Query that derives the counts from exposures, of all or of one adversary."""
     shown = relations.exposed(of_one=of_one).c
     whole = literal_column("0", BigInteger())
     moment = case(
@@ -130,15 +137,15 @@ def _derived(*, of_one: bool) -> Columns:
     return select_columns(*units.c, func.count()).group_by(*units.c)
 
 
-_CLEAR: Final = delete(Holding)
-_FORGET: Final = delete(Holding).where(
-    col(Holding.adversary_id) == bindparam("adversary")
+_CLEAR: Final = delete(ExposureCount)
+_FORGET: Final = delete(ExposureCount).where(
+    col(ExposureCount.adversary_id) == bindparam("adversary")
 )
-_DERIVE: Final = insert(Holding).from_select(_HOLDING, _derived(of_one=False))
-_DERIVE_ONE: Final = insert(Holding).from_select(_HOLDING, _derived(of_one=True))
+_DERIVE: Final = insert(ExposureCount).from_select(_COLUMNS, _derived(of_one=False))
+_DERIVE_ONE: Final = insert(ExposureCount).from_select(_COLUMNS, _derived(of_one=True))
 
 
-def rebuild_holdings(tx: Tx, kept: Kept, adversary_id: int | None = None) -> None:
+def rebuild_counts(tx: Tx, kept: Kept, adversary_id: int | None = None) -> None:
     """Write the summary anew from the ledger's exposures (grows with them).
 
     Of all adversaries, or of one (with the chains that ended in it).
