@@ -1,9 +1,9 @@
 """The store compared with its ledger: nothing that the gate trusts was edited beside it.
 
 The gate does not read the chains. It reads tables that were written with them: accounts
-and the adversaries they belong to, records and people, count_updates. Whoever changes one of
-these rows by hand changes who may see what, and no line of the ledger says so. So every
-such column is held against the lines: each line is hashed anew from the rows that it
+and the adversaries they belong to, records and people, exposure counts. Whoever changes
+one of these rows by hand changes who may see what, and no line of the ledger says so. So
+every such column is held against the lines: each line is hashed anew from the rows that it
 names, and what the lines say must be what the rows say. One pass over the ledger and
 over the tables, in one snapshot: bookings go on meanwhile.
 """
