@@ -90,10 +90,10 @@ def _the_ground() -> None:
     )
 
     op.create_table(
-        "barrier",
+        "policy_lock",
         _id("id"),
         _big("policy_version"),
-        sa.PrimaryKeyConstraint("id", name="pk_barrier"),
+        sa.PrimaryKeyConstraint("id", name="pk_policy_lock"),
     )
 
 
@@ -745,7 +745,7 @@ def _running() -> None:
 
 
 def _first_rows() -> None:
-    op.execute("INSERT INTO barrier (id, policy_version) VALUES (1, 0)")
+    op.execute("INSERT INTO policy_lock (id, policy_version) VALUES (1, 0)")
     op.execute(
         "INSERT INTO chain (id, name, seq, head, at, policy_version, sealed_seq)"
         f" VALUES (0, 'system', 0, '{'0' * 64}', 0, 0, 0)"

@@ -237,7 +237,7 @@ def trusted_rules_of(
 
 
 def lock_policy(tx: Tx) -> ActivePolicy:
-    """Hold the barrier until the transaction ends; return the version in force.
+    """Hold the policy lock until the transaction ends; return the version in force.
 
     It is shared with other bookings, but held alone where a mean is capped: whoever finds
     the kept sums stale makes those of all adversaries anew, and a booking that added to
@@ -253,7 +253,7 @@ def lock_policy(tx: Tx) -> ActivePolicy:
     Conflict
         No policy is in force.
     """
-    # Looked at before it is locked: two that share the barrier and both want it alone
+    # Looked at before it is locked: two that share the lock and both want it alone
     # would wait for each other.
     seen = known_policy(tx, *policy_rows.in_force(tx))
     lock = "alone" if seen.averages else "shared"
@@ -263,10 +263,10 @@ def lock_policy(tx: Tx) -> ActivePolicy:
 def locked_policy(
     tx: Tx, seen: ActivePolicy, version: int, sha256: str | None
 ) -> ActivePolicy:
-    """Return the version in force, now that the barrier is held as ``seen`` asks."""
+    """Return the version in force, now that the lock is held as ``seen`` asks."""
     force = known_policy(tx, version, sha256)
     if force.averages and not seen.averages:
-        policy_rows.close_barrier(tx)
+        policy_rows.lock_policy_exclusive(tx)
     return force
 
 

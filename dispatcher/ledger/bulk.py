@@ -66,7 +66,7 @@ class Batch:
     Parameters
     ----------
     tx : Tx
-        The barrier and the adversaries are locked; the entries will be.
+        The policy and the adversaries are locked; the entries will be.
     force : ActivePolicy
     asks : Sequence of (AccountRow, Sequence of int)
         Accounts, and the entries asked for each, in order.

@@ -287,7 +287,7 @@ def seal(tx: Tx, *, at: int, always: bool = False) -> Seal | None:
     Seal or None
         None when there was nothing to seal.
     """
-    policy_rows.hold_barrier(tx)
+    policy_rows.lock_policy_shared(tx)
     system = lock_system(tx)
     # One statement: the heads are those of one moment.
     every = [c for c in rows.all_chains(tx) if c.id != SYSTEM_CHAIN and c.seq]

@@ -368,7 +368,7 @@ class _Comparison:
         more = [n for n in rows.versions_with_functions(self.tx) if n > last]
         self._note("rule_table", more)
         if policy_rows.version_in_force(self.tx) != last:
-            self.found["barrier.policy_version"].append(1)
+            self.found["policy_lock.policy_version"].append(1)
 
     def _loads(self) -> None:
         """Compare what loads brought: entries with all facts, fields, and links."""

@@ -203,7 +203,7 @@ def decide(tx: Tx, force: ActivePolicy, entry_id: int, account_id: int) -> Decis
     """Decide one ask; nothing is written.
 
     Without locks the answer is good for looking only: a booking reads the facts after it
-    has locked the barrier, the adversary and the entry.
+    has locked the policy, the adversary and the entry.
 
     Raises
     ------

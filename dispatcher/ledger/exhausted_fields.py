@@ -125,7 +125,7 @@ def unburn(tx: Tx, entry_id: int, *, extra: int, because: str, at: int) -> None:
             why="The grant is a line of the ledger that auditors read.",
             fix='Give both, like: --extra-showings 2 --reason "two tasks came back"',
         )
-    policy_rows.hold_barrier(tx)
+    policy_rows.lock_policy_shared(tx)
     system = chains.lock_system(tx)
     entry = next(ledger.entries(tx, [entry_id]), None)
     if entry is None:

@@ -114,7 +114,7 @@ def add_accounts(
         the trust of one, and ``accept`` is another number. Nothing may be kept: let
         the error end the transaction.
     """
-    policy_rows.close_barrier(tx)
+    policy_rows.lock_policy_exclusive(tx)
     force = current_policy(tx)
     present = rows.all_accounts(tx)
     there = {(account.connector, account.name) for account in present}
@@ -207,7 +207,7 @@ def merge(
         be kept: let the error end the transaction.
     """
     _check_reason(because)
-    policy_rows.close_barrier(tx)
+    policy_rows.lock_policy_exclusive(tx)
     force = current_policy(tx)
     acceptance = Acceptance(tx, "the merge", accept)
     change = Change(tx, force, rows.all_accounts(tx), acceptance, at)
@@ -321,7 +321,7 @@ def by_groups(accounts: Sequence[Account]) -> str:
 
 
 class Change:
-    """One change of membership, under the closed barrier.
+    """One change of membership, while the policy lock is held alone.
 
     Parameters
     ----------

@@ -117,7 +117,7 @@ def register_keys(tx: Tx, records: Iterable[RecordKeys], *, at: int) -> int:
     ValueError
         An entry lacks a fact that the policy needs: intake rejects such records.
     """
-    version = policy_rows.hold_barrier(tx)
+    version = policy_rows.lock_policy_shared(tx)
     if not version:
         raise no_policy()
     force, loaded = version_of(tx, version), list(records)
@@ -125,7 +125,7 @@ def register_keys(tx: Tx, records: Iterable[RecordKeys], *, at: int) -> int:
     lines, facts = key_lines(force, loaded), fact_lines(loaded, salt)
     written = write_keys(tx, lines, at=at, facts=facts)
     # Chain ``system`` is locked by now, so that loads come here one by one; bookings
-    # are kept out by the barrier, which they hold alone where a mean is capped.
+    # are kept out by the policy lock, which they hold alone where a mean is capped.
     if written and averages.may_be_lifted(tx, force):
         living = [
             chain.id

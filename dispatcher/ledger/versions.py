@@ -198,7 +198,7 @@ def apply_policy(
     beside = links or Beside()
     policy = check_policy(source, beside.levels)
     sha256 = hashlib.sha256(source).hexdigest()
-    before = policy_rows.close_barrier(tx)
+    before = policy_rows.lock_policy_exclusive(tx)
     _check_active(before, terms.if_active)
     old = version_of(tx, before) if before else None
     if old is not None and old.sha256 == sha256 and not beside.adds(tx, before):

@@ -33,11 +33,11 @@ from dispatcher.model.money import Budget, Payment, PaymentEvent
 from dispatcher.model.plans import Account, Assignment, Chain, Held, Plan, Recusal
 from dispatcher.model.questions import FieldTest, Probe, ProbeTask, Qualification
 from dispatcher.model.records import (
-    Barrier,
     Entry,
     FieldName,
     IdBlock,
     Load,
+    PolicyLock,
     PolicyVersion,
     Record,
     Run,
@@ -72,7 +72,6 @@ __all__ = [
     "Account",
     "Answer",
     "Assignment",
-    "Barrier",
     "Budget",
     "Chain",
     "Cursor",
@@ -97,6 +96,7 @@ __all__ = [
     "Payment",
     "PaymentEvent",
     "Plan",
+    "PolicyLock",
     "PolicyVersion",
     "Probe",
     "ProbeTask",

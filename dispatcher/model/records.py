@@ -54,10 +54,10 @@ class PolicyVersion(SQLModel, table=True):
     applied_at: int = Field(sa_column=big())
 
 
-class Barrier(SQLModel, table=True):
+class PolicyLock(SQLModel, table=True):
     """One row (id 1): bookings hold it shared, ``policy apply`` exclusively."""
 
-    __tablename__ = "barrier"
+    __tablename__ = "policy_lock"
     id: int = Field(sa_column=number())
     policy_version: int = Field(sa_column=big())  # 0: none yet
 

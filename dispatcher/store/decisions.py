@@ -10,12 +10,12 @@ from sqlmodel import col, select
 
 from dispatcher.model import (
     Account,
-    Barrier,
     Chain,
     Entry,
     ExposureCount,
     LedgerLine,
     Pause,
+    PolicyLock,
     Record,
     Recusal,
     Run,
@@ -155,15 +155,15 @@ def known(rows: Iterable[Row]) -> Known:
 _LOOK: Final = DriverStatement(
     select_columns(
         *IN_FORCE, Account.adversary_id, Entry.record_id, Entry.subject_id
-    ).where(Barrier.id == 1, *_asked)
+    ).where(PolicyLock.id == 1, *_asked)
 )
 _lock: Final = select_columns(*IN_FORCE, *CHAIN).where(
-    Barrier.id == 1, Chain.id == bindparam("chain"), Entry.id == bindparam("entry")
+    PolicyLock.id == 1, Chain.id == bindparam("chain"), Entry.id == bindparam("entry")
 )
 _LOCK: Final = {
     alone: DriverStatement(
         _lock.suffix_with(
-            f"FOR {how} OF barrier"
+            f"FOR {how} OF policy_lock"
             " FOR NO KEY UPDATE OF chain FOR NO KEY UPDATE OF entry",
             dialect="postgresql",
         )
@@ -189,7 +189,7 @@ def look(tx: Tx, entry_id: int, account_id: int) -> LookRow | None:
 
 
 def lock_question(entry_id: int, adversary_id: int, *, alone: bool) -> Question:
-    """Lock the barrier, a chain and an entry, in this order.
+    """Lock the policy, a chain and an entry, in this order.
 
     The row has the version in force and its hash, which is None if the version came
     while the lock was waited for, and then the chain's head.
@@ -198,6 +198,6 @@ def lock_question(entry_id: int, adversary_id: int, *, alone: bool) -> Question:
     ----------
     entry_id, adversary_id : int
     alone : bool
-        Hold the barrier alone instead of sharing it with other bookings.
+        Hold the policy lock alone instead of sharing it with other bookings.
     """
     return _LOCK[alone], {"chain": adversary_id, "entry": entry_id}

@@ -33,7 +33,15 @@ from sqlalchemy import (
 from sqlmodel import col
 
 from dispatcher.core.errors import BackupBroken, Conflict
-from dispatcher.model import Barrier, Chain, IdBlock, Lease, Outbox, Payment, metadata
+from dispatcher.model import (
+    Chain,
+    IdBlock,
+    Lease,
+    Outbox,
+    Payment,
+    PolicyLock,
+    metadata,
+)
 from dispatcher.store import lease, migrations, schema
 from dispatcher.store.engine import Store, make_backend
 from dispatcher.store.statements import DriverStatement, in_words, insert
@@ -174,7 +182,7 @@ def rebuilt(
         _refuse_store(store)
         migrations.upgrade(backend, to=version)
         with store.write() as tx:
-            for model in (Barrier, Chain):  # what a new store is born with
+            for model in (PolicyLock, Chain):  # what a new store is born with
                 tx.execute(delete(model))
             _load(tx, lines, layout(version))
         if version != schema.HEAD:

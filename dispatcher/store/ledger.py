@@ -1,6 +1,6 @@
 """What the gate reads and writes: standings, exposure counts, lines, chains.
 
-Statements that lock do so in one order everywhere: the barrier, then chains by id, then
+Statements that lock do so in one order everywhere: the policy lock, then chains by id, then
 entries by id. Every question is by primary key or by an index, and none grows with the
 length of the ledger, but for those that say so.
 """

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from sqlalchemy import bindparam, insert, update
 from sqlmodel import col, select
 
-from dispatcher.model import Barrier, PolicyVersion, RuleTable
+from dispatcher.model import PolicyLock, PolicyVersion, RuleTable
 from dispatcher.store.events import details
 from dispatcher.store.statements import DriverStatement, select_columns
 from dispatcher.store.transaction import Tx
@@ -84,19 +84,19 @@ def functions_of(tx: Tx, version: int) -> list[TableRow]:
     return [TableRow._make(row) for row in found]
 
 
-# -- the barrier and the policy ------------------------------------------------
+# -- the policy lock and the policy --------------------------------------------
 
 
 IN_FORCE: Final = (
-    Barrier.policy_version,
+    PolicyLock.policy_version,
     select(PolicyVersion.sha256)
-    .where(PolicyVersion.version == Barrier.policy_version)
+    .where(PolicyVersion.version == PolicyLock.policy_version)
     .scalar_subquery(),
 )
 """Columns: the version in force and the hash of its file."""
 
-_in_force: Final = select_columns(*IN_FORCE).where(Barrier.id == 1)
-_version: Final = select(Barrier.policy_version).where(Barrier.id == 1)
+_in_force: Final = select_columns(*IN_FORCE).where(PolicyLock.id == 1)
+_version: Final = select(PolicyLock.policy_version).where(PolicyLock.id == 1)
 _VERSION: Final[Mapping[str, DriverStatement]] = {
     "": DriverStatement(_version),
     "shared": DriverStatement(_version.with_for_update(read=True)),
@@ -104,8 +104,8 @@ _VERSION: Final[Mapping[str, DriverStatement]] = {
 }
 _IN_FORCE: Final[Mapping[str, DriverStatement]] = {
     "": DriverStatement(_in_force),
-    "shared": DriverStatement(_in_force.with_for_update(read=True, of=Barrier)),
-    "alone": DriverStatement(_in_force.with_for_update(of=Barrier)),
+    "shared": DriverStatement(_in_force.with_for_update(read=True, of=PolicyLock)),
+    "alone": DriverStatement(_in_force.with_for_update(of=PolicyLock)),
 }
 _POLICY: Final = select(PolicyVersion).where(
     PolicyVersion.version == bindparam("version")
@@ -117,8 +117,8 @@ _PUT_POLICY: Final = insert(PolicyVersion).values(
     }
 )
 _PUT_IN_FORCE: Final = (
-    update(Barrier)
-    .where(col(Barrier.id) == 1)
+    update(PolicyLock)
+    .where(col(PolicyLock.id) == 1)
     .values(policy_version=bindparam("version"))
 )
 
@@ -138,13 +138,13 @@ def in_force(tx: Tx, *, lock: str = "") -> tuple[int, str | None]:
     return (row[0], row[1]) if row else (0, None)
 
 
-def hold_barrier(tx: Tx) -> int:
-    """Hold the barrier shared, as a booking does; return the version in force."""
+def lock_policy_shared(tx: Tx) -> int:
+    """Hold the policy lock shared, as a booking does; return the version in force."""
     return tx.driver_value(_VERSION["shared"]) or 0
 
 
-def close_barrier(tx: Tx) -> int:
-    """Hold the barrier alone, waiting for bookings in flight; the version in force."""
+def lock_policy_exclusive(tx: Tx) -> int:
+    """Hold the policy lock alone, after bookings in flight; return the version in force."""
     return tx.driver_value(_VERSION["alone"]) or 0
 
 

@@ -70,7 +70,7 @@ class House:
 
     def __post_init__(self) -> None:
         with self.store.write() as tx:
-            policy_rows.close_barrier(tx)
+            policy_rows.lock_policy_exclusive(tx)
             names = [n for n in FIELDS if f"\n{n} " in self.policy]
             self.fields = ledger_rows.number_fields(tx, names)
             policy_rows.put_policy(tx, 1, "small", self.policy.encode(), "0" * 64, 1)

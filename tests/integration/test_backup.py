@@ -122,7 +122,7 @@ OTHERS = (
     "SELECT version, name, source, sha256, applied_at FROM policy ORDER BY version",
     "SELECT seq, keys, relations, repeats FROM key_lines ORDER BY seq",
     "SELECT id, name FROM field ORDER BY id",
-    "SELECT policy_version FROM barrier",
+    "SELECT policy_version FROM policy_lock",
     "SELECT a.connector, a.name, c.name, a.groups FROM account a"
     " JOIN chain c ON c.id = a.adversary_id ORDER BY a.connector, a.name",
     "SELECT c.name, h.field_id, h.time, h.entries, r.pseudonym, s.pseudonym"

@@ -1076,7 +1076,7 @@ def impatient(monkeypatch):
 
 def test_a_store_that_is_locked_is_tried_again_and_nothing_is_lost(desk, impatient):
     with open_store(desk.dir / "dispatcher.db") as store, store.write() as tx:
-        sql.execute(tx, "UPDATE barrier SET policy_version = policy_version")
+        sql.execute(tx, "UPDATE policy_lock SET policy_version = policy_version")
         told_well(desk.load(FORMS), 11, "the store is locked")
         told_well(desk.run("status"), 0, "0 records")
     assert "4 records loaded" in desk.load(FORMS).said

@@ -102,7 +102,6 @@ def case(store):
 
 TRUSTED = (
     "account",
-    "barrier",
     "chain",
     "disclosure_sum",
     "entry",
@@ -113,6 +112,7 @@ TRUSTED = (
     "link",
     "outbox",
     "policy",
+    "policy_lock",
     "record",
     "rule_table",
     "set_count",
@@ -134,7 +134,7 @@ FREE = {
     "policy": "name applied_at",
     # Numbers that only name a row.
     "link": "id",
-    "barrier": "id",
+    "policy_lock": "id",
 }
 """Columns that no line of the ledger is about, by table."""
 
@@ -364,7 +364,7 @@ EDITS = {
     "entry": "UPDATE entry SET record_id = 4 WHERE id = 1",
     "record.subject_id": "UPDATE record SET subject_id = 3 WHERE id = 1",
     "field.name": "UPDATE field SET name = 'e' WHERE name = 'b'",
-    "barrier.policy_version": "UPDATE barrier SET policy_version = 1",
+    "policy_lock.policy_version": "UPDATE policy_lock SET policy_version = 1",
     "rule_table": "DELETE FROM rule_table WHERE version = 2",
     "link": "DELETE FROM link WHERE id = 1",
     "exposure_count": "DELETE FROM exposure_count",

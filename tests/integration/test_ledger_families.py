@@ -475,7 +475,7 @@ def test_entries_that_were_lost_are_written_without_a_value(tx: Tx) -> None:
     assert left == [(54, "erased", 0, 9)]
 
 
-# -- the barrier, policies and chains --------------------------------------------------
+# -- the policy lock, policies and chains ---------------------------------------------
 
 
 def test_the_version_in_force_is_read_and_locked(tx: Tx) -> None:
@@ -483,8 +483,8 @@ def test_the_version_in_force_is_read_and_locked(tx: Tx) -> None:
     assert [policy_rows.in_force(tx, lock=word) for word in words] == [(0, None)] * 3
     assert (
         policy_rows.version_in_force(tx)
-        == policy_rows.hold_barrier(tx)
-        == policy_rows.close_barrier(tx)
+        == policy_rows.lock_policy_shared(tx)
+        == policy_rows.lock_policy_exclusive(tx)
         == 0
     )
     assert policy_rows.policy_row(tx, 1) is None
@@ -494,8 +494,8 @@ def test_the_version_in_force_is_read_and_locked(tx: Tx) -> None:
         (4, "a" * 64)
     ] * 3
     assert (
-        policy_rows.hold_barrier(tx)
-        == policy_rows.close_barrier(tx)
+        policy_rows.lock_policy_shared(tx)
+        == policy_rows.lock_policy_exclusive(tx)
         == policy_rows.version_in_force(tx)
         == 4
     )

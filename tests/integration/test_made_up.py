@@ -447,7 +447,7 @@ def test_gold_of_a_field_that_is_sent_no_more_blocks_nobody(house, clock):
         assert serving.answer(ann, showing.token, answer("36")) == Saved()
     changed = POLICY.replace("name    = {", "name    = { send = false, ")
     with house.store.write() as tx:
-        policy_rows.close_barrier(tx)
+        policy_rows.lock_policy_exclusive(tx)
         policy_rows.put_policy(tx, 2, "small", changed.encode(), "1" * 64, 2)
         sql.execute(tx, "UPDATE plan SET policy_version = 2")
     clock.now += 601_000_000

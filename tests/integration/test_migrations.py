@@ -164,7 +164,9 @@ def test_an_upgrade_from_nothing_makes_a_store_and_doing_it_again_changes_nothin
     with open_store(empty_location) as store:
         keys = [store.key(name) for name in ("pseudonym-key", "task-key")]
         with store.read() as tx:
-            assert sql.rows(tx, "SELECT id, policy_version FROM barrier") == [(1, 0)]
+            assert sql.rows(tx, "SELECT id, policy_version FROM policy_lock") == [
+                (1, 0)
+            ]
             assert sql.rows(tx, "SELECT id, name, head FROM chain") == [
                 (0, "system", "0" * 64)
             ]

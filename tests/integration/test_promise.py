@@ -130,7 +130,7 @@ def test_what_was_loaded_is_not_read_by_another_policys_words(store, before, aft
     with pytest.raises(Conflict):
         case.apply(changed(after))
     with store.read() as tx:
-        assert sql.value(tx, "SELECT policy_version FROM barrier") == 1
+        assert sql.value(tx, "SELECT policy_version FROM policy_lock") == 1
 
 
 def _swapped(text, line):

@@ -26,7 +26,7 @@ from dispatcher.model import FieldName, Pause, metadata
 from dispatcher.store import Clash, Store, Tx, open_store
 from dispatcher.store.engine import bring_up, make_backend
 from dispatcher.store.lease import SHARD, check_epoch, take
-from dispatcher.store.policies import close_barrier
+from dispatcher.store.policies import lock_policy_exclusive
 from dispatcher.store.settings import KEYS, set_setting, setting
 from dispatcher.store.sqlite import SqliteBackend, make_private
 from dispatcher.store.statements import DriverStatement, in_list, not_in_list
@@ -228,12 +228,14 @@ def test_threads_write_one_after_the_other_and_lose_nothing(store: Store) -> Non
     def count() -> None:
         for _ in range(20):
             with store.write() as tx:
-                found = close_barrier(tx)
-                sql.execute(tx, "UPDATE barrier SET policy_version = ?", [found + 1])
+                found = lock_policy_exclusive(tx)
+                sql.execute(
+                    tx, "UPDATE policy_lock SET policy_version = ?", [found + 1]
+                )
 
     assert together(*[count] * 4) == [None] * 4
     with store.read() as tx:
-        assert sql.value(tx, "SELECT policy_version FROM barrier") == 80
+        assert sql.value(tx, "SELECT policy_version FROM policy_lock") == 80
 
 
 def test_a_lock_that_does_not_come_is_told_as_locked(store_url: str) -> None:
@@ -242,9 +244,9 @@ def test_a_lock_that_does_not_come_is_told_as_locked(store_url: str) -> None:
         open_store(store_url, wait_ms=50) as second,
         first.write() as tx,
     ):
-        sql.execute(tx, "UPDATE barrier SET policy_version = 1")
+        sql.execute(tx, "UPDATE policy_lock SET policy_version = 1")
         with pytest.raises(StoreLocked) as refused, second.write() as late:
-            sql.execute(late, "UPDATE barrier SET policy_version = 2")
+            sql.execute(late, "UPDATE policy_lock SET policy_version = 2")
     assert refused.value.exit_status == 11
     assert refused.value.retryable
 
@@ -516,7 +518,7 @@ def test_a_state_that_is_none_is_a_clash(store: Store) -> None:
 @pytest.mark.parametrize("value", [2**63, -(2**63) - 1])
 def test_a_number_beyond_64_bits_is_invalid(store: Store, value: int) -> None:
     with pytest.raises(Invalid, match="does not fit"), store.write() as tx:
-        sql.execute(tx, "UPDATE barrier SET policy_version = ?", [value])
+        sql.execute(tx, "UPDATE policy_lock SET policy_version = ?", [value])
 
 
 def test_a_lone_surrogate_is_invalid(store: Store) -> None:

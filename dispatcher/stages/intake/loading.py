@@ -35,7 +35,7 @@ from dispatcher.stages.intake.table import (
 )
 from dispatcher.store import Clash, Clock, Store, Tx
 from dispatcher.store import intake as rows
-from dispatcher.store.policies import hold_barrier
+from dispatcher.store.policies import lock_policy_shared
 
 CHUNK_BYTES: Final = 16 << 20  # of shown forms in one transaction
 CHUNK_ROWS: Final = 5_000
@@ -329,7 +329,7 @@ class _Loading:
         now = self._clock()
         fresh = [prepared for prepared in chunk if not prepared.row.lost]
         with self._store.write() as tx:
-            if hold_barrier(tx) != self._force.version:
+            if lock_policy_shared(tx) != self._force.version:
                 raise _other_policy()
             back, others = reload.sorted_out(
                 tx, self._force, [prepared for prepared in chunk if prepared.row.lost]

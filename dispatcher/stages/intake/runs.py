@@ -8,7 +8,7 @@ from dispatcher.core.errors import Conflict, NotFound, Usage
 from dispatcher.store import Store, Tx, events, pilots
 from dispatcher.store import intake as rows
 from dispatcher.store.pilots import PilotRow
-from dispatcher.store.policies import close_barrier
+from dispatcher.store.policies import lock_policy_exclusive
 
 
 def begin(store: Store, run: str, records: int, at: int) -> PilotRow:
@@ -32,7 +32,7 @@ def begin(store: Store, run: str, records: int, at: int) -> PilotRow:
 
 def begin_in(tx: Tx, run: str, records: int, at: int) -> PilotRow:
     """Do the same in the caller's transaction, for a name that was checked."""
-    close_barrier(tx)  # a booking under way is a showing, or sees the pilot
+    lock_policy_exclusive(tx)  # a booking under way is a showing, or sees the pilot
     found = rows.run(tx, run, at)
     pilot = pilots.lock(tx, run)
     assert pilot is not None  # it was made

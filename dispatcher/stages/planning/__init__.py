@@ -208,7 +208,7 @@ class Planning:
         with self._store.write() as tx:
             if epoch is not None:
                 lease.check_epoch(tx, lease.SHARD, epoch)
-            version = policy_rows.hold_barrier(tx)
+            version = policy_rows.lock_policy_shared(tx)
             before = rows.lock_applied(tx)
             numbers = _checked_draft(rows.plan(tx, plan_id), plan_id, version, before)
             merged = _merged(rows.lock_assignments(tx, [*before, plan_id], version))
