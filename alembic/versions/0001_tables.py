@@ -726,11 +726,11 @@ def _running() -> None:
     )
 
     op.create_table(
-        "hook",
+        "webhook_delivery",
         _text("connector", 40),
         _text("call", 64),
         _big("at"),
-        sa.PrimaryKeyConstraint("connector", "call", name="pk_hook"),
+        sa.PrimaryKeyConstraint("connector", "call", name="pk_webhook_delivery"),
     )
 
     op.create_table(

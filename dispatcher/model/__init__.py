@@ -49,11 +49,11 @@ from dispatcher.model.records import (
 from dispatcher.model.running import (
     Cursor,
     Event,
-    Hook,
     Lease,
     OperatorSession,
     Pause,
     SignInLink,
+    WebhookDelivery,
 )
 from dispatcher.model.states import (
     LIVE_TASK_STATES,
@@ -83,7 +83,6 @@ __all__ = [
     "FieldName",
     "FieldTest",
     "Held",
-    "Hook",
     "IdBlock",
     "KeyLine",
     "Lease",
@@ -115,6 +114,7 @@ __all__ = [
     "Task",
     "ValueKey",
     "Visit",
+    "WebhookDelivery",
     "link_unit",
     "metadata",
     "record_unit",

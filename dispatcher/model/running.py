@@ -53,10 +53,10 @@ class OperatorSession(SQLModel, table=True):
     ended_at: int | None = Field(default=None, sa_column=big(null=True))
 
 
-class Hook(SQLModel, table=True):
-    """Calls of markets that were checked, for a day: each counts once."""
+class WebhookDelivery(SQLModel, table=True):
+    """Webhook calls of markets that were verified, for a day: each counts once."""
 
-    __tablename__ = "hook"
+    __tablename__ = "webhook_delivery"
     connector: str = Field(sa_column=Column(String(40), primary_key=True))
     call: str = Field(sa_column=Column(String(64), primary_key=True))
     at: int = Field(sa_column=big())

@@ -7,7 +7,7 @@ from typing import Final
 from sqlalchemy import bindparam, delete, func
 from sqlmodel import col, select
 
-from dispatcher.model import Cursor, Hook
+from dispatcher.model import Cursor, WebhookDelivery
 from dispatcher.store.statements import insert
 from dispatcher.store.transaction import Tx
 
@@ -31,17 +31,19 @@ def save_cursor(tx: Tx, connector: str, value: str) -> None:
 KEPT: Final = 86_400 * 1_000_000
 """Microseconds that a call is remembered: far above the age at which it is refused."""
 
-_FORGET_CALLS: Final = delete(Hook).where(col(Hook.at) < bindparam("before"))
+_FORGET_CALLS: Final = delete(WebhookDelivery).where(
+    col(WebhookDelivery.at) < bindparam("before")
+)
 _ADD_CALL: Final = (
-    insert(Hook)
+    insert(WebhookDelivery)
     .values(
         connector=bindparam("connector"), call=bindparam("call"), at=bindparam("at")
     )
     .on_conflict_do_nothing()
 )
-_LATEST_CALLS: Final = select(Hook.connector, func.max(Hook.at)).group_by(
-    col(Hook.connector)
-)
+_LATEST_CALLS: Final = select(
+    WebhookDelivery.connector, func.max(WebhookDelivery.at)
+).group_by(col(WebhookDelivery.connector))
 
 
 def note_call(tx: Tx, connector: str, call: str, now: int) -> bool:

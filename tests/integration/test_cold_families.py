@@ -142,7 +142,10 @@ def test_calls_of_markets(tx: Tx) -> None:
     assert collecting.note_call(tx, "prolific", "1", 4)
     assert collecting.latest_calls(tx) == {"mturk": 7, "prolific": 4}
     assert collecting.note_call(tx, "mturk", "3", 6 + collecting.KEPT)
-    assert table(tx, "hook", "call, at") == [("2", 7), ("3", 6 + collecting.KEPT)]
+    assert table(tx, "webhook_delivery", "call, at") == [
+        ("2", 7),
+        ("3", 6 + collecting.KEPT),
+    ]
 
 
 def test_names_of_records_and_fields(tx: Tx) -> None:

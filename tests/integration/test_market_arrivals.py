@@ -226,7 +226,7 @@ def test_a_signed_call_counts_once_and_a_forged_one_never(
     ]
     assert codes == [204, 204, 401, 404, 404]
     with house.store.read() as tx:
-        assert sql.value(tx, "SELECT count(*) FROM hook") == 1
+        assert sql.value(tx, "SELECT count(*) FROM webhook_delivery") == 1
         assert collecting.latest_calls(tx) == {"prolific": clock()}
 
 
@@ -236,4 +236,4 @@ def test_calls_are_forgotten_after_a_day(house, clock):
         with house.store.write() as tx:
             assert collecting.note_call(tx, "prolific", f"call-{hours}", clock())
     with house.store.read() as tx:
-        assert sql.value(tx, "SELECT count(*) FROM hook") == 1
+        assert sql.value(tx, "SELECT count(*) FROM webhook_delivery") == 1
