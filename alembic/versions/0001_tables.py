@@ -519,7 +519,7 @@ def _out_and_back() -> None:
 
 def _made_up_questions() -> None:
     op.create_table(
-        "probe",
+        "gold_question",
         _id("id"),
         _big("field_id"),
         _text("purpose", 4),
@@ -527,13 +527,15 @@ def _made_up_questions() -> None:
         _text("media", 40),
         _bytes("answer"),
         _big("retired_at", null=True),
-        sa.PrimaryKeyConstraint("id", name="pk_probe"),
+        sa.PrimaryKeyConstraint("id", name="pk_gold_question"),
         sa.ForeignKeyConstraint(
-            ["field_id"], ["field.id"], name="fk_probe_field_id_field"
+            ["field_id"], ["field.id"], name="fk_gold_question_field_id_field"
         ),
-        sa.CheckConstraint("purpose IN ('test','gold')", name=op.f("ck_probe_purpose")),
+        sa.CheckConstraint(
+            "purpose IN ('test','gold')", name=op.f("ck_gold_question_purpose")
+        ),
     )
-    op.create_index("ix_probe_field_id", "probe", ["field_id"])
+    op.create_index("ix_gold_question_field_id", "gold_question", ["field_id"])
 
     op.create_table(
         "field_test",
@@ -569,9 +571,9 @@ def _made_up_questions() -> None:
     )
 
     op.create_table(
-        "probe_task",
+        "gold_task",
         _id("id"),
-        _big("probe_id"),
+        _big("gold_question_id"),
         _big("account_id"),
         _text("state", 12),
         _big("created_at"),
@@ -580,20 +582,22 @@ def _made_up_questions() -> None:
         _big("attempt"),
         sa.Column("correct", sa.SmallInteger(), nullable=True),
         _big("ended_at", null=True),
-        sa.PrimaryKeyConstraint("id", name="pk_probe_task"),
+        sa.PrimaryKeyConstraint("id", name="pk_gold_task"),
         sa.ForeignKeyConstraint(
-            ["probe_id"], ["probe.id"], name="fk_probe_task_probe_id_probe"
+            ["gold_question_id"],
+            ["gold_question.id"],
+            name="fk_gold_task_gold_question_id_gold_question",
         ),
         sa.CheckConstraint(
             "state = 'shown' OR state IN ('expired', 'returned', 'answered')",
-            name=op.f("ck_probe_task_state"),
+            name=op.f("ck_gold_task_state"),
         ),
     )
-    op.create_index("ix_probe_task_account_id", "probe_task", ["account_id"])
-    op.create_index("ix_probe_task_probe_id", "probe_task", ["probe_id"])
+    op.create_index("ix_gold_task_account_id", "gold_task", ["account_id"])
+    op.create_index("ix_gold_task_gold_question_id", "gold_task", ["gold_question_id"])
     op.create_index(
-        "ix_probe_task_shown",
-        "probe_task",
+        "ix_gold_task_shown",
+        "gold_task",
         ["account_id", "leased_until"],
         postgresql_where=sa.text("state = 'shown'"),
         sqlite_where=sa.text("state = 'shown'"),

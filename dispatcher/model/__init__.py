@@ -31,7 +31,7 @@ from dispatcher.model.ledger import (
 )
 from dispatcher.model.money import Budget, Payment, PaymentEvent
 from dispatcher.model.plans import Account, Assignment, Chain, Held, Plan, Recusal
-from dispatcher.model.questions import FieldTest, Probe, ProbeTask, Qualification
+from dispatcher.model.questions import FieldTest, GoldQuestion, GoldTask, Qualification
 from dispatcher.model.records import (
     Entry,
     FieldName,
@@ -82,6 +82,8 @@ __all__ = [
     "ExposureCount",
     "FieldName",
     "FieldTest",
+    "GoldQuestion",
+    "GoldTask",
     "Held",
     "IdBlock",
     "KeyLine",
@@ -97,8 +99,6 @@ __all__ = [
     "Plan",
     "PolicyLock",
     "PolicyVersion",
-    "Probe",
-    "ProbeTask",
     "Qualification",
     "Quarantine",
     "Record",

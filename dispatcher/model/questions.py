@@ -6,14 +6,14 @@ from sqlmodel import Field, SQLModel
 from dispatcher.model.columns import big, content, number, states_of, word
 
 
-class Probe(SQLModel, table=True):
+class GoldQuestion(SQLModel, table=True):
     """A made-up question with its right answer: no part of any record.
 
     ``purpose`` is ``test`` (of a field's qualification test) or ``gold`` (mixed among
     the real ones). What is in it was declared synthetic, so it is stored in clear.
     """
 
-    __tablename__ = "probe"
+    __tablename__ = "gold_question"
     __table_args__ = (
         CheckConstraint("purpose IN ('test','gold')", name="purpose"),
         Index(None, "field_id"),
@@ -52,20 +52,20 @@ class Qualification(SQLModel, table=True):
     ended_at: int | None = Field(default=None, sa_column=big(null=True))
 
 
-class ProbeTask(SQLModel, table=True):
+class GoldTask(SQLModel, table=True):
     """One showing of a made-up question to one account: no exposure, no answer.
 
     Its id is of the same block as a task's, so that its public name has the same shape.
     Only whether the answer was right is kept of it.
     """
 
-    __tablename__ = "probe_task"
+    __tablename__ = "gold_task"
     __table_args__ = (
-        states_of("probe_task"),
+        states_of("gold_task"),
         Index(None, "account_id"),
-        Index(None, "probe_id"),
+        Index(None, "gold_question_id"),
         Index(
-            "ix_probe_task_shown",
+            "ix_gold_task_shown",
             "account_id",
             "leased_until",
             sqlite_where=text("state = 'shown'"),
@@ -73,7 +73,7 @@ class ProbeTask(SQLModel, table=True):
         ),
     )
     id: int = Field(sa_column=number())
-    probe_id: int = Field(sa_column=big(of="probe.id"))
+    gold_question_id: int = Field(sa_column=big(of="gold_question.id"))
     account_id: int = Field(sa_column=big())
     state: str = Field(sa_column=word(12))
     created_at: int = Field(sa_column=big())

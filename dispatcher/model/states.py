@@ -67,7 +67,7 @@ TRANSITIONS: Final[Mapping[str, Mapping[str, frozenset[str]]]] = {
         "stopped": frozenset({"active", "blocked", "left"}),  # below the floor
         "left": frozenset({"active", "blocked"}),  # by the worker's own wish
     },
-    "probe_task": {
+    "gold_task": {
         "shown": frozenset({"answered", "returned", "expired"}),
         "expired": frozenset({"shown", "answered"}),
         "returned": frozenset({"shown", "answered"}),

@@ -17,9 +17,9 @@ from dispatcher.model import (
     Entry,
     FieldName,
     FieldTest,
+    GoldQuestion,
+    GoldTask,
     Payment,
-    Probe,
-    ProbeTask,
     Qualification,
 )
 from dispatcher.store.statements import (
@@ -40,7 +40,7 @@ ATTEMPTS: Final = 2
 """Tries that a worker has at a field's test; a day lies between them."""
 
 
-class ProbeRow(NamedTuple):
+class QuestionRow(NamedTuple):
     """A made-up question; ``answer`` is the right one, as a worker would give it."""
 
     id: int
@@ -55,7 +55,7 @@ class HandedRow(NamedTuple):
     """One showing of a made-up question to an account."""
 
     id: int
-    probe_id: int
+    gold_question_id: int
     field_id: int
     account_id: int
     purpose: str
@@ -72,11 +72,13 @@ attempt, ended_at."""
 
 
 _ASKED: Final = (
-    col(Probe.field_id) == bindparam("field"),
-    col(Probe.purpose) == bindparam("of_purpose"),
-    col(Probe.retired_at).is_(None),
+    col(GoldQuestion.field_id) == bindparam("field"),
+    col(GoldQuestion.purpose) == bindparam("of_purpose"),
+    col(GoldQuestion.retired_at).is_(None),
 )
-_RETIRE: Final = update(Probe).where(*_ASKED).values(retired_at=bindparam("moment"))
+_RETIRE: Final = (
+    update(GoldQuestion).where(*_ASKED).values(retired_at=bindparam("moment"))
+)
 _EXCUSE: Final = delete(FieldTest).where(col(FieldTest.field_id) == bindparam("field"))
 _REQUIRE: Final = insert(FieldTest).values(
     field_id=bindparam("field"),
@@ -86,80 +88,84 @@ _BEGIN_ANEW: Final = delete(Qualification).where(
     col(Qualification.field_id) == bindparam("field"),
     col(Qualification.state) != "passed",
 )
-_PROBE: Final = select_columns(
-    *(col(getattr(Probe, name)) for name in ProbeRow._fields)
-).where(Probe.id == bindparam("probe"))
-_LOCK: Final = select(Probe.id).where(Probe.id == bindparam("probe")).with_for_update()
-_ACTIVE: Final = select(Probe.id).where(*_ASKED).order_by(col(Probe.id))
-_ACTIVE_VALUES: Final = select(Probe.shown).where(*_ASKED)
+_QUESTION: Final = select_columns(
+    *(col(getattr(GoldQuestion, name)) for name in QuestionRow._fields)
+).where(GoldQuestion.id == bindparam("question"))
+_LOCK: Final = (
+    select(GoldQuestion.id)
+    .where(GoldQuestion.id == bindparam("question"))
+    .with_for_update()
+)
+_ACTIVE: Final = select(GoldQuestion.id).where(*_ASKED).order_by(col(GoldQuestion.id))
+_ACTIVE_VALUES: Final = select(GoldQuestion.shown).where(*_ASKED)
 _FIELD: Final = select(FieldName.id).where(FieldName.name == bindparam("called"))
 _ASKED_OF: Final = (
-    select(ProbeTask.probe_id)
+    select(GoldTask.gold_question_id)
     .distinct()
-    .join(Account, col(Account.id) == ProbeTask.account_id)
+    .join(Account, col(Account.id) == GoldTask.account_id)
     .where(Account.adversary_id == bindparam("adversary"))
 )
 _ADVERSARIES: Final = (
-    select(ProbeTask.probe_id, func.count(col(Account.adversary_id).distinct()))
-    .join(Account, col(Account.id) == ProbeTask.account_id)
-    .where(in_list(ProbeTask.probe_id, "probes"))
-    .group_by(col(ProbeTask.probe_id))
+    select(GoldTask.gold_question_id, func.count(col(Account.adversary_id).distinct()))
+    .join(Account, col(Account.id) == GoldTask.account_id)
+    .where(in_list(GoldTask.gold_question_id, "questions"))
+    .group_by(col(GoldTask.gold_question_id))
 )
 _SHOWN: Final = select_columns(Entry.id, Entry.shown, Entry.key_id).where(
     Entry.field_id == bindparam("field"), func.length(Entry.shown) > 0
 )
 _HANDED: Final = select_columns(
-    ProbeTask.id,
-    ProbeTask.probe_id,
-    Probe.field_id,
-    ProbeTask.account_id,
-    Probe.purpose,
-    ProbeTask.state,
-    ProbeTask.created_at,
-    ProbeTask.leased_until,
-    ProbeTask.draft,
-    ProbeTask.attempt,
-).join(Probe, col(Probe.id) == ProbeTask.probe_id)
-_THE_TASK: Final = col(ProbeTask.id) == bindparam("task")
+    GoldTask.id,
+    GoldTask.gold_question_id,
+    GoldQuestion.field_id,
+    GoldTask.account_id,
+    GoldQuestion.purpose,
+    GoldTask.state,
+    GoldTask.created_at,
+    GoldTask.leased_until,
+    GoldTask.draft,
+    GoldTask.attempt,
+).join(GoldQuestion, col(GoldQuestion.id) == GoldTask.gold_question_id)
+_THE_TASK: Final = col(GoldTask.id) == bindparam("task")
 _BY_ID: Final = _HANDED.where(_THE_TASK)
-_BY_ID_LOCKED: Final = _BY_ID.with_for_update(of=ProbeTask)
-_OF_ACCOUNT: Final = col(ProbeTask.account_id) == bindparam("account")
+_BY_ID_LOCKED: Final = _BY_ID.with_for_update(of=GoldTask)
+_OF_ACCOUNT: Final = col(GoldTask.account_id) == bindparam("account")
 _IN_HAND: Final = (
     _HANDED.where(
         _OF_ACCOUNT,
-        ProbeTask.state == fixed("shown"),
-        col(ProbeTask.leased_until) > bindparam("now"),
+        GoldTask.state == fixed("shown"),
+        col(GoldTask.leased_until) > bindparam("now"),
     )
-    .order_by(col(ProbeTask.id).desc())
+    .order_by(col(GoldTask.id).desc())
     .limit(1)
 )
 _LAPSED: Final = (
     _HANDED.where(
         _OF_ACCOUNT,
-        in_words(ProbeTask.state, "shown", "expired"),
-        col(ProbeTask.leased_until) <= bindparam("now"),
-        ProbeTask.created_at > bindparam("since"),
+        in_words(GoldTask.state, "shown", "expired"),
+        col(GoldTask.leased_until) <= bindparam("now"),
+        GoldTask.created_at > bindparam("since"),
     )
-    .order_by(col(ProbeTask.id).desc())
+    .order_by(col(GoldTask.id).desc())
     .limit(1)
 )
 _GOLD_SINCE: Final = (
     select(func.count())
-    .select_from(ProbeTask)
+    .select_from(GoldTask)
     .where(
         _OF_ACCOUNT,
-        ProbeTask.created_at > bindparam("since"),
-        ProbeTask.attempt == 0,
+        GoldTask.created_at > bindparam("since"),
+        GoldTask.attempt == 0,
     )
 )
 _LEASE: Final = (
-    update(ProbeTask)
+    update(GoldTask)
     .where(_THE_TASK)
     .values(state="shown", leased_until=bindparam("until"))
 )
-_DRAFT: Final = update(ProbeTask).where(_THE_TASK).values(draft=bindparam("typed"))
+_DRAFT: Final = update(GoldTask).where(_THE_TASK).values(draft=bindparam("typed"))
 _END: Final = (
-    update(ProbeTask)
+    update(GoldTask)
     .where(_THE_TASK)
     .values(
         state=bindparam("after"),
@@ -170,31 +176,31 @@ _END: Final = (
     )
 )
 _END_ALL: Final = (
-    update(ProbeTask)
+    update(GoldTask)
     .where(
-        col(ProbeTask.account_id) == bindparam("account"),
-        in_words(ProbeTask.state, "shown", "expired"),
+        col(GoldTask.account_id) == bindparam("account"),
+        in_words(GoldTask.state, "shown", "expired"),
     )
     .values(
         state="returned", leased_until=None, draft=None, ended_at=bindparam("moment")
     )
 )
 _EXPIRE: Final = (
-    update(ProbeTask)
+    update(GoldTask)
     .where(
-        col(ProbeTask.state) == fixed("shown"),
-        col(ProbeTask.leased_until) <= bindparam("now"),
+        col(GoldTask.state) == fixed("shown"),
+        col(GoldTask.leased_until) <= bindparam("now"),
     )
     .values(state="expired", draft=None)
 )
 _UNPAID: Final = (
     select(Payment.about)
-    .join(ProbeTask, col(ProbeTask.id) == Payment.about)
+    .join(GoldTask, col(GoldTask.id) == Payment.about)
     .where(
         Payment.kind == "field",
         Payment.state == "reserved",
-        in_words(ProbeTask.state, "returned", "expired"),
-        ProbeTask.created_at < bindparam("since"),
+        in_words(GoldTask.state, "returned", "expired"),
+        GoldTask.created_at < bindparam("since"),
     )
 )
 _TESTS: Final = (
@@ -216,20 +222,22 @@ _TESTS: Final = (
 )
 _OF_ATTEMPT: Final = (
     _OF_ACCOUNT,
-    col(Probe.field_id) == bindparam("field"),
-    col(Probe.purpose) == "test",
-    col(ProbeTask.attempt) == bindparam("number"),
+    col(GoldQuestion.field_id) == bindparam("field"),
+    col(GoldQuestion.purpose) == "test",
+    col(GoldTask.attempt) == bindparam("number"),
 )
 _ATTEMPTED: Final = (
-    select_columns(ProbeTask.probe_id, ProbeTask.correct)
-    .join(Probe, col(Probe.id) == ProbeTask.probe_id)
+    select_columns(GoldTask.gold_question_id, GoldTask.correct)
+    .join(GoldQuestion, col(GoldQuestion.id) == GoldTask.gold_question_id)
     .where(*_OF_ATTEMPT)
 )
 _UNMARKED: Final = (
     _HANDED.where(
-        *_OF_ATTEMPT, col(ProbeTask.correct).is_(None), col(Probe.retired_at).is_(None)
+        *_OF_ATTEMPT,
+        col(GoldTask.correct).is_(None),
+        col(GoldQuestion.retired_at).is_(None),
     )
-    .order_by(col(ProbeTask.id))
+    .order_by(col(GoldTask.id))
     .limit(1)
 )
 _FAILED: Final = (
@@ -243,9 +251,9 @@ _FAILED: Final = (
 # -- the questions -----------------------------------------------------------------
 
 
-def add(tx: Tx, probes: Sequence[ProbeRow]) -> None:
-    """Write new questions; their ids are of block ``probe``."""
-    tx.insert_many("probe", ProbeRow._fields, probes)
+def add(tx: Tx, questions: Sequence[QuestionRow]) -> None:
+    """Write new questions; their ids are of block ``gold_question``."""
+    tx.insert_many("gold_question", QuestionRow._fields, questions)
 
 
 def retire(tx: Tx, field_id: int, purpose: str, at: int) -> int:
@@ -266,10 +274,10 @@ def excuse(tx: Tx, field_id: int) -> bool:
     return tx.execute(_EXCUSE, {"field": field_id}).rowcount == 1
 
 
-def probe(tx: Tx, probe_id: int) -> ProbeRow | None:
+def question(tx: Tx, gold_question_id: int) -> QuestionRow | None:
     """Question by id."""
-    row = tx.execute(_PROBE, {"probe": probe_id}).first()
-    return None if row is None else ProbeRow(*row)
+    row = tx.execute(_QUESTION, {"question": gold_question_id}).first()
+    return None if row is None else QuestionRow(*row)
 
 
 def active(tx: Tx, field_id: int, purpose: str) -> list[int]:
@@ -293,14 +301,14 @@ def asked_of(tx: Tx, adversary_id: int) -> frozenset[int]:
     return frozenset(tx.scalars(_ASKED_OF, {"adversary": adversary_id}))
 
 
-def adversaries(tx: Tx, probe_ids: Sequence[int]) -> dict[int, int]:
+def adversaries(tx: Tx, question_ids: Sequence[int]) -> dict[int, int]:
     """How many adversaries each of a few questions was asked of; none is left out."""
-    return dict(tx.execute(_ADVERSARIES, {"probes": probe_ids}).all())
+    return dict(tx.execute(_ADVERSARIES, {"questions": question_ids}).all())
 
 
-def lock(tx: Tx, probe_id: int) -> None:
+def lock(tx: Tx, gold_question_id: int) -> None:
     """Lock a question until the end: nobody else is asked it meanwhile."""
-    tx.scalar(_LOCK, {"probe": probe_id})
+    tx.scalar(_LOCK, {"question": gold_question_id})
 
 
 def shown_values(tx: Tx, field_id: int) -> Iterator[bytes]:
@@ -342,10 +350,10 @@ def gold_since(tx: Tx, account_id: int, since: int) -> int:
 def hand(tx: Tx, task: HandedRow) -> None:
     """Write a new showing."""
     columns = (
-        "id", "probe_id", "account_id", "state", "created_at", "leased_until", "attempt",
+        "id", "gold_question_id", "account_id", "state", "created_at", "leased_until", "attempt",
     )  # fmt: skip
     tx.insert_many(
-        "probe_task", columns, [tuple(getattr(task, name) for name in columns)]
+        "gold_task", columns, [tuple(getattr(task, name) for name in columns)]
     )
 
 

@@ -23,10 +23,10 @@ from dispatcher.model import (
     Assignment,
     Budget,
     Entry,
+    GoldQuestion,
+    GoldTask,
     Payment,
     Plan,
-    Probe,
-    ProbeTask,
     Qualification,
     Task,
 )
@@ -46,12 +46,12 @@ _GIVEN: Final = union_all(
         Task.state == "answered",
         Task.created_at >= bindparam("since"),
     ),
-    select_columns(ProbeTask.created_at, Probe.field_id)
-    .join(Probe, col(Probe.id) == ProbeTask.probe_id)
+    select_columns(GoldTask.created_at, GoldQuestion.field_id)
+    .join(GoldQuestion, col(GoldQuestion.id) == GoldTask.gold_question_id)
     .where(
-        ProbeTask.account_id == bindparam("account"),
-        ProbeTask.state == "answered",
-        ProbeTask.created_at >= bindparam("since"),
+        GoldTask.account_id == bindparam("account"),
+        GoldTask.state == "answered",
+        GoldTask.created_at >= bindparam("since"),
     ),
 ).subquery()
 _TODAY: Final = (_GIVEN.c.at // _DAY).label("day")
@@ -64,7 +64,7 @@ _IS_EARNED: Final = or_(
     in_words(Payment.state, "due", "held", "unknown", "paid"),
     and_(
         col(Payment.state) == "reserved",
-        or_(col(Task.state) == "answered", col(ProbeTask.state) == "answered"),
+        or_(col(Task.state) == "answered", col(GoldTask.state) == "answered"),
     ),
 )
 _IS_FIELD: Final = col(Payment.kind) == "field"
@@ -77,7 +77,7 @@ _PAY: Final = (
     .select_from(Payment)
     .join(Budget, col(Budget.run_id) == Payment.run_id)
     .outerjoin(Task, and_(_IS_FIELD, col(Task.id) == Payment.about))
-    .outerjoin(ProbeTask, and_(_IS_FIELD, col(ProbeTask.id) == Payment.about))
+    .outerjoin(GoldTask, and_(_IS_FIELD, col(GoldTask.id) == Payment.about))
     .where(Payment.account_id == bindparam("account"))
     .group_by(col(Budget.currency))
     .order_by(col(Budget.currency))

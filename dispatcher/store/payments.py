@@ -29,9 +29,9 @@ from dispatcher.model import (
     Account,
     Answer,
     Budget,
+    GoldTask,
     Outbox,
     Payment,
-    ProbeTask,
     Result,
     Task,
 )
@@ -231,11 +231,11 @@ _WORK: Final = (
         _count(col(Task.state) == "shown"),
         _count(_WELL_ANSWERED),
         select(func.count())
-        .select_from(ProbeTask)
+        .select_from(GoldTask)
         .where(
-            ProbeTask.account_id == bindparam("account"),
-            ProbeTask.state == "answered",
-            ProbeTask.created_at >= _SINCE,
+            GoldTask.account_id == bindparam("account"),
+            GoldTask.state == "answered",
+            GoldTask.created_at >= _SINCE,
         )
         .scalar_subquery(),
         _count(col(Answer.valid) == 1, func.coalesce(Result.state, "open") == "open"),

@@ -12,8 +12,8 @@ from dispatcher.model import (
     Account,
     FieldName,
     FieldTest,
-    Probe,
-    ProbeTask,
+    GoldQuestion,
+    GoldTask,
     Qualification,
     Task,
 )
@@ -29,15 +29,15 @@ def _share(state: Any, word: str) -> Any:  # noqa: ANN401
 
 
 _GOLD: Final = (
-    select_columns(func.count(), func.coalesce(func.sum(ProbeTask.correct), 0))
-    .select_from(ProbeTask)
-    .join(Probe, col(Probe.id) == ProbeTask.probe_id)
-    .join(Account, col(Account.id) == ProbeTask.account_id)
+    select_columns(func.count(), func.coalesce(func.sum(GoldTask.correct), 0))
+    .select_from(GoldTask)
+    .join(GoldQuestion, col(GoldQuestion.id) == GoldTask.gold_question_id)
+    .join(Account, col(Account.id) == GoldTask.account_id)
     .where(
-        ProbeTask.account_id == bindparam("account"),
-        Probe.purpose == "gold",
-        ProbeTask.state == "answered",
-        col(ProbeTask.ended_at) > _JUDGED_FROM,
+        GoldTask.account_id == bindparam("account"),
+        GoldQuestion.purpose == "gold",
+        GoldTask.state == "answered",
+        col(GoldTask.ended_at) > _JUDGED_FROM,
     )
 )
 _DOUBTED: Final = (
@@ -61,14 +61,17 @@ _DOUBTED: Final = (
 _STOCK: Final = (
     select_columns(
         FieldName.name,
-        func.count(col(Probe.id).distinct()),
-        _share(ProbeTask.state, "answered"),
-        func.coalesce(func.sum(ProbeTask.correct), 0),
+        func.count(col(GoldQuestion.id).distinct()),
+        _share(GoldTask.state, "answered"),
+        func.coalesce(func.sum(GoldTask.correct), 0),
     )
-    .select_from(Probe)
-    .join(FieldName, col(FieldName.id) == Probe.field_id)
-    .outerjoin(ProbeTask, col(ProbeTask.probe_id) == Probe.id)
-    .where(col(Probe.retired_at).is_(None), Probe.purpose == bindparam("of_purpose"))
+    .select_from(GoldQuestion)
+    .join(FieldName, col(FieldName.id) == GoldQuestion.field_id)
+    .outerjoin(GoldTask, col(GoldTask.gold_question_id) == GoldQuestion.id)
+    .where(
+        col(GoldQuestion.retired_at).is_(None),
+        GoldQuestion.purpose == bindparam("of_purpose"),
+    )
     .group_by(col(FieldName.name))
     .order_by(col(FieldName.name))
 )
@@ -76,12 +79,12 @@ _GOLD_LEFT: Final = (
     select_columns(
         FieldName.name, FieldName.id, func.count(col(Account.adversary_id).distinct())
     )
-    .select_from(Probe)
-    .join(FieldName, col(FieldName.id) == Probe.field_id)
-    .outerjoin(ProbeTask, col(ProbeTask.probe_id) == Probe.id)
-    .outerjoin(Account, col(Account.id) == ProbeTask.account_id)
-    .where(col(Probe.retired_at).is_(None), Probe.purpose == "gold")
-    .group_by(col(FieldName.name), col(FieldName.id), col(Probe.id))
+    .select_from(GoldQuestion)
+    .join(FieldName, col(FieldName.id) == GoldQuestion.field_id)
+    .outerjoin(GoldTask, col(GoldTask.gold_question_id) == GoldQuestion.id)
+    .outerjoin(Account, col(Account.id) == GoldTask.account_id)
+    .where(col(GoldQuestion.retired_at).is_(None), GoldQuestion.purpose == "gold")
+    .group_by(col(FieldName.name), col(FieldName.id), col(GoldQuestion.id))
 )
 _STANDINGS: Final = (
     select_columns(

@@ -103,7 +103,7 @@ def test_no_more_lies_there_than_one_may_see_and_answers_come_back(
                 )
                 assert answer.status_code == status
             until(partial(answered, program, outside), "answers are in")
-            assert counted(program, "hook") == 1
+            assert counted(program, "webhook_delivery") == 1
             assert terminate(process) == 0
         shown = [task["data"]["shown"] for task in outside.tasks.values()]
         assert len(shown) == counted(program, LIE_THERE) >= 3

@@ -128,10 +128,10 @@ class House:
     ) -> list[int]:
         """Add made-up questions with their right answers; gives their ids."""
         with self.store.write() as tx:
-            first = tx.reserve("probe", len(pairs))
+            first = tx.reserve("gold_question", len(pairs))
             ids = range(first, first + len(pairs))
             rows = [
-                gold_questions.ProbeRow(
+                gold_questions.QuestionRow(
                     number, self.fields[field], purpose, shown.encode(), "text/plain",
                     right.encode(),
                 )

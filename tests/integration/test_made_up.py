@@ -57,11 +57,11 @@ def marks(house: House, who) -> dict[str, int]:
         return dict(
             sql.rows(
                 tx,
-                "SELECT CAST(p.shown AS TEXT), t.correct FROM probe_task t JOIN probe p"
-                " ON p.id = t.probe_id WHERE t.account_id = ?"
+                "SELECT CAST(p.shown AS TEXT), t.correct FROM gold_task t JOIN gold_question p"
+                " ON p.id = t.gold_question_id WHERE t.account_id = ?"
                 if tx.dialect == "sqlite"
-                else "SELECT convert_from(p.shown, 'UTF8'), t.correct FROM probe_task t"
-                " JOIN probe p ON p.id = t.probe_id WHERE t.account_id = ?",
+                else "SELECT convert_from(p.shown, 'UTF8'), t.correct FROM gold_task t"
+                " JOIN gold_question p ON p.id = t.gold_question_id WHERE t.account_id = ?",
                 [who.account_id],
             )
         )
@@ -178,7 +178,7 @@ def test_a_test_that_was_left_for_days_goes_on_where_it_was(house, clock):
     expire(house.store, clock)
     assert work(serving, ann, "Jo Doe", "Al Roe") == ["Jo Doe", "Al Roe"]
     assert standing(house) == ("passed", 1)
-    assert house.count("probe_task") == 2
+    assert house.count("gold_task") == 2
 
 
 def test_who_left_during_a_test_and_is_let_in_again_goes_on(house, clock):
@@ -236,7 +236,7 @@ def test_a_test_set_anew_lets_who_failed_begin_again_and_who_passed_be(house):
     work(serving, ann, "Jo Doe", "Al Roe")
     work(serving, bob, "no", "no")
 
-    house.do("UPDATE probe SET retired_at = 2")
+    house.do("UPDATE gold_question SET retired_at = 2")
     house.test_of(1.0, ("Cy Poe", "Cy Poe"))
     assert serving.start(bob).content == b"Cy Poe"
     assert serving.start(ann).content == b"Eve"
@@ -258,7 +258,7 @@ def test_a_killed_page_finds_its_question_and_its_draft_again(house, clock):
     assert not again.save_draft(ann, showing.token, {"answer": "Jo D"})
     late = again.start(ann)
     assert (late.token, late.draft) == (showing.token, "")
-    assert house.count("probe_task") == 1
+    assert house.count("gold_task") == 1
 
 
 def test_a_crash_while_a_test_is_marked_leaves_the_question_as_it_was(
@@ -312,7 +312,7 @@ def test_two_tabs_that_press_start_get_the_same_question(house):
     house.test_of(1.0, *ASKED)
     servings = [house.serving() for _ in range(4)]
     together(lambda n: servings[n].start(ann), 4)
-    assert house.count("probe_task") == 1
+    assert house.count("gold_task") == 1
     assert house.count("qualification") == 1
 
 
@@ -471,7 +471,7 @@ def test_gold_is_shown_to_as_many_adversaries_as_a_real_field_may_be(house):
         who = planned(house, name, records=8)
         serving = house.serving(**ALWAYS)
         work(serving, who, *["x"] * 8)
-    assert house.count("probe_task") == 3
+    assert house.count("gold_task") == 3
 
 
 def test_workers_at_once_do_not_push_gold_over_its_showings(house, monkeypatch):
@@ -480,8 +480,8 @@ def test_workers_at_once_do_not_push_gold_over_its_showings(house, monkeypatch):
     people = [planned(house, f"w{n}", records=2) for n in range(4)]
     with house.store.write() as tx:
         tx.insert_many(
-            "probe_task",
-            ("id", "probe_id", "account_id", "state", "created_at", "attempt"),
+            "gold_task",
+            ("id", "gold_question_id", "account_id", "state", "created_at", "attempt"),
             [(10**12 + w.account_id, only, w.account_id, "answered", 1, 0)
              for w in people[:2]],
         )  # fmt: skip
@@ -497,7 +497,7 @@ def test_workers_at_once_do_not_push_gold_over_its_showings(house, monkeypatch):
     made_up = [house.serving()._made_up for _ in people]
     rng = np.random.default_rng(1)
     together(lambda n: made_up[n].gold(people[2 + n], house.fields["name"], 1, rng), 2)
-    assert house.count("probe_task") == 3
+    assert house.count("gold_task") == 3
 
 
 def test_two_accounts_of_one_worker_never_get_the_same_gold(house):
@@ -510,7 +510,7 @@ def test_two_accounts_of_one_worker_never_get_the_same_gold(house):
         ]
         house.plan((who, ids))
         work(house.serving(**ALWAYS), who, *["x"] * 8)
-    assert house.count("probe_task") == 1
+    assert house.count("gold_task") == 1
 
 
 def test_gold_handed_back_is_neither_right_nor_wrong(house):
@@ -530,7 +530,7 @@ def test_one_tab_with_gold_and_one_with_a_real_field_are_never_both(house):
         servings = [house.serving(gold=n / 8) for n in range(4)]
         together(lambda n, made=servings: made[n].start(ann), 4)
         real = house.count("task", "state = 'shown'")
-        made_up = house.count("probe_task", "state = 'shown'")
+        made_up = house.count("gold_task", "state = 'shown'")
         assert real + made_up == 1
         servings[0].give_back(ann, servings[0].in_hand(ann).token)
 
@@ -547,7 +547,7 @@ def test_when_room_is_again_tells_nothing_of_gold(store, clock, limit, wait):
     for _ in range(4):
         work(serving, ann, "x")
         clock.now += 60_000_000
-    assert house.count("probe_task") not in (0, 4)
+    assert house.count("gold_task") not in (0, 4)
     assert serving.start(ann) is None
     clock.now += (wait - 240) * 1_000_000
     for _ in range(4):
@@ -567,7 +567,7 @@ def budget(house: House, cap: int = 10**9) -> None:
     )
 
 
-def payments(house: House, made_up: str = "probe_task") -> list[str]:
+def payments(house: House, made_up: str = "gold_task") -> list[str]:
     with house.store.read() as tx:
         return [
             row[0]
@@ -631,7 +631,7 @@ def test_where_the_budget_is_used_up_there_is_no_gold_either(house):
     while (showing := serving.start(ann)) is not None:
         serving.answer(ann, showing.token, answer("x"))
     assert house.count("payment") == 5
-    assert house.count("task") + house.count("probe_task") == 5
+    assert house.count("task") + house.count("gold_task") == 5
 
 
 def test_who_works_on_a_paid_piece_is_asked_no_gold_where_fields_earn(house):
@@ -645,7 +645,7 @@ def test_who_works_on_a_paid_piece_is_asked_no_gold_where_fields_earn(house):
         ann.account_id,
     )
     work(house.serving(**ALWAYS), ann, *["x"] * 8)
-    assert house.count("probe_task") == 0
+    assert house.count("gold_task") == 0
 
 
 # -- the floor -------------------------------------------------------------------------
@@ -656,7 +656,7 @@ def poor(house: House, answers: int, floor_after: int = 5):
     ann = planned(house, records=60)
     gold(house, 60)
     serving = house.serving(gold=0.5, floor=0.6, floor_after=floor_after)
-    while house.count("probe_task", "correct = 0") < answers:
+    while house.count("gold_task", "correct = 0") < answers:
         showing = serving.start(ann)
         if showing is None:
             break

@@ -198,14 +198,14 @@ def busy(case, seen):
         )
         sql.execute(
             tx,
-            "INSERT INTO probe (id, field_id, purpose, shown, media, answer)"
+            "INSERT INTO gold_question (id, field_id, purpose, shown, media, answer)"
             " SELECT 1, id, 'gold', ?, 'text/plain', ? FROM field WHERE name = 'c'",
             [b"canary", b"canary"],
         )
         for number, correct in enumerate((1, 0, 1, 1)):
             sql.execute(
                 tx,
-                "INSERT INTO probe_task (id, probe_id, account_id, state, created_at,"
+                "INSERT INTO gold_task (id, gold_question_id, account_id, state, created_at,"
                 " attempt, correct) VALUES (?, 1, ?, 'answered', 1, 0, ?)",
                 [900 + number, account, correct],
             )

@@ -8,7 +8,7 @@ import pytest
 from dispatcher.stages.serving import Terms
 from dispatcher.stages.serving.values import DAY
 from dispatcher.store import Store, gold_questions
-from dispatcher.store.gold_questions import ProbeRow
+from dispatcher.store.gold_questions import QuestionRow
 from dispatcher.surfaces.taskpage import PageSettings, task_app
 from tests.integration.serving_house import House, png
 from tests.integration.test_taskpage import (
@@ -94,14 +94,14 @@ def test_what_is_older_than_a_month_is_not_told(app, house, clock):
 
 def test_made_up_questions_count_so_that_the_list_tells_none_of_them(app, house):
     who = planned(house, name="Ada")
-    (probe,) = house.made_up("gold", ("Jo", "Jo"))
+    (question,) = house.made_up("gold", ("Jo", "Jo"))
     client = arrived(app, house, "ann")
     work(client, Ada="x")
     now = house.clock()
     house.do(
-        "INSERT INTO probe_task (id, probe_id, account_id, state, created_at, attempt,"
+        "INSERT INTO gold_task (id, gold_question_id, account_id, state, created_at, attempt,"
         " correct) VALUES (77, ?, ?, 'answered', ?, 0, 0)",
-        probe, who.account_id, now,
+        question, who.account_id, now,
     )  # fmt: skip
     assert "texts 2" in words(client.get("/me"))
 
@@ -139,7 +139,7 @@ def test_a_picture_of_a_made_up_question_is_served_as_a_page_is(app, house):
     who = house.account("ann")
     house.plan((who, [house.record(1, scan=png(1))["scan"]]))
     with house.store.write() as tx:
-        row = ProbeRow(1, house.fields["scan"], "test", png(2), "image/png", b"Jo")
+        row = QuestionRow(1, house.fields["scan"], "test", png(2), "image/png", b"Jo")
         gold_questions.add(tx, [row])
         gold_questions.require(tx, house.fields["scan"], 1.0)
     client = arrived(app, house, "ann")

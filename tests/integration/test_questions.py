@@ -78,7 +78,9 @@ def test_a_test_set_anew_replaces_the_earlier_one(run, place):
     for name in ("Jo", "Al"):
         file = write(place, "test.csv", "shown,answer", f"{name},{name}")
         assert run("workers", "qualification", "set", "name", file).code == 0
-    assert count(place, "SELECT count(*) FROM probe WHERE retired_at IS NULL") == 1
+    assert (
+        count(place, "SELECT count(*) FROM gold_question WHERE retired_at IS NULL") == 1
+    )
 
 
 def test_gold_that_is_there_is_not_added_twice(run, place):
@@ -109,8 +111,8 @@ def test_gold_that_was_asked_of_as_many_as_may_see_a_field_is_used_up(run, place
         assert "used up" not in run("status").out
         with opened(place) as database:
             database.execute(
-                "INSERT INTO probe_task (id, probe_id, account_id, state, created_at,"
-                " attempt) SELECT ?, p.id, a.id, 'answered', 1, 0 FROM probe p,"
+                "INSERT INTO gold_task (id, gold_question_id, account_id, state, created_at,"
+                " attempt) SELECT ?, p.id, a.id, 'answered', 1, 0 FROM gold_question p,"
                 " account a WHERE a.id = ?",
                 (900 + n, n),
             )
@@ -124,7 +126,7 @@ def test_what_is_shown_is_masked_as_a_records_field_is(run, place):
         place, "gold.csv", "shown,answer", '"Jo, call +49 171 1234567","Jo, call"'
     )
     assert run("workers", "gold", "add", "name", file).code == 0
-    shown = bytes(count(place, "SELECT shown FROM probe"))
+    shown = bytes(count(place, "SELECT shown FROM gold_question"))
     assert b"1234567" not in shown
     assert shown.startswith(b"Jo, call ")
 
@@ -133,13 +135,13 @@ def test_a_picture_is_encoded_anew_as_a_page_is(run, place):
     (place / "made-up.png").write_bytes(png(2))
     file = write(place, "gold.csv", "image,answer", "made-up.png,Jo")
     assert run("workers", "gold", "add", "scan", file).code == 0
-    assert count(place, "SELECT media FROM probe") == "image/png"
+    assert count(place, "SELECT media FROM gold_question") == "image/png"
 
 
 def test_passages_are_copied_word_for_word(run, place):
     file = write(place, "gold.csv", "shown,answer", "take two daily,two")
     assert run("workers", "gold", "add", "parts", file).code == 0
-    assert bytes(count(place, "SELECT answer FROM probe")) == b"[[5, 8]]"
+    assert bytes(count(place, "SELECT answer FROM gold_question")) == b"[[5, 8]]"
 
 
 def test_a_question_taken_from_a_record_is_refused(run, place):
@@ -147,7 +149,7 @@ def test_a_question_taken_from_a_record_is_refused(run, place):
     refused = run("workers", "gold", "add", "name", file)
     assert refused.code == 5
     assert "1 row shows what a loaded record shows (line 3)" in refused.err
-    assert count(place, "SELECT count(*) FROM probe") == 0
+    assert count(place, "SELECT count(*) FROM gold_question") == 0
 
 
 def test_a_picture_taken_from_a_record_is_refused(run, place):
@@ -186,7 +188,7 @@ def test_a_bad_file_is_refused_whole_and_says_where(run, place, field, lines, to
         refused = run("workers", *words, field, file)
         assert refused.code in (1, 5), refused.err
         assert told in " ".join(refused.err.split())
-    assert count(place, "SELECT count(*) FROM probe") == 0
+    assert count(place, "SELECT count(*) FROM gold_question") == 0
     assert count(place, "SELECT count(*) FROM field_test") == 0
 
 

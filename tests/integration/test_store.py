@@ -406,13 +406,13 @@ REFERENCES = {
     " taken, paid, day, day_taken) VALUES (?, 'EUR', 1, 0, 0, 0, 0, 0, 0, 0)",
     "export_file.run_id": "INSERT INTO export_file (id, run_id, path, at)"
     " VALUES (1, ?, 'x', 1)",
-    "probe.field_id": "INSERT INTO probe (id, field_id, purpose, shown, media, answer)"
+    "gold_question.field_id": "INSERT INTO gold_question (id, field_id, purpose, shown, media, answer)"
     " VALUES (1, ?, 'gold', '', 'text/plain', '')",
     "field_test.field_id": "INSERT INTO field_test (field_id, pass_share)"
     " VALUES (?, 0.5)",
     "qualification.field_id": "INSERT INTO qualification (account_id, field_id, state,"
     " attempt, asked, correct) VALUES (1, ?, 'open', 1, 0, 0)",
-    "probe_task.probe_id": "INSERT INTO probe_task (id, probe_id, account_id, state,"
+    "gold_task.gold_question_id": "INSERT INTO gold_task (id, gold_question_id, account_id, state,"
     " created_at, attempt) VALUES (1, ?, 1, 'shown', 1, 0)",
     "assignment.plan_id": "INSERT INTO assignment (plan_id, account_id, adversary_id,"
     " entries) VALUES (?, 1, 1, '')",
@@ -422,7 +422,7 @@ REFERENCES = {
 PARENTS = {
     "run": "INSERT INTO run (id, name, state, created_at) VALUES (7, 'x', 'active', 0)",
     "field": "INSERT INTO field (id, name) VALUES (7, 'x')",
-    "probe": "INSERT INTO probe (id, field_id, purpose, shown, media, answer)"
+    "gold_question": "INSERT INTO gold_question (id, field_id, purpose, shown, media, answer)"
     " VALUES (7, 7, 'gold', '', 'text/plain', '')",
     "plan": "INSERT INTO plan (id, policy_version, state, verdict, algorithm, seed,"
     " summary, created_at) VALUES (7, 1, 'draft', 'x', 'y', 0, '{}', 1)",

@@ -21,7 +21,7 @@ from dispatcher.stages.intake.record_builder import IMAGE, TEXT
 from dispatcher.stages.intake.redaction import redacted
 from dispatcher.stages.intake.table import Table
 from dispatcher.store import Store, Tx, events, gold_questions
-from dispatcher.store.gold_questions import ProbeRow
+from dispatcher.store.gold_questions import QuestionRow
 from policies.answers import validation
 from policies.answers.validation import locate_passages
 from policies.policy import Field
@@ -235,9 +235,9 @@ def _bad(line: int, reason: str) -> Invalid:
 
 
 def _add(tx: Tx, questions: Sequence[Question], field_id: int, purpose: str) -> None:
-    first = tx.reserve("probe", len(questions)) if questions else 0
+    first = tx.reserve("gold_question", len(questions)) if questions else 0
     rows = [
-        ProbeRow(
+        QuestionRow(
             first + i, field_id, purpose, one.shown, one.media, one.answer.encode()
         )
         for i, one in enumerate(questions)

@@ -173,19 +173,19 @@ class MadeUp:
         self,
         tx: Tx,
         who: Present,
-        probe_id: int,
+        gold_question_id: int,
         task_id: int,
         attempt: int,
         now: int,
     ) -> Showing | None:
-        probe = gold_questions.probe(tx, probe_id)
-        assert probe is not None  # it was found in this transaction
+        question = gold_questions.question(tx, gold_question_id)
+        assert question is not None  # it was found in this transaction
         task = HandedRow(
             id=task_id,
-            probe_id=probe_id,
-            field_id=probe.field_id,
+            gold_question_id=gold_question_id,
+            field_id=question.field_id,
             account_id=who.account_id,
-            purpose=probe.purpose,
+            purpose=question.purpose,
             state="shown",
             created_at=now,
             leased_until=now + self._terms.lease_micros,
@@ -212,7 +212,7 @@ class MadeUp:
         return showing_of(
             current_policy(tx),
             task,
-            gold_questions.probe(tx, task.probe_id),
+            gold_questions.question(tx, task.gold_question_id),
             key=self._task_key,
             now=now,
             of_test=task.purpose == gold_questions.TEST,
@@ -302,9 +302,9 @@ class MadeUp:
 
     def _right(self, tx: Tx, task: HandedRow, showing: Showing, given: Valid) -> int:
         """1 if an answer says what the right one says, else 0."""
-        probe = gold_questions.probe(tx, task.probe_id)
-        assert probe is not None
-        right = check(showing.field, probe.answer.decode())
+        question = gold_questions.question(tx, task.gold_question_id)
+        assert question is not None
+        right = check(showing.field, question.answer.decode())
         return int(isinstance(right, Valid) and right.key == given.key)
 
     def _end(
