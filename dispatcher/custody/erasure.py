@@ -27,7 +27,7 @@ from dispatcher.custody import erasure_list
 from dispatcher.custody.replaced_stores import put_aside
 from dispatcher.custody.residue_scan import sought
 from dispatcher.model import LIVE_TASK_STATES
-from dispatcher.store import Clock, Store, Tx, lease, outside, quarantine
+from dispatcher.store import Clock, Store, Tx, lease, pending_deletions, quarantine
 from dispatcher.store import erasure as rows
 from dispatcher.store import tasks as task_rows
 from dispatcher.store.events import add_event
@@ -165,7 +165,7 @@ def erase_rows(
 ) -> None:
     """Erase what the store holds of a person or record.
 
-    What lies outside of it is noted there, and left to :func:`.outside.finish`.
+    What lies outside of it is noted there, and left to :func:`finish`.
 
     Raises
     ------
@@ -238,7 +238,7 @@ def erase_in(
     rows.unplan(tx, entries)
     rows.suppress(tx, _spelled_in(tx, context.store.key("pseudonym-key"), records))
     rows.blank(tx, records, entries, context.clock())
-    outside.add_pending(tx, records)
+    pending_deletions.add_pending(tx, records)
     return done
 
 
@@ -415,17 +415,21 @@ def finish(context: ErasureContext, done: Erased) -> bool:
     for export in exports:
         _renew(context, export, done)
     if not away:
-        committed(context.store, lambda tx: outside.drop_pending(tx, records))
+        committed(context.store, lambda tx: pending_deletions.drop_pending(tx, records))
     return True
 
 
-def _left(tx: Tx) -> tuple[list[int], list[rows.TaskRow], Sequence[outside.ExportRow]]:
-    records = outside.pending(tx)
+def _left(
+    tx: Tx,
+) -> tuple[list[int], list[rows.TaskRow], Sequence[pending_deletions.ExportRow]]:
+    records = pending_deletions.pending(tx)
     tasks = rows.tasks_of(tx, rows.entries_of(tx, records))
-    return records, tasks, outside.exports_of(tx, records)
+    return records, tasks, pending_deletions.exports_of(tx, records)
 
 
-def _renew(context: ErasureContext, export: outside.ExportRow, done: Erased) -> None:
+def _renew(
+    context: ErasureContext, export: pending_deletions.ExportRow, done: Erased
+) -> None:
     """Write an export anew without what is gone; one that cannot be is deleted."""
     path = Path(export.path)
     if path.is_file():
@@ -439,12 +443,17 @@ def _renew(context: ErasureContext, export: outside.ExportRow, done: Erased) -> 
                 return
         done.exports.append(str(path))
     if not path.exists():
-        committed(context.store, lambda tx: outside.drop_export(tx, export.id))
+        committed(
+            context.store, lambda tx: pending_deletions.drop_export(tx, export.id)
+        )
 
 
 def note_export(store: Store, run: str, path: Path, at: int) -> None:
     """Note that the whole records of a run are about to be written to a file."""
-    committed(store, lambda tx: outside.add_export(tx, run, str(path.absolute()), at))
+    committed(
+        store,
+        lambda tx: pending_deletions.add_export(tx, run, str(path.absolute()), at),
+    )
 
 
 PIECE: Final = 200

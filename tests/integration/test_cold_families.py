@@ -19,8 +19,8 @@ from dispatcher.store import (
     lease,
     names,
     outbox,
-    outside,
     pause,
+    pending_deletions,
     quarantine,
     settings,
 )
@@ -108,29 +108,29 @@ def test_folders_of_backups(tx: Tx) -> None:
 
 
 def test_what_is_left_to_delete(tx: Tx) -> None:
-    assert outside.pending(tx) == []
-    outside.drop_pending(tx, [1])
+    assert pending_deletions.pending(tx) == []
+    pending_deletions.drop_pending(tx, [1])
     assert settings.setting(tx, "erasing") is None
-    outside.add_pending(tx, [3, 1])
-    outside.add_pending(tx, [2, 3])
-    assert outside.pending(tx) == [1, 2, 3]
-    outside.drop_pending(tx, [1, 9])
-    assert outside.pending(tx) == [2, 3]
+    pending_deletions.add_pending(tx, [3, 1])
+    pending_deletions.add_pending(tx, [2, 3])
+    assert pending_deletions.pending(tx) == [1, 2, 3]
+    pending_deletions.drop_pending(tx, [1, 9])
+    assert pending_deletions.pending(tx) == [2, 3]
 
 
 def test_files_of_records(tx: Tx) -> None:
     add_records(tx)
-    outside.add_export(tx, "one", "/x", 5)
-    outside.add_export(tx, "two", "/x", 6)
-    outside.add_export(tx, "one", "/x", 7)  # written anew
-    outside.add_export(tx, "none", "/y", 8)
+    pending_deletions.add_export(tx, "one", "/x", 5)
+    pending_deletions.add_export(tx, "two", "/x", 6)
+    pending_deletions.add_export(tx, "one", "/x", 7)  # written anew
+    pending_deletions.add_export(tx, "none", "/y", 8)
     assert table(tx, "export_file", "run_id, path, at") == [(1, "/x", 7), (2, "/x", 6)]
-    assert rows(outside.exports_of(tx, [])) == []
-    ((number, run, path),) = rows(outside.exports_of(tx, [1]))
+    assert rows(pending_deletions.exports_of(tx, [])) == []
+    ((number, run, path),) = rows(pending_deletions.exports_of(tx, [1]))
     assert (run, path) == ("one", "/x")
-    found = outside.exports_of(tx, [1, 2, 3])
+    found = pending_deletions.exports_of(tx, [1, 2, 3])
     assert [row.run for row in found] == ["two", "one"]  # by number
-    outside.drop_export(tx, number)
+    pending_deletions.drop_export(tx, number)
     assert table(tx, "export_file", "run_id", "1") == [(2,)]
 
 
