@@ -17,7 +17,7 @@ from dispatcher.custody.erasure_list import Listed
 from dispatcher.custody.key_rotation import seal_leftovers
 from dispatcher.ledger.active_policy import current_policy
 from dispatcher.store import erasure as rows
-from dispatcher.store import intake
+from dispatcher.store import records
 from dispatcher.store.transaction import Tx
 
 
@@ -80,13 +80,13 @@ def _aged(tx: Tx, listed: Listed) -> int:
 def _settle(context: ErasureContext, listed: Listed) -> int:
     """Keep the other spellings out too; return how many records are back by age."""
     with context.store.read() as tx:
-        known = intake.suppressed(tx, listed.spelled)
-        lost = bool(listed.before) and intake.lost_before(tx, listed.before)
+        known = records.suppressed(tx, listed.spelled)
+        lost = bool(listed.before) and records.lost_before(tx, listed.before)
         aged = _aged(tx, listed)
     if len(known) < len(listed.spelled) or lost:
         with context.store.write() as tx:
             rows.suppress(tx, listed.spelled)
-            intake.give_up_lost(tx, listed.before)
+            records.give_up_lost(tx, listed.before)
     return aged
 
 

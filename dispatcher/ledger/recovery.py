@@ -26,10 +26,10 @@ from dispatcher.model import SYSTEM_CHAIN
 from dispatcher.store import (
     accounts,
     entry_registrations,
-    intake,
     ledger,
     policies,
     proving,
+    records,
     relations,
 )
 from dispatcher.store import policies as policy_rows
@@ -280,7 +280,7 @@ class _Replay:
         there = rows.entries_of_names(self.tx, {one.record for one in facts})
         for one in facts:
             if (one.record, one.field_id) not in there:
-                intake.add_lost_entry(self.tx, one, loaded_at, self.at)
+                records.add_lost_entry(self.tx, one, loaded_at, self.at)
 
     def _seal_heads(self) -> None:
         """Note up to where each chain is sealed, as the last seals say."""

@@ -30,7 +30,8 @@ from dispatcher.model import (
     Subject,
     Task,
 )
-from dispatcher.store import answers, intake, planning, tasks
+from dispatcher.store import answers, planning, tasks
+from dispatcher.store import records as record_rows
 from dispatcher.store.statements import in_list, select_columns
 from dispatcher.store.transaction import Row, Tx
 
@@ -349,7 +350,7 @@ def blank(
     tx: Tx, record_ids: Sequence[int], entry_ids: Sequence[int], now: int
 ) -> None:
     """Delete the values of records, all that was made of them, and their own keys."""
-    keys = intake.erase_values(tx, record_ids, entry_ids, now)
+    keys = record_rows.erase_values(tx, record_ids, entry_ids, now)
     tasks.forget_drafts(tx, entry_ids)
     answers.erase(tx, entry_ids, now)
     planning.release(tx, entry_ids)
@@ -358,7 +359,7 @@ def blank(
 
 def blank_subject(tx: Tx, row: SubjectRow, erased_at: int | None) -> None:
     """Delete a person's value and data key; with a moment the person is refused later."""
-    intake.erase_subject(tx, row.id, erased_at)
+    record_rows.erase_subject(tx, row.id, erased_at)
     tx.vault.delete_keys(tx, [] if row.key_id is None else [row.key_id])
 
 

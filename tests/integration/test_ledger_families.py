@@ -19,8 +19,8 @@ from dispatcher.store import (
     decisions,
     exposure_counts,
     exposure_queries,
-    intake,
     ledger,
+    records,
     relations,
     replaying,
 )
@@ -440,7 +440,7 @@ def test_units_that_were_open_lately(tx: Tx) -> None:
 
 
 def test_entries_that_were_lost_are_written_without_a_value(tx: Tx) -> None:
-    add = intake.add_lost_entry
+    add = records.add_lost_entry
     for name in ("run", "subject", "record", "entry"):
         tx.reserve(name, 50)
     add(tx, Facts("r9", 1, "new", 60, "p", 2), 3, 8)

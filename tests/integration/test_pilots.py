@@ -10,7 +10,7 @@ from dispatcher.ledger.book import Asks, Pull, Push, book
 from dispatcher.stages.intake import load, runs
 from dispatcher.stages.planning import Planning
 from dispatcher.stages.serving import Given
-from dispatcher.store import Store, intake, lease, pilots
+from dispatcher.store import Store, lease, pilots, records
 from tests import sql
 from tests.integration.ledger_cases import Case, policy
 from tests.integration.serving_house import House
@@ -217,14 +217,14 @@ def test_serving_shows_nothing_that_waits(store, clock):
     ann = house.account("ann")
     house.plan((ann, [first["name"], other["name"]]))
     with store.write() as tx:
-        intake.begin_pilot(tx, 1, 1, 1)
-        intake.choose_records(tx, 1, 1)  # the first by pseudonym
+        records.begin_pilot(tx, 1, 1, 1)
+        records.choose_records(tx, 1, 1)  # the first by pseudonym
     serving = house.serving()
     assert serving.start(ann).content == b"Ada"
     assert serving.give_back(ann, serving.in_hand(ann).token)
     assert serving.start(ann) is None
     with store.write() as tx:
-        intake.accept_pilot(tx, 1)
+        records.accept_pilot(tx, 1)
     assert serving.start(ann).content == b"Bob"
 
 

@@ -34,7 +34,7 @@ from dispatcher.stages.intake.table import (
     Table,
 )
 from dispatcher.store import Clash, Clock, Store, Tx
-from dispatcher.store import intake as rows
+from dispatcher.store import records as rows
 from dispatcher.store.policies import lock_policy_shared
 
 CHUNK_BYTES: Final = 16 << 20  # of shown forms in one transaction

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from dispatcher.ledger.loads import RecordKeys
 from dispatcher.stages.intake.record_builder import PreparedRecord, Row
 from dispatcher.store import Tx
-from dispatcher.store import intake as rows
+from dispatcher.store import records as rows
 
 _FACTS: Final = ("subject_id", "time", "vector", "visits", "key_id")
 

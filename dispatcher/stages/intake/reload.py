@@ -18,8 +18,8 @@ from dispatcher.stages.intake import record_rows
 from dispatcher.stages.intake.record_builder import PreparedRecord
 from dispatcher.stages.intake.record_rows import Bound
 from dispatcher.store import Clash, Tx, answers
-from dispatcher.store import intake as rows
-from dispatcher.store.intake import Back, BackEntry, LostEntry, LostRecord
+from dispatcher.store import records as rows
+from dispatcher.store.records import Back, BackEntry, LostEntry, LostRecord
 
 BACK_MEANWHILE: Final = "another load brought the record back meanwhile"
 

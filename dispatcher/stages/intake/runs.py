@@ -6,7 +6,7 @@ from typing import Final
 
 from dispatcher.core.errors import Conflict, NotFound, Usage
 from dispatcher.store import Store, Tx, events, pilots
-from dispatcher.store import intake as rows
+from dispatcher.store import records as rows
 from dispatcher.store.pilots import PilotRow
 from dispatcher.store.policies import lock_policy_exclusive
 
