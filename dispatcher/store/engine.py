@@ -2,27 +2,28 @@
 
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from sqlalchemy import Connection, Engine, Pool
+from sqlalchemy import Connection, Engine, Pool, bindparam
 from sqlalchemy.exc import DBAPIError
+from sqlmodel import col
 
 from dispatcher.core.errors import Conflict
 from dispatcher.core.keyring import make_keyring, read_keyring
+from dispatcher.model import IdBlock
 from dispatcher.store import migrations, schema
 from dispatcher.store.backend import Backend
 from dispatcher.store.driver_errors import locked
-from dispatcher.store.fair_lock import Turn
-from dispatcher.store.ids import IdBlocks
 from dispatcher.store.journal import Journal
 from dispatcher.store.postgres import SCHEMES, PostgresBackend
 from dispatcher.store.settings import make_keys, read_keys, start_sealing
 from dispatcher.store.sqlite import SqliteBackend, check_place, make_private
-from dispatcher.store.statements import DriverStatement, Parameters
+from dispatcher.store.statements import DriverStatement, Parameters, insert
 from dispatcher.store.transaction import Tx, translated
 from dispatcher.store.vault import KeyFile, Vault
 
@@ -64,7 +65,7 @@ class Store:
         }
         self._process = os.getpid()
         self._parents: list[Pool] = []
-        self._turn = Turn() if backend.one_writer else None
+        self._turn = FairLock() if backend.one_writer else None
         self._ids = IdBlocks(None if backend.one_writer else self._aside)
         self._thread = threading.local()
         self._lasting: dict[str, Any] = {}
@@ -263,6 +264,117 @@ class Store:
     def _aside(self, statement: DriverStatement, parameters: Parameters) -> int:
         with self._transaction(writes=True) as tx:
             return int(tx.driver_value(statement, parameters))
+
+
+# -- whose turn it is to write, and ids ---------------------------------------------------
+
+
+class FairLock:
+    """A lock that is handed to whoever waits longest.
+
+    A plain lock goes to anybody: a thread that books piece after piece would take it
+    again before a waiting one has woken up, and a worker's page would wait in vain.
+    """
+
+    def __init__(self) -> None:
+        self._inside = threading.Lock()  # held for moments only
+        self._taken = False
+        self._waiting: deque[threading.Lock] = deque()
+
+    def acquire(self, timeout: float) -> bool:
+        """Wait for the turn for so many seconds at most; False if it did not come."""
+        with self._inside:
+            if not self._taken:
+                self._taken = True
+                return True
+            mine = threading.Lock()
+            mine.acquire()
+            self._waiting.append(mine)
+        if mine.acquire(timeout=timeout):
+            return True
+        with self._inside:
+            if mine in self._waiting:
+                self._waiting.remove(mine)
+                return False
+        return True  # it came at the last moment
+
+    def release(self) -> None:
+        """Give the turn to the next; nobody else can come between."""
+        with self._inside:
+            if self._waiting:
+                self._waiting.popleft().release()
+            else:
+                self._taken = False
+
+
+SMALL_REQUEST: Final = 128
+"""Requests below this share a block of this many ids (PostgreSQL)."""
+
+
+def _reservation() -> DriverStatement:
+    new = insert(IdBlock).values(name=bindparam("table"), next_id=bindparam("ids"))
+    following = col(IdBlock.next_id) + new.excluded.next_id - 1
+    return DriverStatement(
+        new.on_conflict_do_update(
+            index_elements=["name"], set_={"next_id": following}
+        ).returning(col(IdBlock.next_id))
+    )
+
+
+_RESERVE: Final = _reservation()
+
+Aside = Callable[[DriverStatement, Parameters], int]
+"""Runs a statement in a transaction of its own; returns the first value."""
+
+
+class IdBlocks:
+    """Hands out ids of each table, in blocks.
+
+    On SQLite a block is reserved inside the transaction that uses it. On PostgreSQL the
+    row of ``id_block`` would then be locked until the commit, and every booking would wait
+    for every other; so blocks are taken aside, in a transaction of their own, and small
+    requests share one.
+
+    Parameters
+    ----------
+    aside : Aside, optional
+        How to reserve outside the caller's transaction; None to do it inside.
+    """
+
+    def __init__(self, aside: Aside | None) -> None:
+        self._aside = aside
+        self._lock = threading.Lock()
+        self._open: dict[str, tuple[int, int]] = {}
+
+    def reserve(self, tx: Tx, name: str, count: int) -> int:
+        """First of ``count`` consecutive ids that nobody else has.
+
+        Raises
+        ------
+        ValueError
+            ``count`` is below 1.
+        """
+        if count < 1:
+            message = f"reserve of {count} ids, expected >= 1"
+            raise ValueError(message)
+        if self._aside is None:
+            return int(tx.driver_value(_RESERVE, _asked(name, count))) - count
+        if count >= SMALL_REQUEST:
+            return self._aside(_RESERVE, _asked(name, count)) - count
+        with self._lock:
+            first, end = self._open.get(name, (0, 0))
+            if end - first < count:
+                end = self._aside(_RESERVE, _asked(name, SMALL_REQUEST))
+                first = end - SMALL_REQUEST
+            self._open[name] = (first + count, end)
+            return first
+
+
+def _asked(name: str, count: int) -> Parameters:
+    return {"table": name, "ids": count + 1}
+
+
+# -- opening ------------------------------------------------------------------------------
 
 
 def bring_up(backend: Backend, entropy: Entropy, sealing: Vault | None = None) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from dispatcher.core.errors import StaleLease, StoreLocked, Usage
 from dispatcher.store import Store, lease, open_store, pause
-from dispatcher.store.ids import SMALL
+from dispatcher.store.engine import SMALL_REQUEST
 from tests.conftest import FakeClock
 from tests.patience import PATIENCE
 
@@ -38,7 +38,7 @@ def test_no_id_is_given_twice_to_many_threads_and_processes(store_url: str) -> N
                 taken.extend(range(first, first + size))
 
     with open_store(store_url) as one, open_store(store_url) as two:
-        sizes = [1, 3, SMALL - 1, 2, SMALL, 5, SMALL + 1, 1] * 3
+        sizes = [1, 3, SMALL_REQUEST - 1, 2, SMALL_REQUEST, 5, SMALL_REQUEST + 1, 1] * 3
         with ThreadPoolExecutor(4) as pool:
             for done in [pool.submit(take, s, sizes) for s in (one, two, one, two)]:
                 done.result()

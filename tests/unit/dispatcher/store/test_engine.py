@@ -2,12 +2,12 @@
 
 import threading
 
-from dispatcher.store.fair_lock import Turn
+from dispatcher.store.engine import FairLock
 from tests.patience import PATIENCE, until
 
 
 def test_it_is_given_in_the_order_of_asking() -> None:
-    turn, order = Turn(), []
+    turn, order = FairLock(), []
     assert turn.acquire(1)
     threads = []
 
@@ -27,7 +27,7 @@ def test_it_is_given_in_the_order_of_asking() -> None:
 
 
 def test_whoever_gives_it_back_does_not_get_it_before_one_who_waits() -> None:
-    turn, said = Turn(), []
+    turn, said = FairLock(), []
     assert turn.acquire(1)
     other = threading.Thread(target=lambda: said.append(turn.acquire(PATIENCE)))
     other.start()
@@ -39,7 +39,7 @@ def test_whoever_gives_it_back_does_not_get_it_before_one_who_waits() -> None:
 
 
 def test_who_waits_in_vain_is_no_longer_in_the_row() -> None:
-    turn = Turn()
+    turn = FairLock()
     assert turn.acquire(1)
     assert not turn.acquire(0.01)
     turn.release()
