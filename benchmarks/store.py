@@ -6,6 +6,9 @@
 and summaries); then the very rows that it wrote are written into tables of the same form
 and indexes by binary COPY or executemany, which is the limit: at least half as fast.
 
+*Compared*: the store of these exposures is compared with its ledger, once; shown, without
+a limit.
+
 *Single*: one decision with its booking, committed, on the disk and shipped into the
 ledger's file, against a transaction of three inserts and one fdatasynced append to a
 file, in turns: at least half as fast.
@@ -29,6 +32,7 @@ from sqlalchemy import text
 from benchmarks.gate import FIELDS, book_all, load, some_pairs
 from benchmarks.machine import fdatasyncs_per_second, load_average, verdict
 from dispatcher.ledger.book import Asks, Pull, book
+from dispatcher.ledger.comparison import refuse_edited
 from dispatcher.ledger.shipping import attach
 from dispatcher.store import Store, Tx, open_store
 from dispatcher.store.statements import DriverStatement
@@ -64,14 +68,15 @@ def columns(tx: Tx, table: str) -> list[str]:
     ]
 
 
-def bulk(store: Store, exposures: int) -> tuple[float, float, int]:
-    """Seconds of booking, seconds of the bare writing of its rows, and their number."""
+def bulk(store: Store, exposures: int) -> tuple[float, float, float, int]:
+    """Seconds of booking, of comparing, of writing the rows barely, and their number."""
     records = load(store, exposures)
     before = {}
     with store.read() as tx:
         for table in TABLES:
             before[table] = sql.value(tx, f"SELECT count(*) FROM {table}")
     booked = seconds(lambda: book_all(store, records))
+    compared = seconds(lambda: refuse_edited(store))
     kept = {}
     with store.read() as tx:
         for table in TABLES:
@@ -93,7 +98,7 @@ def bulk(store: Store, exposures: int) -> tuple[float, float, int]:
                 tx.insert_many(table, names, rows)
 
     written = seconds(bare)
-    return booked, written, sum(len(rows) for _, rows in kept.values())
+    return booked, compared, written, sum(len(rows) for _, rows in kept.values())
 
 
 def _plain(value: object) -> object:
@@ -187,11 +192,12 @@ def main() -> int:
     for kind in options.store or ("sqlite", "postgresql"):
         with tempfile.TemporaryDirectory() as name, stores(kind, Path(name)) as make:
             with make("bulk") as store:
-                booked, written, rows = bulk(store, options.exposures)
+                booked, compared, written, rows = bulk(store, options.exposures)
             print(
                 f"{kind}: {rows:,} rows booked in {booked:.2f} s,"
                 f" written barely in {written:.2f} s"
             )
+            print(f"{kind}: compared with its ledger in {compared:.2f} s")
             print(verdict(f"{kind} bulk, in bare writings", booked / written, RATIO))
             with make("single") as store:
                 one, other = single(store, options.single, Path(name))
