@@ -39,7 +39,7 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy import table as temporary
+from sqlalchemy import table as lightweight
 from sqlalchemy.dialects.postgresql import Insert
 from sqlalchemy.types import TypeEngine
 
@@ -254,7 +254,7 @@ class BulkWriter:
             taken = select(*own, cast(func.sum(total), BigInteger))
             taken = taken.group_by(*(source.c[name] for name in keys))
         taken = taken.order_by(*(source.c[name] for name in keys))
-        merged = insert(metadata.tables[table]).from_select(list(columns), taken)
+        merged = insert(_bare(table, columns)).from_select(list(columns), taken)
         return self._finished(_on_conflict(merged, keys, columns, action), source)
 
     def _many(
@@ -308,7 +308,7 @@ class BulkWriter:
         )
         self._copy(name, columns, rows, of=table)
         known = metadata.tables[table].c
-        return temporary(name, *(column(n, known[n].type) for n in columns))
+        return lightweight(name, *(column(n, known[n].type) for n in columns))
 
     def _finished(self, statement: Executable, source: TableClause) -> int:
         text, _ = DriverStatement(statement).for_driver(self._dialect, {})
@@ -356,7 +356,13 @@ def _update(
 
 def _new(table: str, columns: Sequence[str]) -> Insert:
     values: dict[str, Any] = {name: bindparam(f"{name}_") for name in columns}
-    return insert(metadata.tables[table]).values(values)
+    return insert(_bare(table, columns)).values(values)
+
+
+def _bare(name: str, columns: Sequence[str]) -> TableClause:
+    """Only these columns of a table: rows get no defaults of the model, as in a COPY."""
+    known = metadata.tables[name].c
+    return lightweight(name, *(column(n, known[n].type) for n in columns))
 
 
 def _on_conflict(

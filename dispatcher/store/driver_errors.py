@@ -39,7 +39,7 @@ class Clash(Conflict):
     def __init__(self, constraint: str) -> None:
         super().__init__(
             f"the store refuses a row: {constraint}",
-            why="A row like it exists already, or a value is outside its range.",
+            why="A row like it exists already, or a value is missing or outside its range.",
             fix="Look at what is there first; nothing was written.",
             facts={"constraint": constraint},
         )

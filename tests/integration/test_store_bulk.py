@@ -38,6 +38,18 @@ def test_every_row_is_inserted_once(store: Store, count: int) -> None:
         )
 
 
+@pytest.mark.parametrize("count", [1, 2, 3 * FEW])
+def test_a_column_that_is_left_out_gets_no_default_and_is_named(
+    store: Store, count: int
+) -> None:
+    columns = ("entry_id", "answers", "wanted", "state", "at")
+    rows = [(number, 0, 1, "open", 5) for number in range(count)]
+    with pytest.raises(Clash, match="confidence"), store.write() as tx:
+        tx.insert_many("result", columns, rows)
+    with pytest.raises(Clash, match="confidence"), store.write() as tx:
+        tx.upsert_many("result", ["entry_id"], columns, rows)
+
+
 @pytest.mark.parametrize("count", [1, 3 * FEW])
 def test_every_type_comes_back_as_it_went(store: Store, count: int) -> None:
     columns = [
