@@ -27,6 +27,8 @@ from dispatcher.store import (
     record_states,
 )
 from dispatcher.store.accounts import Account
+from policies.document.diagnostic import listed
+from policies.document.reading import suggestion
 
 
 @dataclass(frozen=True)
@@ -167,10 +169,12 @@ def find_entry(store: Store, tx: Tx, text: str) -> int:
                     fix="look at the loaded file",
                 )
     refuse_record(store, tx, text)
+    meant = suggestion(text.rpartition(".")[2], fields, "`")
+    known = f"known fields: {listed(sorted(fields)) or 'none yet'}"
     raise NotFound(
         "there is no such field in the store",
         why="a field is written RECORD.FIELD, with the record's key as it was loaded",
-        fix=f"known fields: {', '.join(sorted(fields)) or 'none yet'}",
+        fix=f"{meant} {known}" if meant else known,
     )
 
 

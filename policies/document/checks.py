@@ -130,7 +130,8 @@ def _check_kind(prop: Property, reader: Reader) -> None:
         reader.findings.error(
             "POL207",
             _disclosure_span(reader),
-            f'{shape.kind} disclosure over a subject needs per = "entry"',
+            f"{shape.kind} disclosure of `{shown(prop.name)}` over a subject needs "
+            'per = "entry"',
             "a person may have any number of entries of a field, so weights by field "
             "would not add up to 1",
             f'write disclosure = {{ kind = "{shape.kind}", per = "entry", weight = 0.1 }}',

@@ -122,6 +122,13 @@ def test_an_anchored_root_tells_a_stale_ledger_whoever_looks(run, tmp_path):
     assert len((tmp_path / "roots.txt").read_text().splitlines()) == 2
 
 
+def test_a_restore_of_what_is_not_there_says_so_before_it_asks_where_to(run):
+    code, out, err = run("restore", "nope.backup")
+    assert (code, out) == (1, "")
+    assert "there is no backup nope.backup" in err
+    assert "--to" not in err
+
+
 def test_a_restore_says_up_to_when_its_ledger_knows(run, tmp_path):
     made = json.loads(run("--json", "backup", "create", "--no-verify")[1])["id"]
     code, out, err = run("--json", "restore", made, "--to", "dispatcher.db", "--force")

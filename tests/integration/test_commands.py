@@ -163,11 +163,13 @@ def test_a_fault_of_the_program_hides_its_message(house, monkeypatch, tmp_path):
         raise ValueError("Canary Secretson")
 
     monkeypatch.setattr(status_operation, "status", fail)
-    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     done = house("status")
     fails(done, 1, "E001")
     assert "(ValueError)" in done.err
-    (report,) = tmp_path.glob("dispatcher-*.log")
+    (report,) = (tmp_path / "state/dispatcher").glob("dispatcher-*.log")
+    assert str(report) in done.err
+    assert stat.S_IMODE(report.parent.stat().st_mode) == 0o700
     assert stat.S_IMODE(report.stat().st_mode) == 0o600
     assert "Canary" not in report.read_text()
     assert "test_commands.py" in report.read_text()
@@ -572,6 +574,12 @@ def test_an_algorithm_that_is_none_is_told(house):
 def test_without_a_policy_there_is_no_plan(run, sqlite_path):
     assert sqlite_path.name == "dispatcher.db"
     assert run("plan").code == 1
+
+
+def test_explain_suggests_the_field_that_a_mistyped_one_resembles(house):
+    done = house("explain", "f1.diseese", "--who")
+    fails(done, 1, "E004")
+    assert "did you mean `disease`? known fields: " in done.err
 
 
 def test_explain_tells_what_the_gate_would_say(house, tmp_path):

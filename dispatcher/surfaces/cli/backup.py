@@ -256,6 +256,7 @@ def restore(
     from dispatcher.operations import backups
 
     context: CliContext = ctx.obj
+    backup = backups.path_of(backups.folder_of(context, folder), name)
     if not to:
         raise Usage(
             "where the store is to be restored to is not said",
@@ -269,7 +270,7 @@ def restore(
     )
     done = backups.restore(
         context,
-        backups.path_of(backups.folder_of(context, folder), name),
+        backup,
         secret_of(context, passphrase_file, key_file),
         target,
         replay=replay_ledger,

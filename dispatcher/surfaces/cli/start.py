@@ -7,7 +7,6 @@ import json
 import os
 import secrets
 import sys
-import tempfile
 import traceback
 from collections.abc import Sequence
 from io import TextIOWrapper
@@ -210,17 +209,29 @@ def _tell(error: DispatcherError, *, as_json: bool) -> None:
     print(f"  docs: dispatcher explain {error.code}", file=sys.stderr)
 
 
+def _crash_folder() -> Path:
+    """Make the folder of the user's program states, or of the service's own.
+
+    Not the folder for temporary files: that is emptied, and everybody may write there.
+    """
+    given = os.environ.get("STATE_DIRECTORY", "").partition(":")[0]
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state"
+    folder = Path(given or state) / "dispatcher"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder
+
+
 def _unexpected(error: Exception) -> DispatcherError:
     """Describe a fault of ours without its message, which may hold a value."""
     reference = secrets.token_hex(6)
     frames = traceback.extract_tb(error.__traceback__)
-    path = Path(tempfile.gettempdir()) / f"dispatcher-{reference}.log"
     places = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames]
     try:
+        path = _crash_folder() / f"dispatcher-{reference}.log"
         with open(path, "x", encoding="utf-8", opener=private) as log:
             log.write("\n".join([type(error).__name__, *places]) + "\n")
         report = f"report it with {path} (places in the code only, no values)"
-    except OSError:  # no room even for that: the last place will have to do
+    except (OSError, RuntimeError):  # no room, or no home: the last place has to do
         report = f"report it with this place: {places[-1] if places else 'unknown'}"
     return DispatcherError(
         f"the program failed unexpectedly ({type(error).__name__})",

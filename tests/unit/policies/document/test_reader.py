@@ -147,6 +147,12 @@ def test_the_suggested_weights_add_up_to_one():
     assert fix == "scale: iban = 0.667, merchant = 0.222, total = 0.111"
 
 
+def test_a_sum_over_a_person_without_weights_is_reported_with_its_rule():
+    text = RULE + 'scope = "subject"\nof = ["a", "b"]\ndisclosure = "quadratic"\n'
+    (found,) = parse(text.encode(), "x.toml").diagnostics
+    assert (found.code, "`rule`" in str(found)) == ("POL207", True)
+
+
 def test_a_file_with_errors_gives_no_policy():
     for path in BAD.glob("*.toml"):
         assert parse(path.read_bytes(), path.name).policy is None
