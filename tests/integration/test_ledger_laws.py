@@ -20,6 +20,7 @@ from dispatcher.ledger.active_policy import current_policy
 from dispatcher.ledger.book import Asks, Pull, book
 from dispatcher.ledger.comparison import compare
 from dispatcher.store import exposure_counts
+from tests import sql
 from tests.integration.ledger_cases import PAIR, Case, policy
 
 SECOND = 1_000_000
@@ -192,9 +193,9 @@ def test_many_at_once_are_decided_like_one_by_one_and_like_the_judge(
         assert [(a, e) for a, e, _, _ in refused] == expected
     with bulk.store.read() as one, single.store.read() as two:
         held = "SELECT * FROM exposure_count ORDER BY 1, 2, 3, 4"
-        assert one.rows(held) == two.rows(held)
+        assert sql.rows(one, held) == sql.rows(two, held)
         shown = "SELECT chain_id, entry_id, showing FROM ledger_line WHERE showing = 1 ORDER BY 1, 2"
-        assert one.rows(shown) == two.rows(shown)
+        assert sql.rows(one, shown) == sql.rows(two, shown)
         assert compare(one).differences == ()
 
 
