@@ -55,6 +55,11 @@ believed only where many tasks show it."""
 STRENGTHS: Final = (np.inf, 64.0, 16.0, 8.0, 4.0, 2.0)
 """Answers a row that the one coin may weigh as much as, beside a worker's confusions."""
 
+WARM_UP: Final = 5
+"""Rounds with one coin a worker before confusions are learned. Where one value is nearly
+always true, the rows of the others would else be learned from mere doubt, and the model
+end where answers say nothing of the truth."""
+
 STRONG_EVIDENCE: Final = np.log(20.0)
 
 CORRELATION: Final = 0.5
@@ -154,7 +159,7 @@ def estimate(
         change = max(
             np.abs(right - before).max(), np.abs(posterior - posterior_before).max()
         )
-        if change <= tolerance:
+        if change <= tolerance and rounds > WARM_UP:
             break
     confusions = {}
     for part in parts:
@@ -249,6 +254,7 @@ class _Closed:
         )
         self._answers = np.bincount(self._tasks)
         self._posterior = votes.reshape(-1, classes) / self._answers[:, None]
+        self._rounds = 0
         self.confusions = np.zeros((self._who.size, classes, classes))
 
     def votes(self) -> _Floats:
@@ -258,7 +264,7 @@ class _Closed:
     def expect(self, _: _Floats) -> _Floats:
         """M step of the confusions and the frequencies of the values, then E step.
 
-        The coin in the field is the mean over the true values: who always gives the
+        The coin in the field is a mean over the true values: who always gives the
         most frequent one would else seem skilled.
         """
         classes = self._classes
@@ -276,16 +282,21 @@ class _Closed:
         )
         hits = np.diagonal(counts, axis1=1, axis2=2)
         prior = PRIOR_ANSWERS * self._known
-        mine = ((hits + prior) / (counts.sum(axis=2) + PRIOR_ANSWERS)).mean(axis=1)
+        total = counts.sum(axis=2)
+        # A value that is never true says nothing of a worker's skill.
+        weight = total / (total + PRIOR_ANSWERS) + np.finfo(np.float64).eps
+        rows = (hits + prior) / (total + PRIOR_ANSWERS)
+        mine = (rows * weight).sum(axis=1) / weight.sum(axis=1)
         coin = np.repeat(((1 - mine) / (classes - 1))[:, None], classes, axis=1)
         coins = np.repeat(coin[:, None, :], classes, axis=1)
         coins[:, np.arange(classes), np.arange(classes)] = mine[:, None]
-        strength = _strength(counts, coins)
+        self._rounds += 1
+        strength = _strength(counts, coins) if self._rounds > WARM_UP else np.inf
         if np.isinf(strength):
             self.confusions = coins
         else:
-            total = counts.sum(axis=2, keepdims=True)
-            self.confusions = (counts + strength * coins) / (total + strength)
+            prior = strength * coins
+            self.confusions = (counts + prior) / (total[:, :, None] + strength)
         frequent = self._posterior.sum(axis=0) + CLASS_PRIOR
         given = np.log(self.confusions)[self._workers, :, self._labels]
         score = np.stack(
