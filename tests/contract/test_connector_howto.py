@@ -27,6 +27,13 @@ for block in re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL):
     exec(compile(block, str(HOW_TO), "exec"), PRINTED)  # the project's own text
 
 TestNoticeBoard = PRINTED["TestNoticeBoard"]
+TestDrop = PRINTED["TestDrop"]
+
+
+def test_the_printed_feed_opens_what_it_declares(tmp_path):
+    plugin = PRINTED["FEED"]
+    assert isinstance(plugin, Plugin)
+    assert plugin.open(Settings(directory=tmp_path)).manifest == plugin.manifest
 
 
 def test_the_printed_plugin_opens_what_it_declares(tmp_path):
