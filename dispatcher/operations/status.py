@@ -137,7 +137,7 @@ class Status:
         said += self._about_money()
         named = {f"connector:{one.connector}" for one in self.refused}
         said += [
-            f"{scope} is paused: {why}"
+            f"{scope} is paused: {why}: dispatcher resume {_resumed(scope)}"
             for scope, why in self.paused.items()
             if scope not in named
         ]
@@ -145,7 +145,8 @@ class Status:
 
     def _about_fields(self) -> list[str]:
         said = [
-            f"{_count(held.entries, 'field is', 'fields are')} held back: {held.reason}"
+            f"{_count(held.entries, 'field is', 'fields are')} held back: "
+            f"{held.reason}: dispatcher plan --dry-run"
             for held in self.held_back
         ]
         if self.burnt:
@@ -261,6 +262,12 @@ def status(store: Store, now: int, preflight: Preflight | None = None) -> Status
             ),
             plan=_plan(planning.plans(tx), version),
         )
+
+
+def _resumed(scope: str) -> str:
+    """Options of ``dispatcher resume`` that end the pause of a scope."""
+    kind, _, name = scope.partition(":")
+    return f"--{kind} {name}".rstrip()
 
 
 def _pilots(tx: Tx) -> list[WaitingPilot]:

@@ -127,11 +127,23 @@ def test_what_needs_the_operator_is_said_with_the_command(case, clock):
     clock.advance(seconds=11 * MINUTE)
     lead(case, clock)
     assert status(case.store, clock()).needs_you == [
-        "1 field is held back: 5 needed: d and c may not share a worker",
+        "1 field is held back: 5 needed: d and c may not share a worker: "
+        "dispatcher plan --dry-run",
         "1 message was given up: dispatcher queue dead list",
         "a message waits for 11 min: dispatcher queue list --state ready",
-        "connector:x is paused: token expired",
+        "connector:x is paused: token expired: dispatcher resume --connector x",
     ]
+
+
+@pytest.mark.parametrize(
+    ("scope", "options"),
+    [("all", "--all"), ("run:may", "--run may"), ("connector:x", "--connector x")],
+)
+def test_each_pause_is_told_with_the_command_that_ends_it(case, clock, scope, options):
+    with case.store.write() as tx:
+        pause.pause(tx, scope, "lunch", clock())
+    told = f"{scope} is paused: lunch: dispatcher resume {options}"
+    assert told in status(case.store, clock()).needs_you
 
 
 def test_a_connector_that_fails_again_and_again_is_named(case, clock):
