@@ -27,7 +27,7 @@ from dispatcher.app.connections import (
     accepted_at_once,
     most_connections,
 )
-from dispatcher.core.errors import Conflict
+from dispatcher.core.errors import AddressTaken
 
 QUEUE: Final = 2048
 """Connections that may wait to be accepted."""
@@ -64,7 +64,7 @@ def bind(name: str, host: str, port: int) -> socket.socket:
 
     Raises
     ------
-    Conflict
+    AddressTaken
         If the address cannot be bound.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -78,7 +78,7 @@ def bind(name: str, host: str, port: int) -> socket.socket:
         bound.listen(QUEUE)
     except OSError as error:
         bound.close()
-        raise Conflict(
+        raise AddressTaken(
             f"surfaces.{name} cannot listen on {host}:{port}: {error.strerror}",
             why="another program has the port, or the address is not this machine's",
             fix=f'set another address in dispatcher.toml: [surfaces] {name} = "HOST:PORT"',

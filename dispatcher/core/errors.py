@@ -148,6 +148,14 @@ class StaleLease(DispatcherError):
     exit_status = EXIT_LOCKED
 
 
+class AddressTaken(DispatcherError):
+    """A server cannot listen where the settings say; the address may be free later."""
+
+    code = "E113"
+    exit_status = EXIT_TRY_LATER
+    retryable = True
+
+
 class NotShipped(DispatcherError):
     """The ledger cannot be kept outside of the store now; nothing is shown."""
 
@@ -277,6 +285,11 @@ is gone, its lease ends by itself within seconds.""",
 
 This daemon did not renew its lease in time (frozen, suspended, cut off) and another one
 leads now. Its writes are refused; nothing was sent twice.""",
+    "E113": """E113: a server cannot listen at its address
+
+Another program has the port, or the address is not this machine's. Stop that program, or
+set another address under [surfaces] in dispatcher.toml. Nothing was shown, and the lease
+was given back: trying again later is safe.""",
     "E121": """E121: the key that opens the store's values is missing, or another's
 
 The values in the store are encrypted under a key file (dispatcher.key, 0600) that never

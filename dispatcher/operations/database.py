@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dispatcher.core.config import CONFIG_NAME, STARTER
-from dispatcher.core.errors import Conflict
+from dispatcher.core.errors import Conflict, NoStore
 from dispatcher.core.private_files import write_private
 from dispatcher.custody.key_rotation import Rekeyed, rekey_store
 from dispatcher.ledger.comparison import refuse_edited
@@ -41,6 +41,8 @@ class SavedBackup:
 def init(workspace: Workspace, template: str) -> Initialised:
     """Write settings, a first policy, an empty store with its key, and ``.gitignore``.
 
+    Settings that are there stay as they are: what they lack, such as the store, is made.
+
     Parameters
     ----------
     workspace : Workspace
@@ -50,16 +52,16 @@ def init(workspace: Workspace, template: str) -> Initialised:
     Raises
     ------
     Conflict
-        The directory has settings already.
+        The directory has settings already, and the store that they name is there.
     """
     directory = workspace.directory
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     settings = directory / CONFIG_NAME
-    if settings.exists():
+    if settings.exists() and _is_store(workspace):
         raise Conflict(
-            f"{settings} is here already",
+            f"{settings} is here already, and so is its store",
             why="init never overwrites a directory in use",
-            fix="choose another directory with --dir, or delete the file yourself",
+            fix="go on with it, or choose another directory with --dir",
         )
     # The store first: if it cannot be made, nothing is left for a second try to meet.
     with open_store(
@@ -69,7 +71,9 @@ def init(workspace: Workspace, template: str) -> Initialised:
         key_file=workspace.key_file,
     ) as store:
         place = store.place
-    written = [write_private(settings, STARTER, replace=False)]
+    written = []
+    if not settings.exists():
+        written.append(write_private(settings, STARTER, replace=False))
     if not workspace.policy_path.exists():
         example = sample_text(template)
         written.append(write_private(workspace.policy_path, example, replace=False))
@@ -77,6 +81,14 @@ def init(workspace: Workspace, template: str) -> Initialised:
     if not ignore.exists():
         written.append(write_private(ignore, IGNORED, replace=False))
     return Initialised(tuple(written), place)
+
+
+def _is_store(workspace: Workspace) -> bool:
+    try:
+        workspace.open_store(older=True).close()
+    except NoStore:
+        return False
+    return True
 
 
 def state(workspace: Workspace) -> SchemaState:

@@ -246,8 +246,7 @@ class DaemonServers:
 
         Raises
         ------
-        Conflict
-            One of them is taken.
+        AddressTaken
         """
         surfaces = self._workspace.config.surfaces
         for name, app in self._apps().items():

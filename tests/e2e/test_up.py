@@ -169,9 +169,9 @@ def test_a_taken_port_is_told_and_the_lease_is_given_back(program):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", program.ports[0]))
         taken.listen()
-        done = program.run("up", code=1)
+        done = program.run("up", code=75)
         assert done.stdout == ""
-        assert "error[E005]: surfaces.workers cannot listen on" in done.stderr
+        assert "error[E113]: surfaces.workers cannot listen on" in done.stderr
         assert "Address already in use" in done.stderr
     assert "leader   none" in program.run("status").stdout
 

@@ -288,6 +288,17 @@ def test_init_overwrites_nothing(run, tmp_path):
     assert 'name    = "tickets"' in (tmp_path / "policy.toml").read_text()
 
 
+def test_init_makes_the_store_that_settings_lack_and_keeps_the_settings(run, tmp_path):
+    settings = tmp_path / "dispatcher.toml"
+    settings.write_text("seed = 7\n")
+    failed = run("status")
+    fails(failed, 10, "E101")
+    assert "dispatcher init" in failed.err
+    assert run("init").code == 0
+    assert settings.read_text() == "seed = 7\n"
+    assert run("status").code == 0
+
+
 def test_init_keeps_a_policy_that_is_there(run, tmp_path):
     (tmp_path / "policy.toml").write_text(POLICY)
     done = run("--json", "init")

@@ -6,7 +6,7 @@ import socket
 import pytest
 
 from dispatcher.app.servers import bind
-from dispatcher.core.errors import Conflict
+from dispatcher.core.errors import AddressTaken
 
 
 def test_answers_do_not_wait_for_the_acknowledgement_of_their_head():
@@ -39,6 +39,7 @@ def test_a_port_that_is_taken_is_told():
         port = first.getsockname()[1]
         first.listen()
         with pytest.raises(
-            Conflict, match=f"surfaces.admin cannot listen on .*:{port}"
-        ):
+            AddressTaken, match=f"surfaces.admin cannot listen on .*:{port}"
+        ) as caught:
             bind("admin", "127.0.0.1", port)
+        assert (caught.value.code, caught.value.exit_status) == ("E113", 75)
