@@ -44,7 +44,7 @@ from connectors.isolation import synthetic_offer
 from connectors.listing_cache import Index
 from connectors.prolific.api import Api
 from connectors.prolific.payments import Purse, progress_of, whole_cents
-from connectors.prolific.signed_links import Keys, read
+from connectors.prolific.signed_links import Keys, Used, read
 from connectors.prolific.webhooks import Hooks
 from connectors.task_page import check_door, check_place
 from connectors.tickets import check_key, opaque, token_and_key
@@ -95,6 +95,7 @@ class Prolific:
         self._purse = Purse(api)
         self._standings = Standings(api)
         self._keys = Keys(api.signing_keys)
+        self._used = Used()
         # Prolific has no look-up of studies by name.
         self._studies = Index(lambda: _named(api.studies()), newest_first=True)
         self._hooks = Hooks(api, self._page.replace("/from/", "/hooks/"))
@@ -248,10 +249,10 @@ class Prolific:
         Raises
         ------
         Rejected
-            No token; a forged, foreign or old one; an address that says otherwise.
+            No token; a forged, foreign, old or used one; an address that says otherwise.
         """
         token = visit.parameters.get("prolific_token", "")
-        signed = read(token, self._keys, self._page, now)
+        signed, proof = read(token, self._keys, self._page, now)
         account = signed.get("PROLIFIC_PID")
         for name in ("PROLIFIC_PID", "STUDY_ID", "SESSION_ID"):
             said = visit.parameters.get(name, signed.get(name))
@@ -263,6 +264,7 @@ class Prolific:
         )
         if not own or signed.get("workspace_id") != self._values["workspace"]:
             raise _edited()
+        self._used.take(proof, now)  # last: what is refused above may come again
         session = str(signed["SESSION_ID"])
         return Arrival(str(account), Identity.SIGNED, ticket=session)
 

@@ -2,6 +2,8 @@
 
 Prolific signs the parameters of a study's URL, for two minutes, with a key of its
 published set. The address bar says nothing: the account is read from what was signed.
+However long a token claims to be valid, it is taken for at most `LIFE`, and once: a link
+that is read over a shoulder or out of a history opens nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +24,47 @@ STALE: Final = timedelta(days=2)
 """How long they are used while newer ones cannot be fetched."""
 AGAIN: Final = timedelta(minutes=1)
 """Time between two fetches, whatever comes in."""
+LIFE: Final = timedelta(minutes=5)
+"""How old a token may be by our clock, whatever it says of its end."""
+SKEW: Final = timedelta(minutes=1)
+"""How far Prolific's clock may be ahead of ours."""
 _LONGEST: Final = 4096
+
+
+class Used:
+    """The tokens that were taken and are not too old yet; none is taken twice.
+
+    They are kept in the memory of this process: after a restart, or in another process on
+    the same store, a token can be taken once more within its `LIFE`.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._until: dict[bytes, datetime] = {}
+
+    def take(self, proof: bytes, now: datetime) -> None:
+        """Take a token that was found right.
+
+        Parameters
+        ----------
+        proof : bytes
+            Its signature, which another spelling of the same token does not change.
+        now : datetime
+
+        Raises
+        ------
+        Rejected
+            It was taken before.
+        """
+        with self._lock:
+            self._until = {one: end for one, end in self._until.items() if end > now}
+            if proof in self._until:
+                raise Rejected(
+                    "the link from Prolific was used before",
+                    why="each link opens the page once",
+                    fix="open the study again from Prolific",
+                )
+            self._until[proof] = now + LIFE + SKEW
 
 
 class Keys:
@@ -86,7 +128,9 @@ def _usable(told: Sequence[Mapping[str, Any]]) -> list[tuple[str, jwt.PyJWK]]:
     return found
 
 
-def read(token: str, keys: Keys, page: str, now: datetime) -> Mapping[str, Any]:
+def read(
+    token: str, keys: Keys, page: str, now: datetime
+) -> tuple[Mapping[str, Any], bytes]:
     """Check a study link's token and give the parameters that were signed.
 
     Parameters
@@ -99,8 +143,10 @@ def read(token: str, keys: Keys, page: str, now: datetime) -> Mapping[str, Any]:
 
     Returns
     -------
-    Mapping
+    signed : Mapping
         Claim ``prolific``, whose ``SESSION_ID`` equals the token's subject.
+    proof : bytes
+        The signature, for `Used`.
 
     Raises
     ------
@@ -124,7 +170,7 @@ def read(token: str, keys: Keys, page: str, now: datetime) -> Mapping[str, Any]:
         raise _unproven()
     # Time and place are checked below: by our clock, and by the host alone.
     try:
-        said = jwt.decode(token, key, algorithms=["RS256"], options={
+        decoded = jwt.decode_complete(token, key, algorithms=["RS256"], options={
             "require": ["exp", "iat", "aud", "sub"],
             "verify_exp": False,
             "verify_iat": False,
@@ -132,6 +178,7 @@ def read(token: str, keys: Keys, page: str, now: datetime) -> Mapping[str, Any]:
         })  # fmt: skip
     except jwt.PyJWTError:
         raise _unproven() from None
+    said = decoded["payload"]
     _check_time(said, now)
     signed = said.get("prolific")
     ours = isinstance(said["aud"], str) and _place(said["aud"]) == _place(page)
@@ -139,7 +186,7 @@ def read(token: str, keys: Keys, page: str, now: datetime) -> Mapping[str, Any]:
         raise _unproven()
     if signed.get("SESSION_ID") != said["sub"]:
         raise _unproven()
-    return signed
+    return signed, decoded["signature"]
 
 
 def _check_time(said: Mapping[str, Any], now: datetime) -> None:
@@ -147,7 +194,8 @@ def _check_time(said: Mapping[str, Any], now: datetime) -> None:
     if not all(isinstance(moment, int | float) for moment in (began, ends)):
         raise _unproven()
     seconds = now.timestamp()
-    if not began - 60 <= seconds < ends:
+    oldest, newest = (now - LIFE).timestamp(), (now + SKEW).timestamp()
+    if not (oldest < began <= newest and seconds < ends):
         raise Rejected(
             "the link from Prolific is not of this moment",
             why="it is valid for two minutes by this machine's clock",

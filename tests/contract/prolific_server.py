@@ -51,6 +51,10 @@ class Prolific:
 
     receiver: Receiver
     signs: bool = True
+    life: timedelta = timedelta(minutes=2)  # of a signed link
+    overrides: dict[str, object] = field(
+        default_factory=dict
+    )  # claims signed otherwise
     page_size: int = 2
     keys: dict[str, rsa.RSAPrivateKey] = field(default_factory=lambda: {"k1": SIGNING})
     groups: dict[str, list[str]] = field(default_factory=dict)
@@ -135,8 +139,8 @@ class Prolific:
     ) -> str:  # fmt: skip
         payload = {
             "iss": "https://www.prolific.com", "iat": int(now.timestamp()),
-            "exp": int((now + timedelta(minutes=2)).timestamp()), "aud": aud,
-            "sub": session, "prolific": dict(claims),
+            "exp": int((now + self.life).timestamp()), "aud": aud,
+            "sub": session, "prolific": dict(claims), **self.overrides,
         }  # fmt: skip
         return jwt.encode(payload, self.keys[kid], "RS256", headers={"kid": kid})
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -237,6 +238,72 @@ def test_every_forged_arrival_is_refused_in_the_same_words(server):
         told.add(caught.value.what)
         assert PID not in str(caught.value)
     assert len(told) == 3, "one wording for forged, edited and expired each"
+
+
+@pytest.mark.parametrize("respelt", [False, True])
+def test_a_link_opens_the_page_once_in_whatever_spelling(server, respelt):
+    market = open_at(server)
+    session = server.take(PID, study_of(server, market.publish(offer())))
+    link = server.link(session, NOW)
+    market.arrive(visit_of(link), NOW)
+    if respelt:  # the last sign of 256 bytes in base64 has bits that say nothing
+        last = "AQgw".find(link[-1])
+        link = link[:-1] + "BRhx"[last]
+    for seconds in (0, 30, 119):
+        with pytest.raises(Rejected):
+            market.arrive(visit_of(link), NOW + timedelta(seconds=seconds))
+    later = NOW + timedelta(seconds=1)
+    assert market.arrive(visit_of(server.link(session, later)), later).account == PID
+
+
+def test_a_link_whose_address_was_edited_is_not_used_up(server):
+    market = open_at(server)
+    session = server.take(PID, study_of(server, market.publish(offer())))
+    visit = visit_of(server.link(session, NOW))
+    with pytest.raises(Rejected):
+        market.arrive(Visit({**visit.parameters, "PROLIFIC_PID": "me"}), NOW)
+    assert market.arrive(visit, NOW).account == PID
+
+
+@pytest.mark.parametrize(
+    ("life", "age", "taken"),
+    [
+        (timedelta(minutes=2), timedelta(seconds=119), True),
+        (timedelta(minutes=2), timedelta(minutes=2), False),
+        (timedelta(days=365), timedelta(seconds=299), True),
+        (timedelta(days=365), timedelta(minutes=5), False),
+        (timedelta(days=365), timedelta(days=30), False),
+        (timedelta(minutes=2), timedelta(seconds=-60), True),
+        (timedelta(minutes=2), timedelta(seconds=-61), False),
+        (timedelta(seconds=-1), timedelta(0), False),
+    ],
+)
+def test_a_token_is_taken_for_five_minutes_whatever_it_says(server, life, age, taken):
+    market = open_at(server)
+    session = server.take(PID, study_of(server, market.publish(offer())))
+    server.life = life
+    visit = visit_of(server.link(session, NOW - age))
+    if taken:
+        assert market.arrive(visit, NOW).account == PID
+    else:
+        with pytest.raises(Rejected, match="not of this moment"):
+            market.arrive(visit, NOW)
+
+
+@pytest.mark.parametrize(
+    ("claim", "moment"),
+    [
+        *(("iat", text) for text in ("-Infinity", "Infinity", "NaN", "true", '"0"')),
+        *(("exp", text) for text in ("-Infinity", "NaN", "true", '"0"')),
+        ("iat", "1" + "0" * 400),
+    ],
+)
+def test_a_moment_that_is_no_time_is_never_taken(server, claim, moment):
+    market = open_at(server)
+    session = server.take(PID, study_of(server, market.publish(offer())))
+    server.overrides = {claim: json.loads(moment)}
+    with pytest.raises(Rejected):
+        market.arrive(visit_of(server.link(session, NOW)), NOW)
 
 
 def test_without_signed_links_nothing_is_published(server):
