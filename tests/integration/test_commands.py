@@ -578,6 +578,18 @@ def test_a_plan_is_made_shown_listed_and_applied(house):
     assert document(house("status", "--json"), "status")["plan"]["plan"] == number
 
 
+def test_a_plan_of_nothing_says_so_and_shows_no_numbers(house):
+    house("workers", "add", "inhouse/cat", "inhouse/dan")
+    assert house("plan").code == 0
+    assert house("plan", "apply").code == 0
+    for words in (["--dry-run"], []):
+        done = house("plan", *words)
+        assert done.code == 0
+        assert "  nothing is left to plan: what is in force" in done.out
+        assert "utility" not in done.out
+        assert "0 records" not in done.out
+
+
 def test_an_algorithm_that_is_none_is_told(house):
     fails(house("plan", "--algorithm", "magic"), 2, "E002")
 

@@ -154,6 +154,16 @@ def lay_out(drafted: Drafted, *, dry_run: bool, auto: bool) -> str:
     from dispatcher.operations import plans
 
     lines = ["DRY RUN - nothing was changed"] if dry_run else []
+    if not drafted.summary["fields"] and drafted.plan_id is None:  # no numbers to show
+        lines.append(
+            "  nothing is left to plan: what is in force is in dispatcher plan list and "
+            "dispatcher status"
+        )
+        if drafted.summary["burnt"]:
+            burnt = count(drafted.summary["burnt"], "field is", "fields are")
+            lines.append(f"  {burnt} burnt: dispatcher fields list --burnt")
+        lines += [f"  {sentence}" for sentence in plans.refused(drafted)]
+        return "\n".join(lines)
     lines.append(numbers_of(drafted.summary))
     lines += [f"  {sentence}" for sentence in plans.refused(drafted)]
     lines += [f"  {line}" for line in plans.held_back(drafted)]
