@@ -8,7 +8,7 @@ are right). Where nothing has a majority the value is the medoid by edit distanc
 In closed answers (declared choices, or few distinct values) each worker has confusions:
 how often which value is given for which. Each row of such a matrix has a Dirichlet prior
 around the worker's coin in this field. The evidence decides how many answers the prior
-weighs: the field keeps one coin a worker until the answers favour another model 20 to 1.
+weighs: the field keeps one coin a worker until another model is e^15 times as probable.
 
 References
 ----------
@@ -55,12 +55,12 @@ believed only where many tasks show it."""
 STRENGTHS: Final = (np.inf, 64.0, 16.0, 8.0, 4.0, 2.0)
 """Answers a row that the one coin may weigh as much as, beside a worker's confusions."""
 
-WARM_UP: Final = 5
+WARM_UP: Final = 10
 """Rounds with one coin a worker before confusions are learned. Where one value is nearly
 always true, the rows of the others would else be learned from mere doubt, and the model
 end where answers say nothing of the truth."""
 
-STRONG_EVIDENCE: Final = np.log(20.0)
+STRONG_EVIDENCE: Final = 15.0
 
 CORRELATION: Final = 0.5
 """Correlation of the errors in one task. A hard task misleads several workers alike, so
@@ -82,9 +82,10 @@ class Skill:
         Probability that the value of this answer is the true one of its task.
     rounds : int
         Rounds until nothing changed by more than the tolerance.
-    confusions : dict of int to ndarray, shape (workers of the field, K, K)
+    confusions : dict of int to ndarray, shape (workers of the field, L, L)
         Closed field -> for each of its workers, in the order of their numbers: row l is
-        the distribution of the label that is given where l is true.
+        the distribution of the label that is given where l is true. L: labels that
+        somebody gave, in their order, and one more where only one was given.
     """
 
     right: _Floats
@@ -239,16 +240,20 @@ class _Closed:
         own, self._tasks = np.unique(tasks, return_inverse=True)
         self._who, self._workers = np.unique(workers, return_inverse=True)
         self._known = known[self._who, None]
-        self._labels = labels
-        self._classes = classes = int(values[own[0]])
+        allowed = int(values[own[0]])
         if (
-            (values[own] != classes).any()
+            (values[own] != allowed).any()
             or labels.min() < 0
-            or labels.max() >= classes
+            or labels.max() >= allowed
         ):
             raise ValueError(
                 f"closed field {number} has labels outside 0 to K - 1, or several K"
             )
+        # Errors go to values that somebody gave; if a coin spread them over all K, the
+        # evidence would favour confusions where none are.
+        given, labels = np.unique(labels, return_inverse=True)
+        self._labels = labels
+        self._classes = classes = max(2, given.size)
         votes = np.bincount(
             self._tasks * classes + labels, minlength=own.size * classes
         )
@@ -325,7 +330,7 @@ def _strength(counts: _Floats, coins: _Floats) -> float:
     """Choose how many answers a row the coin weighs as much as.
 
     By the evidence of the (expected) counts, integrated over the confusions; one coin
-    unless another is 20 times as probable.
+    unless another is e^15 times as probable.
     """
     best, most = np.inf, float((counts * np.log(coins)).sum()) + STRONG_EVIDENCE
     for strength in STRENGTHS[1:]:
