@@ -67,7 +67,11 @@ class Framed:
 
 
 def safe_headers(
-    nonce: str, *, https: bool, framed: Framed | None = None
+    nonce: str,
+    *,
+    https: bool,
+    framed: Framed | None = None,
+    immutable: bool = False,
 ) -> dict[str, str]:
     """Headers of every response.
 
@@ -79,6 +83,8 @@ def safe_headers(
         Whether browsers come over TLS.
     framed : Framed, optional
         Set by the page as ``request.state.framed``; None: nobody may frame it.
+    immutable : bool
+        Set as ``request.state.immutable`` where the address holds the digest of a file.
     """
     by = "'none'" if framed is None else " ".join(framed.by)
     form = "'self'" if framed is None else framed.form or "'none'"
@@ -101,6 +107,8 @@ def safe_headers(
         headers["x-frame-options"] = "DENY"  # the older word knows no list
     if https:
         headers["strict-transport-security"] = "max-age=31536000"
+    if immutable:
+        headers["cache-control"] = "public, max-age=31536000, immutable"
     return headers
 
 
@@ -136,8 +144,12 @@ class Guard:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
-                framed = scope["state"].get("framed")
-                headers = safe_headers(nonce, https=self._https, framed=framed)
+                headers = safe_headers(
+                    nonce,
+                    https=self._https,
+                    framed=scope["state"].get("framed"),
+                    immutable=scope["state"].get("immutable", False),
+                )
                 message["headers"] = _merged(message.get("headers", ()), headers)
             await send(message)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import cache
+from hashlib import sha256
 from importlib.resources import files
 from typing import Final, Protocol
 
@@ -27,7 +29,9 @@ class Speaking(Protocol):
 
 
 def static(package: str, types: Mapping[str, str]) -> Endpoint:
-    """Serve files of a package's folder ``static``.
+    """Serve files of a package's folder ``static``, which hold nothing of anybody.
+
+    Under the address of `static_url` browsers keep them for good.
 
     Parameters
     ----------
@@ -40,10 +44,22 @@ def static(package: str, types: Mapping[str, str]) -> Endpoint:
         name = request.path_params["name"]
         if name not in types:
             raise HTTPException(404)
-        body = files(package).joinpath("static", name).read_bytes()
+        body, digest = _read(package, name)
+        request.state.immutable = request.query_params.get("v") == digest
         return Response(body, media_type=types[name])
 
     return serve
+
+
+def static_url(package: str, name: str) -> str:
+    """Address of a static file as it is now: another content has another address."""
+    return f"/static/{name}?v={_read(package, name)[1]}"
+
+
+@cache
+def _read(package: str, name: str) -> tuple[bytes, str]:
+    body = files(package).joinpath("static", name).read_bytes()
+    return body, sha256(body).hexdigest()[:16]
 
 
 async def robots(_: Request) -> Response:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import re
 import socket
 import subprocess
 import sys
@@ -159,6 +161,27 @@ def test_who_leaves_in_the_middle_of_a_body_leaves_no_error(servers, name):
     for _ in range(3):
         assert servers.get(name, "/robots.txt").status == 200
     assert servers.log() == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "page", "file"),
+    [("workers", "/", "task.css"), ("operators", "/login", "console.css")],
+)
+def test_static_files_are_kept_by_their_digest_and_pages_never(
+    servers, name, page, file
+):
+    shown = servers.get(name, page)
+    assert shown.headers["cache-control"] == "no-store"
+    (path,) = re.findall(rf'"(/static/{file}\?v=[0-9a-f]+)"', shown.body.decode())
+    kept = servers.get(name, path)
+    assert kept.headers["cache-control"] == "public, max-age=31536000, immutable"
+    assert "set-cookie" not in kept.headers
+    request = f"GET {path} HTTP/1.1\r\nhost: localhost\r\naccept-encoding: gzip\r\n\r\n"
+    small = servers.send(name, request.encode())
+    assert small.headers["content-encoding"] == "gzip"
+    assert gzip.decompress(small.body) == kept.body
+    for other in (f"/static/{file}", f"{path}0", "/static/none?v=0"):
+        assert servers.get(name, other).headers["cache-control"] == "no-store"
 
 
 def test_idle_connections_above_every_limit_stop_nothing(tmp_path):

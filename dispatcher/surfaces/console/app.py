@@ -7,6 +7,8 @@ from typing import Any, Final
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.routing import Route
 
 from dispatcher.app.guard import Guard
@@ -73,6 +75,7 @@ def console_app(
                 "/static/{name}",
                 static("dispatcher.surfaces.console", _STATIC),
                 methods=["GET"],
+                middleware=[Middleware(GZipMiddleware)],
             ),
             Route("/robots.txt", robots, methods=["GET"]),
             Route("/{rest:path}", sessions.elsewhere, methods=["GET", "POST"]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -14,6 +15,7 @@ from dispatcher.access import Operator
 from dispatcher.model import TRANSITIONS
 from dispatcher.store import Clock
 from dispatcher.surfaces.console.read_cache import Limit, ReadCache
+from dispatcher.surfaces.web import static_url
 
 SECOND: Final = 1_000_000
 NAMES: Final = {
@@ -73,6 +75,7 @@ def _environment() -> Environment:
     made.filters["band"] = band
     made.filters["standing"] = STANDINGS.__getitem__
     made.globals["ago"] = ago
+    made.globals["static_url"] = partial(static_url, "dispatcher.surfaces.console")
     return made
 
 

@@ -10,6 +10,8 @@ import numpy as np
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -143,6 +145,7 @@ def task_app(
                 "/static/{name}",
                 static("dispatcher.surfaces.taskpage", _STATIC),
                 methods=["GET"],
+                middleware=[Middleware(GZipMiddleware)],
             ),
             Route("/robots.txt", robots, methods=["GET"]),
         ],

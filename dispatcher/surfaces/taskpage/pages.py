@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -11,6 +12,7 @@ from starlette.responses import HTMLResponse
 
 from connectors.base import Notice
 from dispatcher.stages.serving import DAYS, OwnWork, Showing, asked, spread
+from dispatcher.surfaces.web import static_url
 
 _ENVIRONMENT: Final = Environment(
     loader=PackageLoader("dispatcher.surfaces.taskpage"),
@@ -19,6 +21,7 @@ _ENVIRONMENT: Final = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
+_ENVIRONMENT.globals["static_url"] = partial(static_url, "dispatcher.surfaces.taskpage")
 
 
 class Pages:
