@@ -1,1 +1,1 @@
-"""The daemon: its ticks, and who leads."""
+"""The daemon: the scheduler and its jobs, and who leads."""

@@ -1,13 +1,9 @@
-"""The clock that ticks the stages, and a lease. No domain logic.
+"""The clock that ticks the stages: APScheduler, a lease, signals. No domain logic.
 
 The work lives in tables; a tick is "look whether there is something to do, and do a
 bounded piece of it". A daemon leads while it holds the lease, and every gate write
 carries the lease's epoch, so that a daemon that was frozen past its lease and wakes up
 can write nothing.
-
-Ticks come by a steady clock, one thread a tick. The time of day may be set by years (a
-machine that boots before NTP), put back, or jump over a suspend: no turn is waited for
-until that time of day, and none is made up for.
 """
 
 from __future__ import annotations
@@ -16,7 +12,13 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Final
+
+from apscheduler.executors.pool import ThreadPoolExecutor
+from apscheduler.schedulers.background import BackgroundScheduler
+from apscheduler.triggers.interval import IntervalTrigger
 
 from dispatcher.app.leadership import LEASE_SECONDS, Standby, take_lease
 from dispatcher.core.errors import DispatcherError, StaleLease, StoreEdited
@@ -58,44 +60,20 @@ class Tick:
     at_once: bool = True
 
 
-class _Turns(threading.Thread):
-    """Takes a tick's turns by a steady clock, never two at once, until it is over."""
+class Every(IntervalTrigger):  # type: ignore[misc]  # APScheduler has no types
+    """Every so many seconds; turns that were missed are left out, not counted one by one.
 
-    def __init__(
-        self, tick: Tick, turn: Callable[[Tick], None], over: Callable[[], bool]
-    ) -> None:
-        super().__init__(name=tick.name, daemon=True)
-        self._tick: Tick | None = tick
-        self._turn = turn
-        self._over = over
-        self._changed = threading.Event()
+    APScheduler lists each missed time before it takes them as one: after a time of day
+    that was set forward by a year, 31 million a second's tick, again and again.
+    """
 
-    def go_on_with(self, tick: Tick | None) -> None:
-        """Take the next turn at once, with another tick; None: no turn until told."""
-        self._tick = tick
-        self._changed.set()
-
-    def run(self) -> None:
-        """Take turns; those that a long one made it miss are left out."""
-        tick = self._tick
-        assert tick is not None, "it begins with a tick"
-        due = time.monotonic() + (0 if tick.at_once else tick.seconds)
-        while True:
-            left = None if tick is None else due - time.monotonic()
-            if self._changed.wait(left):
-                self._changed.clear()
-                due = time.monotonic()
-            if self._over():
-                return
-            tick = self._tick
-            if tick is not None:
-                self._turn(tick)
-                due = next_turn(due, tick.seconds, time.monotonic())
-
-
-def next_turn(due: float, seconds: float, now: float) -> float:
-    """When the next turn is due after one that was due then: missed ones are left out."""
-    return due + seconds * (1 + max(0.0, now - due) // seconds)
+    def get_next_fire_time(
+        self, previous_fire_time: datetime | None, now: datetime
+    ) -> datetime:
+        """Return one interval after the previous time, or after now if that is past."""
+        interval: timedelta = self.interval
+        due = (previous_fire_time or now) + interval
+        return due if due > now else now + interval
 
 
 class Daemon:
@@ -133,9 +111,12 @@ class Daemon:
         self._was_lost = False
         self._failed: StoreEdited | None = None
         self._afresh: Callable[[], Sequence[Tick]] | None = None
-        self._turns: dict[str, _Turns] = {}
-        self._changing = threading.Lock()
         self._log = get_logger("daemon")
+        self._scheduler = BackgroundScheduler(
+            timezone=UTC,
+            executors={"default": ThreadPoolExecutor(len(ticks) + 1)},
+            job_defaults={"coalesce": True, "max_instances": 1},
+        )
 
     def epoch_to_show(self) -> int:
         """The fencing token for a showing that is to be booked now.
@@ -240,13 +221,14 @@ class Daemon:
         """
         self._afresh = afresh
         since = self._clock(), time.monotonic()  # before any turn: it counts from here
-        self._begin(Tick("leading", self._renew_seconds, self._renew))
+        self._add("leading", self._renew_seconds, self._renew)
         for tick in self._ticks:
-            self._begin(tick)
+            self._add_tick(tick)
+        self._scheduler.start()
         threading.Thread(target=self._watch, args=since, daemon=True).start()
 
     def retick(self, ticks: Sequence[Tick], renew_seconds: float) -> None:
-        """Go on with other ticks, each with a turn at once; one that runs ends first.
+        """Go on with other ticks, in their own rhythm; one that runs ends first.
 
         Parameters
         ----------
@@ -256,26 +238,28 @@ class Daemon:
             As for the daemon.
         """
         wanted = {tick.name: tick for tick in ticks}
-        wanted["leading"] = Tick("leading", renew_seconds, self._renew)
-        with self._changing:
-            if self._over.is_set():
-                return
-            for name, turns in self._turns.items():
-                turns.go_on_with(wanted.pop(name, None))
-            for tick in wanted.values():
-                self._begin(tick)
+        for gone in {tick.name for tick in self._ticks} - wanted.keys():
+            self._scheduler.remove_job(gone)
+        for tick in ticks:
+            if self._scheduler.get_job(tick.name) is None:
+                self._add_tick(tick)
+            else:  # the same job still: it never runs twice at once
+                self._scheduler.modify_job(tick.name, func=partial(self._turn, tick))
+                self._pace(tick.name, tick.seconds)
+        self._pace("leading", renew_seconds)
         self._renew_seconds = renew_seconds
         self._ticks = ticks
+
+    def _pace(self, name: str, seconds: float) -> None:
+        every = Every(seconds=seconds, timezone=UTC)
+        self._scheduler.reschedule_job(name, trigger=every)
 
     def stop(self) -> None:
         """Let running ticks end, tick no more, and give the lease back."""
         was_leading = not self._over.is_set() or self._failed is not None
-        with self._changing:
-            self._over.set()  # what has not begun does not begin, however long one takes
-        for turns in self._turns.values():
-            turns.go_on_with(None)
-        for turns in self._turns.values():
-            turns.join()
+        self._over.set()  # what has not begun does not begin, however long one takes
+        if self._scheduler.running:
+            self._scheduler.shutdown(wait=True)
         if was_leading and self._epoch:
             try:
                 with self._store.write() as tx:
@@ -284,9 +268,23 @@ class Daemon:
                 self._log.warning("lease-not-released", code=error.code)
         self._log.info("stopped", epoch=self._epoch)
 
-    def _begin(self, tick: Tick) -> None:
-        self._turns[tick.name] = turns = _Turns(tick, self._turn, self._over.is_set)
-        turns.start()
+    def _add_tick(self, tick: Tick) -> None:
+        later = 0 if tick.at_once else tick.seconds
+        self._add(tick.name, tick.seconds, partial(self._turn, tick), later)
+
+    def _add(
+        self, name: str, seconds: float, run: Callable[[], None], later: float = 0
+    ) -> None:
+        # By the scheduler's own clock, which is the machine's.
+        first = datetime.now(UTC) + timedelta(seconds=later)  # noqa: TID251
+        self._scheduler.add_job(
+            run,
+            Every(seconds=seconds, timezone=UTC),
+            id=name,
+            name=name,
+            misfire_grace_time=None,
+            next_run_time=first,
+        )
 
     def _turn(self, tick: Tick) -> None:
         if self._over.is_set() or (tick.shows and self._draining.is_set()):
@@ -308,28 +306,31 @@ class Daemon:
                 self._log.info("tick", tick=tick.name, done=done)
 
     def _watch(self, wall: int, steady: float) -> None:
-        """Let everything tick at once, made anew, when the time of day was set.
+        """Let everything tick at once when the time of day was set.
 
-        A suspend looks the same: the steady clock stands still meanwhile.
+        The scheduler waits for times of day: put back by a day it would wait for a day,
+        and the lease would not be renewed.
         """
         while not self._over.wait(LOOK_SECONDS):
             now, since = self._clock(), time.monotonic() - steady
             jump = (now - wall) / MICRO - since
             wall, steady = now, steady + since
-            if abs(jump) > JUMP_SECONDS:
+            if abs(jump) > JUMP_SECONDS and self._scheduler.running:
                 self._log.warning("clock-was-set", seconds=round(jump))
-                self._tick_anew()
+                self._tick_now()
 
-    def _tick_anew(self) -> None:
-        ticks = self._ticks
+    def _tick_now(self) -> None:
         try:
             if self._afresh is not None:
-                ticks = self._afresh()
+                self.retick(self._afresh(), self._renew_seconds)
         except DispatcherError as error:  # such as an inbox that is gone: as it was
             self._log.warning("ticks-kept", code=error.code)
-        self.retick(ticks, self._renew_seconds)
+        for job in self._scheduler.get_jobs():
+            job.modify(next_run_time=datetime.now(UTC))  # noqa: TID251 - as in _add
 
-    def _renew(self, _: int) -> int:
+    def _renew(self) -> None:
+        if self._over.is_set():
+            return
         try:
             until = self._clock() + LEASE_SECONDS * MICRO
             with self._store.write() as tx:
@@ -339,7 +340,6 @@ class Daemon:
         else:
             if not leading:
                 self._lose()
-        return 0
 
     def _lose(self) -> None:
         if not self._over.is_set():

@@ -7,10 +7,11 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from dispatcher.app.daemon import Daemon, Tick, next_turn
+from dispatcher.app.daemon import Daemon, Every, Tick
 from dispatcher.app.leadership import LEASE_SECONDS, Standby, take_lease
 from dispatcher.app.systemd import Notifier
 from dispatcher.core.errors import (
@@ -162,22 +163,18 @@ HOUR, YEAR = 3600, 365 * 86_400
 @pytest.mark.parametrize(
     "seconds", [YEAR, -YEAR, HOUR, -HOUR], ids=["year", "-year", "hour", "-hour"]
 )
-def test_a_time_of_day_that_is_set_costs_each_tick_one_turn_and_keeps_its_rhythm(
+def test_a_time_of_day_that_is_set_gives_each_tick_a_turn_and_keeps_its_rhythm(
     store, clock, seconds
 ):
-    """A boot before NTP, a suspend, a clock put back: no missed turn is made up for."""
-    rare, often, made = [], threading.Semaphore(0), []
-
-    def ticks():
-        made.append(1)
-        return [
-            Tick("reconciling", 3600, lambda _: rare.append(1) or 0),
-            Tick("booking", 0.02, lambda _: often.release() or 0),
-        ]
-
-    daemon = make(store, clock, ticks())
+    """A boot before NTP, a suspend, a clock put back: the lease is renewed by it."""
+    rare, often = [], threading.Semaphore(0)
+    ticks = [
+        Tick("reconciling", 3600, lambda _: rare.append(1) or 0),
+        Tick("booking", 0.02, lambda _: often.release() or 0),
+    ]
+    daemon = make(store, clock, ticks)
     daemon.lead()
-    daemon.start(ticks)
+    daemon.start()
     for turns, change in enumerate((seconds, -seconds), start=1):
         until(lambda turns=turns: len(rare) == turns, "the turn of before")
         clock.advance(seconds=change)
@@ -190,33 +187,18 @@ def test_a_time_of_day_that_is_set_costs_each_tick_one_turn_and_keeps_its_rhythm
             pass
         assert often.acquire(timeout=PATIENCE)
     daemon.stop()
-    assert (len(rare), len(made)) == (3, 3)
+    assert len(rare) == 3
     daemon.raise_if_lost()
 
 
-def test_a_tick_that_was_too_long_makes_up_for_no_turn():
-    assert next_turn(due=4.0, seconds=2.0, now=4.5) == 6.0
-    assert next_turn(due=6.0, seconds=2.0, now=YEAR + 7.0) == YEAR + 8.0
-
-
-def test_a_tick_that_is_taken_out_and_put_back_never_runs_twice_at_once(store, clock):
-    go, begun, again = threading.Event(), threading.Event(), threading.Event()
-
-    def first(_epoch):
-        begun.set()
-        assert go.wait(PATIENCE)
-        return 0
-
-    daemon = make(store, clock, [Tick("intake", 3600, first)])
-    daemon.lead()
-    daemon.start()
-    assert begun.wait(PATIENCE)
-    daemon.retick([], 0.05)
-    daemon.retick([Tick("intake", 3600, lambda _: again.set() or 0)], 0.05)
-    assert not again.wait(0.1)  # an early turn would fail this; a late one never does
-    go.set()
-    assert again.wait(PATIENCE)
-    daemon.stop()
+def test_turns_that_were_missed_for_a_year_are_not_counted_one_by_one():
+    """APScheduler asks for one time after another until one is later than now."""
+    every = Every(seconds=2, timezone=UTC)
+    last, now = datetime(2026, 1, 1, tzinfo=UTC), datetime(2027, 1, 1, tzinfo=UTC)
+    assert every.get_next_fire_time(last, now) == now + timedelta(seconds=2)
+    assert every.get_next_fire_time(now, now) == now + timedelta(seconds=2)
+    late = now + timedelta(seconds=1.5)
+    assert every.get_next_fire_time(now, late) == now + timedelta(seconds=2)
 
 
 def test_a_failing_tick_stops_no_other_and_tells_no_value(store, clock, logs):

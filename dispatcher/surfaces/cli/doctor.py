@@ -119,7 +119,7 @@ def _bundle(found: list[Finding]) -> str:
     import platform
     from importlib.metadata import distributions, version
 
-    ours = ("sqlmodel", "sqlalchemy", "starlette", "uvicorn", "ortools",
+    ours = ("sqlmodel", "sqlalchemy", "apscheduler", "starlette", "uvicorn", "ortools",
             "numpy", "scipy", "psycopg", "cryptography", "pysqlite3")  # fmt: skip
     installed: dict[str, Any] = {
         name: one.version
