@@ -171,7 +171,7 @@ MISTAKES = [
     (future_schema, 13, "E103"),
     (network_disk, 1, "E104"),
     (root, 2, "E002"),
-    (port_in_use, 1, "E005"),
+    (port_in_use, 75, "E113"),
 ]
 
 

@@ -237,7 +237,7 @@ def plain(found: Any) -> Any:
     if isinstance(found, bytes | str | int | float | None):
         return found
     if isinstance(found, dict):
-        return {key: plain(value) for key, value in found.items()}
+        return {key: plain(found[key]) for key in sorted(found)}  # in no order
     if isinstance(found, frozenset | set):
         return sorted(found)
     if isinstance(found, Iterator):
