@@ -98,13 +98,16 @@ def _stamp(tx: Tx, force: ActivePolicy) -> bytes:
     return f"{force.version}:{rows.last_load(tx)}".encode()
 
 
-def read(tx: Tx, force: ActivePolicy) -> SumsOfSets:
-    """Return the kept sums, or sums made anew where those are stale."""
+def read(tx: Tx, force: ActivePolicy, adversary_id: int | None = None) -> SumsOfSets:
+    """Return the kept sums, or sums made anew where those are stale.
+
+    Where only one adversary's are asked for, those of others need not be there.
+    """
     if not is_fresh(tx, force):
         return compute(tx, force)
     kept = SumsOfSets()
     kept.sets.update(rows.sets(tx))
-    for adversary, name, total in rows.sums(tx):
+    for adversary, name, total in rows.sums(tx, adversary_id):
         kept.sums[adversary][name] = Fraction(total)
     return kept
 
@@ -197,7 +200,7 @@ def averages_after(
 
     ``around`` is what the relation rules see of the entry.
     """
-    kept = read(tx, force)
+    kept = read(tx, force, adversary)
     added = _added(tx, force, entry, adversary)
     names = {rule.name for rule in measured(force)}
     for seen in around:

@@ -113,7 +113,7 @@ class Acceptance:
     def _past_averages(
         self, force: ActivePolicy, adversary: int, trusted: frozenset[str]
     ) -> list[str]:
-        kept = averages.read(self._tx, force)
+        kept = averages.read(self._tx, force, adversary)
         past = averages.past_averages(force, kept.sets, kept.sums[adversary], trusted)
         return [name for name, _, _ in past]
 

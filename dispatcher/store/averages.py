@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from fractions import Fraction
 from typing import Final
 
 from sqlalchemy import BigInteger, bindparam, delete, func
@@ -25,10 +24,7 @@ _SETS: Final = select(SetCount.property, SetCount.sets)
 _SUMS: Final = select(
     DisclosureSum.adversary_id, DisclosureSum.property, DisclosureSum.total
 )
-_SUM: Final = select(DisclosureSum.total).where(
-    DisclosureSum.adversary_id == bindparam("adversary"),
-    DisclosureSum.property == bindparam("name"),
-)
+_SUMS_OF: Final = _SUMS.where(DisclosureSum.adversary_id == bindparam("adversary"))
 _by_record: Final = select_columns(Entry.record_id, Entry.field_id, Entry.time)
 _by_subject: Final = select_columns(Entry.subject_id, Entry.field_id, Entry.time)
 _ENTRIES: Final = {
@@ -95,14 +91,11 @@ def sets(tx: Tx) -> Sequence[Row]:
     return tx.execute(_SETS).all()
 
 
-def sums(tx: Tx) -> Sequence[Row]:
-    """All sums: (adversary, property, total)."""
-    return tx.execute(_SUMS).all()
-
-
-def sum_of(tx: Tx, adversary_id: int, name: str) -> Fraction:
-    """One sum."""
-    return Fraction(tx.scalar(_SUM, {"adversary": adversary_id, "name": name}) or 0)
+def sums(tx: Tx, adversary_id: int | None = None) -> Sequence[Row]:
+    """Sums of all adversaries, or of one: (adversary, property, total)."""
+    if adversary_id is None:
+        return tx.execute(_SUMS).all()
+    return tx.execute(_SUMS_OF, {"adversary": adversary_id}).all()
 
 
 def put_sum(tx: Tx, adversary_id: int, name: str, total: str) -> None:
