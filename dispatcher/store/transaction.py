@@ -364,14 +364,14 @@ class Tx:
         For writes that nothing in the block asks after: how many rows they touched is
         not known, and the error of any of them may come at the end only.
         """
-        self._writing = True
+        outer, self._writing = self._writing, True
         try:
             with self._backend.journey(self._driver):
                 yield
         except self._errors as error:
             raise self._fault(error) from None
         finally:
-            self._writing = False
+            self._writing = outer
 
     # -- bulk writes ---------------------------------------------------------------------
 

@@ -117,6 +117,15 @@ def test_nothing_is_read_in_a_journey_where_it_would_not_be_there(store: Store) 
         tx.journey(),
     ):
         tx.scalar(select(Pause.reason).where(col(Pause.scope) == "a"))
+
+    def ask_after_another() -> None:
+        with store.write() as tx, tx.journey():
+            with tx.journey():  # as the driver's questions make one
+                add_pause(tx, "b")
+            tx.scalar(select(Pause.reason).where(col(Pause.scope) == "b"))
+
+    with pytest.raises(AssertionError, match="journey"):
+        ask_after_another()
     with store.write() as tx:
         with tx.journey():
             add_pause(tx, "a")
