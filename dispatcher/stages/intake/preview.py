@@ -346,11 +346,10 @@ def preview(
     keys: list[_Keys] = []
     rows = unread = rejections = 0
     rejected: list[Rejected] = []
-    names = table.columns
     for batch in table.batches:
         if not columns and not keys:
             keys = _candidates(batch.columns)
-        _grow(columns, batch.columns, rows)
+        _grow(columns, batch.columns)
         for column, cells in zip(columns, zip(*batch.rows, strict=True), strict=False):
             column.add(cells)
         for candidate in keys:
@@ -360,7 +359,7 @@ def preview(
         refused = batch.rejected if screen is None else screen(batch)
         rejections += len(refused)
         rejected.extend(refused[: SHOWN_REJECTS - len(rejected)])
-    _grow(columns, names, rows)
+    _grow(columns, table.columns)
     key = _key(columns, keys, rows)
     if key and screen is None:
         name = columns[key.column].name
@@ -371,9 +370,11 @@ def preview(
     return Preview(table.facts, rows + unread, known, rejected, rejections)
 
 
-def _grow(columns: list[_Column], names: Sequence[str], rows: int) -> None:
-    """Begin the columns that are new; JSON may bring some late."""
-    del rows  # cells of earlier rows are empty, and empty is what is not filled
+def _grow(columns: list[_Column], names: Sequence[str]) -> None:
+    """Begin the columns that are new; JSON may bring some late.
+
+    Cells of earlier rows are empty, and empty is what is not filled.
+    """
     capacity = max(256, min(65_536, HASHES // max(1, len(names))))
     samples = max(20, min(SAMPLED, SAMPLES // max(1, len(names))))
     columns.extend(
