@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from typing import Final
@@ -55,8 +55,10 @@ class Row:
     person : str or None
         Pseudonym of the subject.
     time : int or None
-    places : Mapping of str to (str, int)
-        By the column of a vector: pseudonym of the place, and visits >= 1.
+    place : str or None
+        Pseudonym of the place, of the first vector that has one.
+    visits : int or None
+        At that place, >= 1.
     lost : bool
         Whether it is a record already, whose values went down with a store.
     """
@@ -68,7 +70,8 @@ class Row:
     subject: str = ""
     person: str | None = None
     time: int | None = None
-    places: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    place: str | None = None
+    visits: int | None = None
     lost: bool = False
 
 
@@ -191,7 +194,6 @@ class RecordBuilder:
         return ""
 
     def _place(self, row: Row) -> tuple[str, str] | None:
-        places: dict[str, tuple[str, int]] = {}
         for vector, count in self._places.items():
             visits = 1
             if count is not None:
@@ -202,9 +204,8 @@ class RecordBuilder:
                 if visits >= MOST_VISITS:
                     return count, f"more than {MOST_VISITS - 1:,} visits"
             place = row.cells[self._at[vector]]
-            if place and not place.isspace() and visits:
-                places[vector] = (pseudonym(self._secret, "v", place), visits)
-        row.places = places
+            if row.place is None and place and not place.isspace() and visits:
+                row.place, row.visits = pseudonym(self._secret, "v", place), visits
         return None
 
     def prepared(self, row: Row) -> PreparedRecord | Rejected:

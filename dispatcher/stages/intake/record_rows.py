@@ -111,9 +111,12 @@ def add_entries(
 
 def _facts(row: Row, subject_ids: Mapping[str, int]) -> dict[str, int | str | None]:
     """What rules need to know of a row's entries."""
-    place, visits = next(iter(row.places.values()), (None, None))
-    subject = subject_ids.get(row.person or "")
-    return {"subject_id": subject, "time": row.time, "vector": place, "visits": visits}
+    return {
+        "subject_id": subject_ids.get(row.person or ""),
+        "time": row.time,
+        "vector": row.place,
+        "visits": row.visits,
+    }
 
 
 def ledger_keys(chunk: Iterable[PreparedRecord]) -> Iterator[RecordKeys]:
@@ -121,5 +124,6 @@ def ledger_keys(chunk: Iterable[PreparedRecord]) -> Iterator[RecordKeys]:
     for prepared in chunk:
         row = prepared.row
         fields = [field for field, _, _ in prepared.shown]
-        place = next(iter(row.places.values()), (None, None))
-        yield RecordKeys(row.pseudonym, fields, row.person, row.time, *place)
+        yield RecordKeys(
+            row.pseudonym, fields, row.person, row.time, row.place, row.visits
+        )

@@ -66,11 +66,12 @@ def _fits(
         return False
     if record.subject not in (None, row.person):
         return False
-    place = next(iter(row.places.values()), (None, None))
     return all(
         entry.subject in (None, row.person)
         and entry.time in (None, row.time)
-        and _same_place(entry, *place, asked=_asks_place(wanted.get(number)))
+        and _same_place(
+            entry, row.place, row.visits, asked=_asks_place(wanted.get(number))
+        )
         for number, entry in record.entries.items()
     )
 
@@ -138,7 +139,7 @@ def _entries(
     for number, media, form in one.prepared.shown:
         entry = one.record.entries.get(number)
         if entry is not None:
-            place, visits = next(iter(row.places.values()), (None, None))
+            place, visits = row.place, row.visits
             if entry.place is not None:
                 place, visits = entry.place, entry.visits
             yield BackEntry(

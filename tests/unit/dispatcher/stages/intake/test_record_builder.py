@@ -48,14 +48,14 @@ def test_a_place_is_a_pseudonym_and_its_visits_a_number(tmp_path):
         tmp_path, ["1", "u", "x", "cafe", "3"], ["2", "v", "y", "cafe", "1"]
     )
     assert rejected == []
-    assert one.places["where"][1] == 3
-    assert one.places["where"][0] == two.places["where"][0] != "cafe"
+    assert one.visits == 3
+    assert one.place == two.place != "cafe"
 
 
 @pytest.mark.parametrize(("where", "visits"), [("", "2"), (" ", "2"), ("cafe", "0")])
 def test_without_a_place_or_a_visit_an_entry_is_nowhere(tmp_path, where, visits):
     (row,), _ = sorted_out(tmp_path, ["1", "u", "x", where, visits])
-    assert row.places == {}
+    assert (row.place, row.visits) == (None, None)
 
 
 @pytest.mark.parametrize("visits", ["", "-1", "1.5", "two", "9" * 5_000, "٣"])
@@ -92,7 +92,7 @@ def test_a_cell_of_blanks_is_no_entry_but_stays_in_the_record(tmp_path):
 
 def test_names_of_records_people_and_places_are_unrelated(tmp_path):
     (row,), _ = sorted_out(tmp_path, ["same", "same", "x", "same", "1"])
-    names = {row.pseudonym[1:], row.person[1:], row.places["where"][0][1:]}
+    names = {row.pseudonym[1:], row.person[1:], row.place[1:]}
     assert len(names) == 3
 
 
