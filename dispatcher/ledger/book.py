@@ -198,13 +198,8 @@ class _Booking:
         asked = np.concatenate([np.asarray(ids, np.int64) for _, ids in asks])
         rows.lock_entries(self.tx, np.unique(asked).tolist())
         averages.refresh(self.tx, self.force)
-        shipped = len(self.tx.grown or ())
-        try:
-            with self.tx.savepoint():
-                booked, new, refused = self._grant_all(asks, skip_refused=skip_refused)
-        except BaseException:
-            del (self.tx.grown or [])[shipped:]
-            raise
+        with self.tx.savepoint():
+            booked, new, refused = self._grant_all(asks, skip_refused=skip_refused)
         tasks, messages = self._deliver(booked)
         return Booked(tasks, messages, new, refused)
 

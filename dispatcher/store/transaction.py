@@ -19,7 +19,6 @@ from sqlalchemy import (
     CursorResult,
     Executable,
     MetaData,
-    NestedTransaction,
 )
 from sqlalchemy.exc import StatementError
 from sqlalchemy.sql.selectable import TypedReturnsRows
@@ -247,12 +246,19 @@ class Tx:
             if not self._busy:  # else close() will, when the connection is free
                 rows.close()
 
-    def savepoint(self) -> NestedTransaction:
-        """Return a point that the transaction may be rolled back to.
+    @contextmanager
+    def savepoint(self) -> Iterator[None]:
+        """Keep all that the block writes or, where an error leaves it, nothing of it.
 
-        What comes of it is to be committed or rolled back before the transaction ends.
+        The journal is not sent lines that are taken back.
         """
-        return self._connection.begin_nested()
+        before = len(self.grown or ())
+        try:
+            with self._connection.begin_nested():
+                yield
+        except BaseException:
+            del (self.grown or [])[before:]
+            raise
 
     def reflected(self) -> MetaData:
         """Tables that the database has, whatever the model says."""

@@ -26,6 +26,7 @@ from dispatcher.store import (
 from dispatcher.store import policies as policy_rows
 from dispatcher.store.column_blocks import Block
 from dispatcher.store.entry_registrations import Facts
+from dispatcher.store.journal import Piece
 from tests import sql
 
 
@@ -731,12 +732,22 @@ def test_exposure_counts_are_made_anew_from_exposures(tx: Tx) -> None:
 
 
 def test_a_part_of_a_transaction_is_rolled_back(tx: Tx) -> None:
-    kept = tx.savepoint()
-    relations.forget_visits(tx, 1)
-    kept.commit()
-    dropped = tx.savepoint()
-    relations.forget_visits(tx, 2)
-    dropped.rollback()
+    kept = Piece("adv:1", 1, 1, "", 1, "a", b"")
+    dropped = kept._replace(chain="adv:2")
+    tx.grown = []
+    with tx.savepoint():
+        relations.forget_visits(tx, 1)
+        tx.grown.append(kept)
+
+    def fail(lines: list[Piece]) -> None:
+        with tx.savepoint():
+            relations.forget_visits(tx, 2)
+            lines.append(dropped)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail(tx.grown)
+    assert tx.grown == [kept]
     assert table(tx, "visit", VISIT) == [(2, 1, 1, "p", 3), (2, 2, 1, "p", 1)]
 
 
