@@ -16,6 +16,7 @@ a tradeoff is above the best row by more than floats can hide.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
@@ -276,7 +277,7 @@ def _kinds(problem: Problem) -> list[_Kind]:
     return found
 
 
-class _Table:
+class _Table(ABC):
     """What observers see of each subset, in the plans that are left.
 
     Attributes
@@ -296,15 +297,16 @@ class _Table:
         self.f: list[Fraction] = []
         self.rows: Ints = np.empty((0, 0), np.int64)
 
-    def prepare(self, masks: Ints, over: Callable[[], bool]) -> bool:  # noqa: ARG002
+    def prepare(self, masks: Ints, over: Callable[[], bool]) -> bool:
         """Work out what can be before any subset is asked for; False if time ended."""
-        return not over()
+        del masks, over
+        return True
 
+    @abstractmethod
     def answers(
         self, observer: int, subsets: Ints, over: Callable[[], bool]
     ) -> Ints | None:
         """Index into ``f`` for each subset that an observer is given; -1: past a limit."""
-        raise NotImplementedError
 
     def kept(self) -> Bools:
         """Whether plans keep the caps on what observers see together."""
@@ -360,11 +362,6 @@ class _JudgeTable(_Table):
         self.alone: dict[_Kind, Problem] = {}
         self.known: dict[tuple[_Kind, int], int] = {}
         self.above: list[int] = []
-
-    def prepare(self, masks: Ints, over: Callable[[], bool]) -> bool:
-        """Nothing: the judge is asked as subsets occur."""
-        del masks, over
-        return True
 
     def answers(
         self, observer: int, subsets: Ints, over: Callable[[], bool]
