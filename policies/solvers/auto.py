@@ -211,6 +211,12 @@ class Search:
         """The best plan so far."""
         return best_of(self.found)
 
+    @property
+    def start(self) -> Plan | None:
+        """The best plan itself, for an engine to start from."""
+        best = self.best
+        return None if best is None else best.plan
+
     def left(self, share: float = 1.0) -> Limits:
         """Return the limits with this share of the time that is left."""
         return self.limits.part(share).left(self.began, share, _LEAST)
@@ -695,9 +701,7 @@ def _listing(search: Search, limits: Limits, done: Callable[[], bool]) -> Soluti
 
 
 def _cpsat(search: Search, limits: Limits, done: Callable[[], bool]) -> Solution | None:
-    best = search.best
-    start = None if best is None else best.plan
-    return exactly(search.problem, search.rng, limits, start, done, eager=True)
+    return exactly(search.problem, search.rng, limits, search.start, done, eager=True)
 
 
 def _feasible(
@@ -712,18 +716,15 @@ def _feasible(
 
 
 def _highs(search: Search, limits: Limits, done: Callable[[], bool]) -> Solution | None:
-    best = search.best
-    start = None if best is None else best.plan
-    return solve(search.problem, limits, seed=search.seed(), start=start, done=done)
+    seed = search.seed()
+    return solve(search.problem, limits, seed=seed, start=search.start, done=done)
 
 
 # -- searches ------------------------------------------------------------------------
 
 
 def _across(search: Search, limits: Limits, done: Callable[[], bool]) -> Solution:
-    best = search.best
-    start = None if best is None else best.plan
-    return anneal_across(search.problem, start, search.rng, limits, done)
+    return anneal_across(search.problem, search.start, search.rng, limits, done)
 
 
 def _loaded(limits: Limits) -> Limits:
@@ -734,16 +735,12 @@ def _loaded(limits: Limits) -> Limits:
 
 
 def _annealing(search: Search, limits: Limits, done: Callable[[], bool]) -> Solution:
-    best = search.best
-    start = None if best is None else best.plan
     rest = _loaded(limits)
-    return anneal_smoothly(search.problem, search.rng, rest, start, done)
+    return anneal_smoothly(search.problem, search.rng, rest, search.start, done)
 
 
 def _loads(search: Search, limits: Limits, done: Callable[[], bool]) -> Solution | None:
-    best = search.best
-    solver = AnnealingSolver(None if best is None else best.plan)
-    return _heuristic(solver)(search, limits, done)
+    return _heuristic(AnnealingSolver(search.start))(search, limits, done)
 
 
 def _annealed(
@@ -760,11 +757,11 @@ def _annealed(
 def _neighbourhood(
     search: Search, limits: Limits, done: Callable[[], bool]
 ) -> Solution | None:
-    best = search.best
-    if best is None:
+    start = search.start
+    if start is None:
         return None
     rest = _loaded(limits)
-    return improve(search.problem, best.plan, search.rng, rest, done)
+    return improve(search.problem, start, search.rng, rest, done)
 
 
 def _prices(
