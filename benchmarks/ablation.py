@@ -85,12 +85,6 @@ def cells(words: argparse.Namespace) -> Iterator[Cell]:
                 yield Cell((name, str(seed), off), problem, solver, seed, limits)
 
 
-def run(cell: Cell, rows: list[Row]) -> dict[str, object]:
-    """Solve without the row."""
-    del rows
-    return dict(zip(KEY, cell.name, strict=True)) | cell.solve()
-
-
 def losses(whole: Row, without: Row) -> dict[str, float]:
     """What is lost without the row, by kind; shares of the value, times of the CPU."""
     lost = {}
@@ -138,7 +132,7 @@ def main() -> int:
     parser = asked(__doc__, PATH)
     parser.add_argument("--rows", nargs="*", choices=[row.name for row in TABLE])
     words = parser.parse_args()
-    fill(words.path, FIELDS, cells(words), run, SHOWN)
+    fill(words.path, FIELDS, cells(words), lambda cell, _: cell.solve(), SHOWN)
     told = HEAD + table(rows_of(words.path))
     if words.path == PATH:
         PAGE.write_text(told, encoding="utf-8")

@@ -99,12 +99,6 @@ def cells(words: argparse.Namespace) -> Iterator[Cell]:
                 yield Cell(key, problem, SOLVERS[solver], seed, Limits(work=words.work))
 
 
-def run(cell: Cell, rows: list[Row]) -> dict[str, object]:
-    """Solve one cell."""
-    del rows
-    return dict(zip(KEY, cell.name, strict=True)) | cell.solve()
-
-
 def compare(before: list[Row], after: list[Row]) -> Iterator[tuple[bool, str]]:
     """Whether a cell got worse, and what changed."""
     old = {tuple(row[f] for f in KEY): row for row in before}
@@ -152,7 +146,7 @@ def main() -> int:
     parser = asked(__doc__, PATH)
     parser.add_argument("--solvers", nargs="*", choices=sorted(SOLVERS))
     words = parser.parse_args()
-    fill(words.path, FIELDS, cells(words), run, SHOWN)
+    fill(words.path, FIELDS, cells(words), lambda cell, _: cell.solve(), SHOWN)
     return 0
 
 

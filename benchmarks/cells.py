@@ -102,8 +102,8 @@ def fill(
         The columns; the first of them name a cell.
     cells : iterator of Named
     run : callable
-        Gives the columns of a cell; of the rows that are there it may use others. None
-        where there is nothing to be told.
+        Gives the other columns of a cell; of the rows that are there it may use others.
+        None where there is nothing to be told.
     shown : tuple of str
         Columns that are printed beside the name.
     """
@@ -124,6 +124,7 @@ def fill(
             found = run(cell, kept)
             if found is None:
                 continue
+            found = dict(zip(fields, cell.name, strict=False)) | found
             row = {field: str(found.get(field, "")) for field in fields}
             writer.writerow(row)
             file.flush()
