@@ -255,7 +255,7 @@ class Builder:
         self.upper = [1.0] * len(entry)
         self.grid = [Fraction(1)] * len(entry)
         self.judged = problem.judged()
-        self._unions: dict[tuple[int, int], int] = {}
+        self._unions: dict[tuple[int, int], Sum] = {}
         self._sharp = SIZE if problem.aggregate is not None else 1.0
         if self.guarded:
             self.guards = [self.new() for _ in range(problem.sets.n_sets)]
@@ -340,6 +340,9 @@ class Builder:
 
     def held(self, entry: int, observer: int) -> Sum:
         """Whether the observer holds the entry."""
+        key = (entry, observer)
+        if key in self._unions:
+            return self._unions[key]
         who = list(self.observers[observer])
         if self.before[entry, who].any():
             return _constant(1)
@@ -348,12 +351,11 @@ class Builder:
         single = self.problem.hi[entry] <= 1 and not self.whole_numbers
         if len(columns) <= 1 or single:  # a clause of CP-SAT's has a literal an entry
             return Sum(columns, np.ones(len(columns), np.int64))
-        key = (entry, observer)
-        if key not in self._unions:
-            self._unions[key] = union = self.new(whole=False)
-            for c in columns.tolist():
-                self.above(union, _column(c))
-        return _column(self._unions[key])
+        union = self.new(whole=False)
+        for c in columns.tolist():
+            self.above(union, _column(c))
+        self._unions[key] = _column(union)
+        return self._unions[key]
 
     def load(self, one: int, observer: int) -> Sum:
         """Load of an observer on a set."""
