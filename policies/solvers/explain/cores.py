@@ -47,6 +47,8 @@ from policies.solvers.search.ejection_chains import constructed
 MORE: Final = 64
 """Numbers of adversaries that are tried one by one."""
 
+_POOLED: Final = 24  # the same where any m pool: models grow with the coalitions
+
 _WIDEST: Final = 10_000  # adversaries to imagine; beyond, the bounds must do
 _TOLD: Final = 6  # clashes that the core of a component tells
 
@@ -294,7 +296,8 @@ def _needed(
     apart = not (problem.averages or problem.coalitions or problem.links)
     high = problem.n_adversaries + int(problem.lo.sum()) if apart else None
     # every copy to an adversary of its own crosses no limit of a set
-    last = low + MORE if high is None else min(high, low + MORE)
+    last = low + (_POOLED if m > 1 else MORE)
+    last = last if high is None else min(high, last)
     for number in range(low, last):
         if over() or (m > 1 and comb(number, min(m, number)) > _POOLS):
             break

@@ -7,6 +7,7 @@ import pytest
 
 from policies.instances.instance_file import read_instance
 from policies.solvers import SOLVERS, Cause, Limits, Verdict
+from policies.solvers.explain import cores
 from tests.unit.policies.tiny import Tiny, step
 
 
@@ -71,6 +72,20 @@ def test_more_coalitions_than_are_listed_end_the_count_of_adversaries():
         capacities=[2] * 4 + [0] * 16,
     )
     assert (found.needed, found.exact) == (None, False)
+
+
+def test_where_pairs_pool_and_searches_stay_open_24_numbers_are_tried(monkeypatch):
+    """Each is a model of all pairs of adversaries: 64 of them took minutes."""
+    tried = []
+
+    def left_open(problem, rng, limits):
+        tried.append(problem.n_adversaries)
+
+    monkeypatch.setattr(cores, "possible", left_open)
+    problem = read_instance(document(any_m=2)).problem
+    found = cores.explain(problem, np.random.default_rng(0), Limits()).core
+    assert (found.needed, found.exact) == (None, False)
+    assert tried == list(range(3, 27))
 
 
 @pytest.mark.parametrize("kind", ["step", "linear", "quadratic"])
