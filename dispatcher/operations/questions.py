@@ -83,7 +83,7 @@ def set_test(
             fix="write --pass 0.8 for eight of ten",
         )
     found = _read(store, file, field, accept_equal)
-    stage.set_test(store, found, share, workspace.clock())
+    stage.set_test(store, found, share, workspace.clock(), workspace.actor)
     return len(found.found)
 
 
@@ -109,7 +109,7 @@ def add_gold(
     Invalid
     """
     found = _read(store, file, field, accept_equal)
-    new = stage.add_gold(store, found, workspace.clock())
+    new = stage.add_gold(store, found, workspace.clock(), workspace.actor)
     return Added(new, len(found.found) - new)
 
 
@@ -131,7 +131,7 @@ def gold_left(tx: Tx) -> dict[str, int]:
 
 def drop(workspace: Workspace, store: Store, field: str, purpose: Purpose) -> int:
     """Ask a field's made-up questions no more; how many there were."""
-    return stage.drop(store, field, purpose, workspace.clock())
+    return stage.drop(store, field, purpose, workspace.clock(), workspace.actor)
 
 
 def _read(store: Store, file: Path, field: str, accept_equal: int) -> Questions:

@@ -99,6 +99,7 @@ def load(
         clock=workspace.clock,
         run=run,
         pilot=pilot,
+        actor=workspace.actor,
         options=options,
         folder=folder,
         rejects=rejects,

@@ -270,7 +270,7 @@ def _changed(
 def begin_pilot(workspace: Workspace, store: Store, run: str, records: int) -> Pilot:
     """Let only so many records of a run be shown, picked by chance."""
     now = workspace.clock()
-    row = stage.begin(store, run, records, now)
+    row = stage.begin(store, run, records, now, workspace.actor)
     with store.read() as tx:
         return _pilot(tx, row, now)
 
@@ -292,7 +292,7 @@ def show_pilot(workspace: Workspace, store: Store, run: str) -> Pilot:
 
 def accept_pilot(workspace: Workspace, store: Store, run: str) -> int:
     """Let all records of a run be shown; how many waited."""
-    return stage.accept(store, run, workspace.clock())
+    return stage.accept(store, run, workspace.clock(), workspace.actor)
 
 
 def _pilot(tx: Tx, row: PilotRow, now: int) -> Pilot:

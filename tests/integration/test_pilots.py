@@ -45,37 +45,43 @@ def waiting(case) -> int:
 
 
 def test_only_so_many_records_go_out_until_it_is_accepted(case, tmp_path):
-    runs.begin(case.store, "nov", 2, 1)
+    runs.begin(case.store, "nov", 2, 1, "ann")
     load_rows(case, tmp_path, 0, 5)
     assert (len(shown(case)), waiting(case)) == (2, 3)
     first = shown(case)
     load_rows(case, tmp_path, 5, 4)
     assert (shown(case), waiting(case)) == (first, 7)
 
-    assert runs.accept(case.store, "nov", 2) == 7
+    assert runs.accept(case.store, "nov", 2, "ann") == 7
     assert waiting(case) == 0
+    with case.store.read() as tx:
+        noted = sql.rows(tx, "SELECT actor, action FROM event ORDER BY id")
+    assert [tuple(row) for row in noted if row[1].startswith("pilot.")] == [
+        ("ann", "pilot.begun"),
+        ("ann", "pilot.accepted"),
+    ]
     load_rows(case, tmp_path, 9, 1)
     assert waiting(case) == 0
 
 
 def test_records_that_are_loaded_already_are_picked_from(case, tmp_path):
     load_rows(case, tmp_path, 0, 5)
-    runs.begin(case.store, "nov", 3, 1)
+    runs.begin(case.store, "nov", 3, 1, "ann")
     assert (len(shown(case)), waiting(case)) == (3, 2)
 
 
 def test_a_pilot_may_grow_and_never_shrinks_below_what_went_out(case, tmp_path):
     load_rows(case, tmp_path, 0, 5)
-    runs.begin(case.store, "nov", 2, 1)
+    runs.begin(case.store, "nov", 2, 1, "ann")
     first = shown(case)
-    runs.begin(case.store, "nov", 4, 1)
+    runs.begin(case.store, "nov", 4, 1, "ann")
     assert first < shown(case)
     with pytest.raises(Conflict, match="4 records already"):
-        runs.begin(case.store, "nov", 3, 1)
+        runs.begin(case.store, "nov", 3, 1, "ann")
 
 
 def test_a_load_that_was_killed_lets_nothing_slip_out(case, tmp_path, monkeypatch):
-    runs.begin(case.store, "nov", 2, 1)
+    runs.begin(case.store, "nov", 2, 1, "ann")
 
     def killed(*_):
         raise KeyboardInterrupt
@@ -108,7 +114,7 @@ def test_a_pilot_comes_before_the_first_showing(case):
     case.load(("r", None, 0, "ab"))
     case.book(("x/ann", "r.a"))
     with pytest.raises(Conflict, match="past a pilot"):
-        runs.begin(case.store, "default", 1, 1)
+        runs.begin(case.store, "default", 1, 1, "ann")
 
 
 def test_a_booking_under_way_is_a_showing_or_sees_the_pilot(case, tmp_path):
@@ -126,19 +132,19 @@ def test_a_booking_under_way_is_a_showing_or_sees_the_pilot(case, tmp_path):
     thread.start()
     booked.wait()
     with pytest.raises(Conflict, match="past a pilot"):
-        runs.begin(case.store, "nov", 1, 1)
+        runs.begin(case.store, "nov", 1, 1, "ann")
     thread.join()
     assert waiting(case) == 0
 
 
 def test_what_is_no_pilot_is_told(case, tmp_path):
     with pytest.raises(NotFound):
-        runs.accept(case.store, "nov", 1)
+        runs.accept(case.store, "nov", 1, "ann")
     load_rows(case, tmp_path, 0, 1)
     with pytest.raises(Conflict, match="has no pilot"):
-        runs.accept(case.store, "nov", 1)
+        runs.accept(case.store, "nov", 1, "ann")
     with pytest.raises(Usage):
-        runs.begin(case.store, " nov", 1, 1)
+        runs.begin(case.store, " nov", 1, 1, "ann")
 
 
 def entries_of(case, *, waiting: bool) -> list[int]:
@@ -154,7 +160,7 @@ def entries_of(case, *, waiting: bool) -> list[int]:
 
 @pytest.mark.parametrize("delivery", [Pull(10**18), Push()])
 def test_the_gate_refuses_what_waits_one_by_one_and_in_bulk(case, tmp_path, delivery):
-    runs.begin(case.store, "nov", 1, 1)
+    runs.begin(case.store, "nov", 1, 1, "ann")
     load_rows(case, tmp_path, 0, 3)
     held, free = entries_of(case, waiting=True), entries_of(case, waiting=False)
     ann = case.accounts["x/ann"]
@@ -170,7 +176,7 @@ def test_the_gate_refuses_what_waits_one_by_one_and_in_bulk(case, tmp_path, deli
 
 
 def test_only_the_pilot_is_planned_and_then_the_rest(case, tmp_path):
-    runs.begin(case.store, "nov", 1, 1)
+    runs.begin(case.store, "nov", 1, 1, "ann")
     load_rows(case, tmp_path, 0, 3)
     planning = Planning(case.store, case.tick, rest=0)
     with case.store.write() as tx:
@@ -178,7 +184,7 @@ def test_only_the_pilot_is_planned_and_then_the_rest(case, tmp_path):
     planning.tick(epoch)
     assert planned(case) == set(entries_of(case, waiting=False))
     planning.tick(epoch)
-    runs.accept(case.store, "nov", 1)
+    runs.accept(case.store, "nov", 1, "ann")
     planning.tick(epoch)
     assert planned(case) == set(entries_of(case, waiting=False))
     assert len(planned(case)) == 12
@@ -196,7 +202,7 @@ def planned(case) -> set[int]:
 
 def test_loads_and_an_acceptance_at_once_leave_nothing_waiting(case, tmp_path):
     """What a load writes either sees the pilot and is let go with it, or no pilot."""
-    runs.begin(case.store, "nov", 1, 1)
+    runs.begin(case.store, "nov", 1, 1, "ann")
     load_rows(case, tmp_path, 0, 2)
     threads = [
         threading.Thread(target=load_rows, args=(case, tmp_path, 100 * n, 20))
@@ -204,7 +210,7 @@ def test_loads_and_an_acceptance_at_once_leave_nothing_waiting(case, tmp_path):
     ]
     for thread in threads:
         thread.start()
-    runs.accept(case.store, "nov", 1)
+    runs.accept(case.store, "nov", 1, "ann")
     for thread in threads:
         thread.join()
     assert waiting(case) == 0

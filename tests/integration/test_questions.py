@@ -72,6 +72,8 @@ def test_a_test_is_set_listed_and_dropped(run, place):
     )
     assert run("workers", "qualification", "drop", "name").code == 1
     assert count(place, "SELECT count(*) FROM event WHERE action LIKE 'test.%'") == 2
+    by_us = "SELECT count(*) FROM event WHERE action LIKE 'test.%' AND actor = 'cli'"
+    assert count(place, by_us) == 2
 
 
 def test_a_test_set_anew_replaces_the_earlier_one(run, place):

@@ -162,7 +162,7 @@ def test_lost_records_wait_for_the_pilot_of_the_run_they_come_back_into(house):
     source = house.file(FIRST, SECOND)
     house.load(source)
     house.lose()
-    runs.begin(house.store, "nov", 1, 1)
+    runs.begin(house.store, "nov", 1, 1, "ann")
     done = load(house.store, source, clock=house.case.tick, run="nov")
     assert done.counts.returned == 2
     assert house.ask("SELECT count(*) FROM record WHERE waits_since IS NOT NULL") == 1

@@ -62,6 +62,7 @@ def load(
     rejects: Path | None = None,
     progress: Callable[[Progress], None] | None = None,
     pilot: int | None = None,
+    actor: str = "operator",
 ) -> Loaded:
     """Load a file into the store under the policy in force.
 
@@ -84,6 +85,8 @@ def load(
         Called after each chunk.
     pilot : int, optional
         Only so many records of the run may be shown until its pilot is accepted.
+    actor : str
+        Who begins the pilot, for the audit log.
 
     Raises
     ------
@@ -111,7 +114,7 @@ def load(
         RejectsFile(rejects) as rejected,
     ):
         loading = _Loading(store, force, table, Pages(folder), clock, rejected)
-        loading.begin(run, pilot)
+        loading.begin(run, pilot, actor)
         for batch in table.batches:
             loading.take(batch)
             if progress is not None:
@@ -166,7 +169,7 @@ class _Loading:
             force.policy, force.field_ids, columns, self._secret, self._pages
         )
 
-    def begin(self, run: str, pilot: int | None) -> None:
+    def begin(self, run: str, pilot: int | None, actor: str) -> None:
         """Find or make the run and the load; its pilot first, so that nothing slips out."""
         now = self._clock()
         source = self._table.facts.name
@@ -181,7 +184,7 @@ class _Loading:
                 )
             self._run, self._run_id = run, found.id
             if pilot is not None:
-                runs.begin_in(tx, run, pilot, now)
+                runs.begin_in(tx, run, pilot, now, actor)
             for earlier in rows.loads_of(tx, found.id, source):
                 if _names(earlier.columns)[: len(columns)] == columns:
                     self.load_id = earlier.id

@@ -101,7 +101,9 @@ def equal_to_stored(store: Store, questions: Questions) -> list[int]:
         return sorted({lines[bytes(v)] for v in values if bytes(v) in lines})
 
 
-def set_test(store: Store, questions: Questions, pass_share: float, at: int) -> None:
+def set_test(
+    store: Store, questions: Questions, pass_share: float, at: int, actor: str
+) -> None:
     """Let a field ask for a test of these questions, in place of an earlier one.
 
     Who passed an earlier one has passed; who did not begins anew.
@@ -110,10 +112,10 @@ def set_test(store: Store, questions: Questions, pass_share: float, at: int) -> 
         gold_questions.retire(tx, questions.field_id, gold_questions.TEST, at)
         _add(tx, questions.found, questions.field_id, gold_questions.TEST)
         gold_questions.require(tx, questions.field_id, pass_share)
-        _note(tx, at, "test.set", questions.field_id, len(questions.found))
+        _note(tx, at, actor, "test.set", questions.field_id, len(questions.found))
 
 
-def add_gold(store: Store, questions: Questions, at: int) -> int:
+def add_gold(store: Store, questions: Questions, at: int, actor: str) -> int:
     """Mix these questions among the real ones of a field; return how many are new."""
     with store.write() as tx:
         known = gold_questions.active_values(
@@ -121,11 +123,11 @@ def add_gold(store: Store, questions: Questions, at: int) -> int:
         )
         new = [one for one in questions.found if one.shown not in known]
         _add(tx, new, questions.field_id, gold_questions.GOLD)
-        _note(tx, at, "gold.added", questions.field_id, len(new))
+        _note(tx, at, actor, "gold.added", questions.field_id, len(new))
     return len(new)
 
 
-def drop(store: Store, field: str, purpose: str, at: int) -> int:
+def drop(store: Store, field: str, purpose: str, at: int, actor: str) -> int:
     """Ask a field's made-up questions of one purpose no more; return how many.
 
     Raises
@@ -146,7 +148,7 @@ def drop(store: Store, field: str, purpose: str, at: int) -> int:
             )
         if purpose == gold_questions.TEST:
             gold_questions.excuse(tx, field_id)
-        _note(tx, at, f"{purpose}.dropped", field_id, count)
+        _note(tx, at, actor, f"{purpose}.dropped", field_id, count)
     return count
 
 
@@ -245,6 +247,6 @@ def _add(tx: Tx, questions: Sequence[Question], field_id: int, purpose: str) -> 
     gold_questions.add(tx, rows)
 
 
-def _note(tx: Tx, at: int, action: str, field_id: int, count: int) -> None:
+def _note(tx: Tx, at: int, actor: str, action: str, field_id: int, count: int) -> None:
     detail = {"field": field_id, "questions": count}
-    events.add_event(tx, at, "cli", action, detail)
+    events.add_event(tx, at, actor, action, detail)

@@ -11,7 +11,7 @@ from dispatcher.store.pilots import PilotRow
 from dispatcher.store.policies import lock_policy_exclusive
 
 
-def begin(store: Store, run: str, records: int, at: int) -> PilotRow:
+def begin(store: Store, run: str, records: int, at: int, actor: str) -> PilotRow:
     """Let only so many records of a run be shown; of one under way, let more go.
 
     The records are picked by chance, among those that are loaded or will be; a load
@@ -27,10 +27,10 @@ def begin(store: Store, run: str, records: int, at: int) -> PilotRow:
     """
     check_run_name(run)
     with store.write() as tx:
-        return begin_in(tx, run, records, at)
+        return begin_in(tx, run, records, at, actor)
 
 
-def begin_in(tx: Tx, run: str, records: int, at: int) -> PilotRow:
+def begin_in(tx: Tx, run: str, records: int, at: int, actor: str) -> PilotRow:
     """Do the same in the caller's transaction, for a name that was checked."""
     lock_policy_exclusive(tx)  # a booking under way is a showing, or sees the pilot
     found = rows.run(tx, run, at)
@@ -54,7 +54,7 @@ def begin_in(tx: Tx, run: str, records: int, at: int) -> PilotRow:
         rows.begin_pilot(tx, pilot.run_id, records, at)
     else:
         rows.enlarge_pilot(tx, pilot.run_id, records)
-    _note(tx, at, "pilot.begun", pilot.run_id, records)
+    _note(tx, at, actor, "pilot.begun", pilot.run_id, records)
     rows.choose_records(tx, pilot.run_id, records - pilot.opened)
     now = pilots.find(tx, run)
     assert now is not None
@@ -69,7 +69,7 @@ def fill(tx: Tx, run: str) -> int:
     return rows.choose_records(tx, pilot.run_id, pilot.wanted - pilot.opened)
 
 
-def accept(store: Store, run: str, at: int) -> int:
+def accept(store: Store, run: str, at: int, actor: str) -> int:
     """End the pilot of a run; return how many records waited for it.
 
     Raises
@@ -90,7 +90,7 @@ def accept(store: Store, run: str, at: int) -> int:
                 fix="nothing has to be done",
             )
         waited = rows.accept_pilot(tx, pilot.run_id)
-        _note(tx, at, "pilot.accepted", pilot.run_id, waited)
+        _note(tx, at, actor, "pilot.accepted", pilot.run_id, waited)
     return waited
 
 
@@ -103,9 +103,9 @@ def no_run(run: str) -> NotFound:
     )
 
 
-def _note(tx: Tx, at: int, action: str, run_id: int, records: int) -> None:
+def _note(tx: Tx, at: int, actor: str, action: str, run_id: int, records: int) -> None:
     detail = {"run": run_id, "records": records}
-    events.add_event(tx, at, "cli", action, detail)
+    events.add_event(tx, at, actor, action, detail)
 
 
 LONGEST: Final = 100
