@@ -78,6 +78,7 @@ _NEXT_INVITE: Final = (
     .values(invite=Table.invite + 1)
     .returning(col(Table.invite))
 )
+_REVOKE_INVITES: Final = update(Table).values(invite=Table.invite + INVITES)
 _JUDGE: Final = (
     update(Table)
     .where(_OF)
@@ -156,7 +157,7 @@ def raise_invite(tx: Tx, account_id: int) -> int:
 
 def revoke_invites(tx: Tx) -> None:
     """Let no link count that any worker was ever given: some may be revoked since."""
-    tx.execute(update(Table).values(invite=Table.invite + INVITES))
+    tx.execute(_REVOKE_INVITES)
 
 
 def set_qualities(tx: Tx, qualities: Iterable[tuple[int, float]]) -> None:

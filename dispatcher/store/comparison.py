@@ -23,7 +23,7 @@ from dispatcher.model import (
     Subject,
     Task,
 )
-from dispatcher.store import column_blocks
+from dispatcher.store import column_blocks, relations
 from dispatcher.store.column_blocks import Ints
 from dispatcher.store.statements import DriverStatement, select_columns
 from dispatcher.store.transaction import Row, Tx
@@ -105,11 +105,6 @@ _ENTRIES: Final = _page(
     func.coalesce(Entry.time, 0),
 )
 _TASKS: Final = _page(Task.id, Task.account_id, Task.entry_id)
-_HOLDERS: Final = (
-    select(ExposureCount.adversary_id)
-    .distinct()
-    .order_by(col(ExposureCount.adversary_id))
-)
 _COUNTS: Final = DriverStatement(
     select_columns(
         ExposureCount.adversary_id,
@@ -197,8 +192,8 @@ def _whole(tx: Tx, page: DriverStatement, width: int) -> Ints:
 
 def exposure_counts(tx: Tx) -> Ints:
     """The whole summary by key: (adversary, unit, field, time, entries)."""
-    holders = tx.scalars(_HOLDERS)
-    return tx.driver_numbers(5, [(_COUNTS, {"adversary": one}) for one in holders])
+    asked = [(_COUNTS, {"adversary": one}) for one in relations.holders(tx)]
+    return tx.driver_numbers(5, asked)
 
 
 def tasks(tx: Tx) -> Ints:

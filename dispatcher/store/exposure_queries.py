@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Select, bindparam, func, or_
+from sqlalchemy import Select, bindparam, func
 from sqlmodel import col, select
 
 from dispatcher.model import Account, Chain, Entry, FieldName, LedgerLine, Record
 from dispatcher.store import relations
-from dispatcher.store.ledger import EntryRow, parts
+from dispatcher.store.ledger import OF_ADVERSARY, EntryRow, parts
 from dispatcher.store.statements import in_list, select_columns
 from dispatcher.store.transaction import Tx
 
@@ -105,21 +105,17 @@ def seen_of_unit(
 _NAMED: Final = select(Record.pseudonym, Record.id).where(
     in_list(Record.pseudonym, "names")
 )
-_OF_ADVERSARY: Final = or_(
-    col(Chain.id) == bindparam("adversary"),
-    col(Chain.survivor_id) == bindparam("adversary"),
-)
 _RECORDS: Final = (
     select(func.count(col(Entry.record_id).distinct()))
     .select_from(LedgerLine)
     .join(Chain, col(Chain.id) == LedgerLine.chain_id)
     .join(Entry, col(Entry.id) == LedgerLine.entry_id)
-    .where(LedgerLine.kind == "exposure", _OF_ADVERSARY)
+    .where(LedgerLine.kind == "exposure", OF_ADVERSARY)
 )
 _JOINS: Final = (
     select(col(LedgerLine.body))
     .join(Chain, col(Chain.id) == LedgerLine.chain_id)
-    .where(LedgerLine.kind == "join", _OF_ADVERSARY)
+    .where(LedgerLine.kind == "join", OF_ADVERSARY)
     .order_by(col(LedgerLine.at), col(LedgerLine.chain_id), col(LedgerLine.seq))
 )
 

@@ -37,6 +37,12 @@ from dispatcher.store.transaction import Tx
 MANY = 20_000
 """Ids asked for in one statement."""
 
+OF_ADVERSARY: Final = or_(
+    col(Chain.id) == bindparam("adversary"),
+    col(Chain.survivor_id) == bindparam("adversary"),
+)
+"""Chains of an adversary: its own, and those that ended in it."""
+
 
 class ChainRow(NamedTuple):
     """A chain's head."""

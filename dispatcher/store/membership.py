@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from sqlalchemy import bindparam, func, or_
+from sqlalchemy import bindparam, func
 from sqlalchemy.orm import aliased
 from sqlmodel import col, select
 
@@ -17,6 +17,7 @@ from dispatcher.model import (
     Record,
     Subject,
 )
+from dispatcher.store.ledger import OF_ADVERSARY
 from dispatcher.store.relations import ends
 from dispatcher.store.statements import in_list, in_words, select_columns
 from dispatcher.store.transaction import Tx
@@ -33,16 +34,12 @@ _LINKS: Final = (
     .outerjoin(_OTHER, col(_OTHER.pseudonym) == Link.other)
     .where(in_list(Link.id, "links"))
 )
-_OF_ADVERSARY: Final = or_(
-    col(Chain.id) == bindparam("adversary"),
-    col(Chain.survivor_id) == bindparam("adversary"),
-)
-_CHAINS: Final = select(Chain.name).where(_OF_ADVERSARY)
+_CHAINS: Final = select(Chain.name).where(OF_ADVERSARY)
 _BODIES: Final = (
     select_columns(LedgerLine.body)
     .join(Chain, col(Chain.id) == LedgerLine.chain_id)
     .where(
-        _OF_ADVERSARY,
+        OF_ADVERSARY,
         in_words(LedgerLine.kind, "member", "join"),
         LedgerLine.policy_version == bindparam("version"),
     )
@@ -57,7 +54,7 @@ _HELD: Final = (
     select(func.count(col(LedgerLine.entry_id).distinct()))
     .select_from(LedgerLine)
     .join(Chain, col(Chain.id) == LedgerLine.chain_id)
-    .where(LedgerLine.kind == "exposure", _OF_ADVERSARY)
+    .where(LedgerLine.kind == "exposure", OF_ADVERSARY)
 )
 
 

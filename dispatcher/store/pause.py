@@ -23,6 +23,7 @@ _PAUSE: Final = _NEW.on_conflict_do_update(
     set_={"reason": _NEW.excluded.reason, "at": _NEW.excluded.at},
 )
 _RESUME: Final = delete(Pause).where(col(Pause.scope) == bindparam("scope"))
+_LIFT_ALL: Final = delete(Pause)
 _ALL: Final = select(Pause).order_by(col(Pause.scope))
 
 
@@ -56,7 +57,7 @@ def paused(tx: Tx) -> dict[str, str]:
 def lift_all(tx: Tx) -> list[Pause]:
     """Take all pauses away; return them."""
     lifted = tx.models(_ALL)
-    tx.execute(delete(Pause))
+    tx.execute(_LIFT_ALL)
     return lifted
 
 
