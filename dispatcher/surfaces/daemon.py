@@ -7,8 +7,9 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -174,9 +175,11 @@ def _lead(
     try:
         workspace.check_anchor(store)  # a standby may have waited for long
         servers = DaemonServers(store, connectors, workspace, daemon, notifier)
-        servers.bind()
-        daemon.start(lambda: make_ticks(store, connectors, workspace))
-        servers.serve(drain, lambda: make_ticks(store, connectors, workspace))
+        afresh = partial(make_ticks, store, connectors, workspace)
+        with closing(servers):
+            servers.bind()
+            daemon.start(afresh)
+            servers.serve(drain, afresh)
     finally:
         daemon.stop()
 
@@ -252,6 +255,11 @@ class DaemonServers:
         for name, app in self._apps().items():
             host, port = split_address(getattr(surfaces, name), name)
             self._listeners.append(Listener(name, Swap(app), bind(name, host, port)))
+
+    def close(self) -> None:
+        """Give the ports back, also those that nothing was served on."""
+        for listener in self._listeners:
+            listener.socket.close()
 
     def serve(self, drain: float, ticks: Callable[[], list[Tick]]) -> None:
         """Serve until a signal ends it.

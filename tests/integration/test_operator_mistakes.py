@@ -7,8 +7,10 @@ import socket
 
 import pytest
 
+from dispatcher.app import servers
 from dispatcher.core.keyring import make_keyring
 from dispatcher.store import sqlite
+from dispatcher.surfaces import daemon
 from dispatcher.surfaces.cli.context import CliContext
 from tests import sql
 from tests.integration.ledger_cases import PAIR, policy
@@ -196,6 +198,20 @@ def test_a_mistake_is_told_with_its_way_out_and_loses_nothing(
     changed = {name for name in rows if rows[name] != before[0][name]}
     assert changed <= {"lease"}  # a daemon that had led for a moment gave it back
     assert files == before[1]
+
+
+def test_a_port_that_is_taken_leaves_none_of_the_others_taken(house, run, monkeypatch):
+    bound = []
+
+    def bind(name, host, port):
+        bound.append(servers.bind(name, host, port))
+        return bound[-1]
+
+    monkeypatch.setattr(daemon, "bind", bind)
+    words, mend = port_in_use(house, monkeypatch)
+    assert run(*words).code == 75
+    mend()
+    assert [one.fileno() for one in bound] == [-1]  # the operators', bound first
 
 
 @pytest.mark.parametrize("secret", [None, ""])
