@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 from typing import Final, Protocol
 
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
 
 from dispatcher.core.errors import DispatcherError
 from dispatcher.core.log import get_logger
 
-Endpoint = Callable[[Request], Awaitable[Response]]
 Handler = Callable[[Request, Exception], Response]
 
 
@@ -28,10 +30,11 @@ class Speaking(Protocol):
         """Say one thing, with the way back."""
 
 
-def static(package: str, types: Mapping[str, str]) -> Endpoint:
+def static(package: str, types: Mapping[str, str]) -> Route:
     """Serve files of a package's folder ``static``, which hold nothing of anybody.
 
-    Under the address of `static_url` browsers keep them for good.
+    They are sent compressed; under the address of `static_url` browsers keep them for
+    good.
 
     Parameters
     ----------
@@ -48,7 +51,8 @@ def static(package: str, types: Mapping[str, str]) -> Endpoint:
         request.state.immutable = request.query_params.get("v") == digest
         return Response(body, media_type=types[name])
 
-    return serve
+    compressed = [Middleware(GZipMiddleware)]
+    return Route("/static/{name}", serve, methods=["GET"], middleware=compressed)
 
 
 def static_url(package: str, name: str) -> str:

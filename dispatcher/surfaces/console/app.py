@@ -7,8 +7,6 @@ from typing import Any, Final
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
-from starlette.middleware.gzip import GZipMiddleware
 from starlette.routing import Route
 
 from dispatcher.app.guard import Guard
@@ -71,12 +69,7 @@ def console_app(
             Route("/login", sessions.ask, methods=["GET"]),
             Route("/login", sessions.sign_in, methods=["POST"]),
             Route("/logout", sessions.sign_out, methods=["POST"]),
-            Route(
-                "/static/{name}",
-                static("dispatcher.surfaces.console", _STATIC),
-                methods=["GET"],
-                middleware=[Middleware(GZipMiddleware)],
-            ),
+            static("dispatcher.surfaces.console", _STATIC),
             Route("/robots.txt", robots, methods=["GET"]),
             Route("/{rest:path}", sessions.elsewhere, methods=["GET", "POST"]),
         ],

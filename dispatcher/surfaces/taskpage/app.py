@@ -10,8 +10,6 @@ import numpy as np
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
-from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -141,12 +139,7 @@ def task_app(
             Route(f"{task}/return", tasks.give_back, methods=["POST"]),
             Route(f"{task}/known", tasks.known, methods=["POST"]),
             Route("/crop/{crop_id}", tasks.crop, methods=["GET"]),
-            Route(
-                "/static/{name}",
-                static("dispatcher.surfaces.taskpage", _STATIC),
-                methods=["GET"],
-                middleware=[Middleware(GZipMiddleware)],
-            ),
+            static("dispatcher.surfaces.taskpage", _STATIC),
             Route("/robots.txt", robots, methods=["GET"]),
         ],
         exception_handlers={
