@@ -25,7 +25,6 @@ from tests.contract.paying_market import Outside, PayingMarket
 from tests.integration import stages
 from tests.integration.serving_house import House
 
-MICRO = 1_000_000
 PENNY = UNIT // 100
 
 

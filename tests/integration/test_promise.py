@@ -98,10 +98,6 @@ def test_means_that_two_make_anew_at_once_lose_nothing(store):
             assert compare(tx).differences == ()
 
 
-ONE = "[entity.thing.layout]\nbox = { page = 1, x = 0.1, y = 0.1, w = 0.2, h = 0.1 }"
-TWO = "[entity.thing.layout]\nbox = { page = 1, x = 0.1, y = 0.2, w = 0.2, h = 0.1 }"
-
-
 @pytest.mark.parametrize(
     ("before", "after"),
     [
