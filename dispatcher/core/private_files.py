@@ -33,10 +33,21 @@ def private(path: str | Path, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
 
-def write_private(path: Path, text: str, *, replace: bool = True) -> Path:
-    """Write a file that only its owner may read, whatever the umask is.
+def write_private(
+    path: Path, content: str | bytes, *, replace: bool = True, mode: int = 0o600
+) -> Path:
+    """Write a file durably that only its owner may read, whatever the umask is.
 
     A file that is replaced is replaced whole, or stays as it was.
+
+    Parameters
+    ----------
+    path : Path
+    content : str or bytes
+    replace : bool
+        Whether a file that is there may be replaced.
+    mode : int
+        Permission bits, where others than the owner may read it.
 
     Raises
     ------
@@ -46,8 +57,11 @@ def write_private(path: Path, text: str, *, replace: bool = True) -> Path:
     target = path.with_name(f".{path.name}.{os.getpid()}") if replace else path
     handle = private(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
+        with os.fdopen(handle, "wb") as file:
+            os.fchmod(handle, mode)
+            file.write(content.encode() if isinstance(content, str) else content)
+            file.flush()
+            os.fsync(handle)
         if replace:
             target.replace(path)
     except OSError:  # the disk is full: nothing may stay that is cut off

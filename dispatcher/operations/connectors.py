@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -39,6 +38,7 @@ from dispatcher.core.errors import (
     Usage,
 )
 from dispatcher.core.plugins import available, load_plugin, open_connector
+from dispatcher.core.private_files import write_private
 from dispatcher.identity import HOME
 from dispatcher.operations.workspace import Workspace
 from dispatcher.stages.reconciling import Drift, Mending, Reconciling
@@ -516,10 +516,4 @@ def _quoted(value: str) -> str:
 def _write(path: Path, content: bytes) -> None:
     """Replace a file whole, readable for its owner only where it is new."""
     mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
-    beside = path.with_name(f".{path.name}.{os.getpid()}.new")
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(path)
+    write_private(path, content, mode=mode)

@@ -1,5 +1,6 @@
 """Connectors are added, given secrets, enabled, and written anew as packages."""
 
+import errno
 import json
 import os
 import subprocess
@@ -86,6 +87,28 @@ def test_a_secret_is_replaced_only_by_one_that_fits(house, tmp_path):
     assert (tmp_path / "turkle.secret").read_text() == f"new\n{KEY}\n"
     assert KEY not in done.out + done.err
     assert house("set-secret", "folder", "--from-file", "good").code == 1
+
+
+def test_a_secret_that_finds_no_room_leaves_no_part_of_it(house, tmp_path, monkeypatch):
+    house(*TURKLE, "--secret-from", "given")
+    (tmp_path / "good").write_text(f"new\n{KEY}\n")
+    before = {path: path.stat().st_mode for path in tmp_path.iterdir()}
+
+    def full(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        assert house("set-secret", "turkle", "--from-file", "good").code != 0
+    assert {path: path.stat().st_mode for path in tmp_path.iterdir()} == before
+    assert (tmp_path / "turkle.secret").read_text() == f"word\n{KEY}\n"
+
+
+def test_a_secret_that_is_replaced_keeps_who_may_read_it(house, tmp_path):
+    house(*TURKLE, "--secret-from", "given")
+    (tmp_path / "turkle.secret").chmod(0o640)
+    assert house("set-secret", "turkle", "--from-file", "given").code == 0
+    assert (tmp_path / "turkle.secret").stat().st_mode & 0o777 == 0o640
 
 
 def test_enabling_needs_a_test_that_passes_and_disabling_is_at_once(house, run):
