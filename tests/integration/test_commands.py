@@ -104,9 +104,26 @@ def test_help_shows_nine_commands_first_and_loads_nothing_heavy(tmp_path):
     rows = [line.split() for line in commands.splitlines() if line.startswith("│")]
     assert sorted(NINE) == sorted(row[1] for row in rows if row[1] in NINE)
     assert all(word in rest for word in ("pause", "resume", "queue", "audit", "db"))
-    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert not heavy_imports(done.stderr)
+
+
+@pytest.mark.parametrize("code", ["E203", "POL203"])
+def test_a_code_is_explained_without_loading_store_or_solvers(code):
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "dispatcher", "explain", code],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert code in done.stdout.partition("\n")[0]
+    assert heavy_imports(done.stderr) <= {"pydantic"}  # what reads settings
+
+
+def heavy_imports(told):
+    """Packages that a start need not wait for, by what -X importtime told."""
+    loaded = {line.rpartition("|")[2].strip() for line in told.splitlines()}
     heavy = {"numpy", "ortools", "sqlalchemy", "sqlmodel", "scipy", "numba", "pydantic"}
-    assert not heavy & {name.partition(".")[0] for name in loaded}
+    return heavy & {name.partition(".")[0] for name in loaded}
 
 
 @pytest.mark.parametrize("words", [[], ["--help"], ["policy"], ["queue", "dead"]])

@@ -28,14 +28,14 @@ def explain(
     who: Annotated[bool, typer.Option("--who", help="Who could be shown it?")] = False,
 ) -> None:
     """Explain a decision of the gate, with the gate's own engine."""
-    from dispatcher.operations import fields
-
     context: CliContext = ctx.obj
     if CODE.fullmatch(subject):
         text = _page(subject).rstrip("\n")
         document = {"schema": "dispatcher.page/1", "code": subject, "text": text}
         context.show(document, text)
         return
+    from dispatcher.operations import fields
+
     if worker is not None and who:
         raise Usage(
             "--worker and --who together",
