@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from datetime import UTC, datetime
 from getpass import getpass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from dispatcher.core.errors import Invalid, Usage
-from dispatcher.surfaces.cli.context import CliContext, read_file, table
+from dispatcher.surfaces.cli.context import CliContext, read_file, table, told_moment
 
 if TYPE_CHECKING:
     from connectors.base import Manifest, Tried
@@ -24,7 +23,6 @@ app = typer.Typer(
 
 
 EXIT_TEMPORARY = 75
-MICRO = 1_000_000
 WALLS = ("identity", "binding", "preview", "content")
 
 
@@ -176,8 +174,7 @@ def _wall_words(last: dict[str, Any] | None, wall: str) -> str:
     if last is None or wall not in last["walls"]:
         return "not tried"
     state = "holds" if last["walls"][wall] else "FAILS"
-    at = datetime.fromtimestamp(last["at"] / MICRO, UTC).isoformat(timespec="seconds")
-    return f"{state} ({at}, as {last['as']})"
+    return f"{state} ({told_moment(last['at'])}, as {last['as']})"
 
 
 def _declared(manifest: Manifest) -> dict[str, Any]:

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from dispatcher.core.errors import (
-    EXIT_UNFINISHED,
-    EXIT_UNREACHABLE,
-)
+from dispatcher.core.errors import EXIT_UNFINISHED, EXIT_UNREACHABLE
 from dispatcher.surfaces.cli.context import CliContext, leave
-
-if TYPE_CHECKING:
-    pass
 
 
 class LogFormat(StrEnum):
