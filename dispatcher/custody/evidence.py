@@ -32,7 +32,6 @@ from dispatcher.store import (
     audit,
     comparison,
     entry_registrations,
-    policies,
     relations,
 )
 from dispatcher.store import policies as policy_rows
@@ -185,7 +184,7 @@ class _Writer:
             row = policy_rows.policy_row(self.tx, number)
             assert row is not None
             (self.folder / f"policy-{number}.toml").write_bytes(row.source)
-            tables = tables_text(policies.functions_of(self.tx, number))
+            tables = tables_text(policy_rows.functions_of(self.tx, number))
             if tables:
                 (self.folder / f"tables-{number}.jsonl").write_bytes(tables.encode())
         counts = self._counts()

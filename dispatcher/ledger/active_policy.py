@@ -10,7 +10,6 @@ from functools import lru_cache
 from dispatcher.core.errors import Conflict
 from dispatcher.ledger.links import read_levels
 from dispatcher.store import ledger as rows
-from dispatcher.store import policies
 from dispatcher.store import policies as policy_rows
 from dispatcher.store.transaction import Tx
 from policies.document import parse
@@ -208,7 +207,7 @@ def version_of(tx: Tx, version: int) -> ActivePolicy:
     if found is None:
         raise no_policy()
     fields = tuple(sorted(rows.field_ids(tx).items()))
-    told = tuple((t.property, t.levels) for t in policies.functions_of(tx, version))
+    told = tuple((t.property, t.levels) for t in policy_rows.functions_of(tx, version))
     return _compiled(version, found.sha256, found.source, fields, told)
 
 

@@ -48,7 +48,6 @@ from dispatcher.store import (
     audit,
     entry_registrations,
     ledger,
-    policies,
 )
 from dispatcher.store import comparison as rows
 from dispatcher.store import policies as policy_rows
@@ -360,7 +359,7 @@ class _Comparison:
             own = hashlib.sha256(source).hexdigest()
             if not told["sha256"] == sha256 == own or told["version"] != number:
                 self.found["policy"].append(number)
-            functions = policies.functions_of(self.tx, number)
+            functions = policy_rows.functions_of(self.tx, number)
             if functions_sha256(functions) != told["functions_sha256"]:
                 self.found["rule_table"].append(number)
         self._note("policy", sorted(files))

@@ -9,7 +9,7 @@ from dispatcher.core.errors import Usage
 from dispatcher.core.keys import entry_name
 from dispatcher.ledger import chains, refusals
 from dispatcher.ledger.active_policy import ActivePolicy, current_policy
-from dispatcher.store import answers, exhausted_fields, ledger
+from dispatcher.store import answers, ledger
 from dispatcher.store import exhausted_fields as rows
 from dispatcher.store import policies as policy_rows
 from dispatcher.store.exhausted_fields import FieldRow
@@ -134,4 +134,4 @@ def unburn(tx: Tx, entry_id: int, *, extra: int, because: str, at: int) -> None:
     body = {"entry": name, "extra": extra, "because": because.strip()}
     chains.append(tx, system, "unburn", body, at=at, entry_id=entry_id)
     answers.reopen(tx, entry_id)
-    exhausted_fields.note_granted(tx)
+    rows.note_granted(tx)

@@ -27,7 +27,6 @@ from dispatcher.store import (
     accounts,
     entry_registrations,
     ledger,
-    policies,
     proving,
     records,
     relations,
@@ -241,7 +240,7 @@ class _Replay:
         levels = read_levels((row.property, row.levels) for row in functions)
         if unsupported(policy, levels):
             raise _broken(line, "the functions of its rules are not with it")
-        policies.add_functions(self.tx, version, functions)
+        policy_rows.add_functions(self.tx, version, functions)
 
     def _functions(self, line: Members) -> list[TableRow]:
         told = self._text(line, "functions") or b""

@@ -38,7 +38,6 @@ from dispatcher.store import (
     events,
     exposure_counts,
     ledger,
-    policies,
 )
 from dispatcher.store import policies as policy_rows
 from dispatcher.store.ledger import ChainRow
@@ -265,7 +264,7 @@ def _write_version(
     body["functions_sha256"] = functions_sha256(functions)
     chains.append(tx, chains.lock_system(tx), "policy", body, at=at)
     policy_rows.put_policy(tx, number, force.policy.name, source, sha256, at)
-    policies.add_functions(tx, number, functions)
+    policy_rows.add_functions(tx, number, functions)
 
 
 def _note(

@@ -24,7 +24,6 @@ from dispatcher.stages.planning import Planning
 from dispatcher.stages.planning.impact import Impact, assess, read_work
 from dispatcher.store import Store
 from dispatcher.store import policies as policy_rows
-from dispatcher.store import policies as versions
 from dispatcher.store.policies import VersionRow
 from policies.document.difference import Difference, differences
 from policies.policy import Policy
@@ -260,7 +259,7 @@ def check_reason(accept_past: int, reason: str) -> None:
 def list_versions(store: Store) -> list[Version]:
     """Versions that were applied, the first one first."""
     with store.read() as tx:
-        found = versions.versions(tx)
+        found = policy_rows.versions(tx)
     ends = [*(row.applied_at for row in found[1:]), None]
     return [Version(row, end) for row, end in zip(found, ends, strict=False)]
 

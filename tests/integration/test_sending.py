@@ -26,7 +26,7 @@ from dispatcher.ledger import versions
 from dispatcher.ledger.book import Push
 from dispatcher.ledger.recall import InFlightAction
 from dispatcher.stages.sending import Terms, backoff
-from dispatcher.store import lease, outbox
+from dispatcher.store import lease
 from dispatcher.store import outbox as rows
 from dispatcher.store.dumping import make_ready
 from tests.contract.memory_feed import FEED, MemoryFeed
@@ -236,7 +236,7 @@ def test_after_its_last_attempt_a_message_is_dead_and_a_retry_asks_first(
     assert exchange.states("task") == ["dead"]
     del exchange.market.find
     with exchange.store.write() as tx:
-        assert outbox.revive(tx, outbox.dead(tx, [], None), clock()) == 1
+        assert rows.revive(tx, rows.dead(tx, [], None), clock()) == 1
     assert sending.tick(exchange.epoch) == 1
     assert exchange.market.calls == 3
     assert exchange.states("task") == ["sent"]
@@ -260,7 +260,7 @@ def test_a_connector_that_can_not_tell_is_never_asked_to_repeat(exchange, clock)
     assert exchange.states() == ["dead"]
     assert exchange.market.calls == 1
     with exchange.store.write() as tx:  # the operator looked there and says: again
-        outbox.revive(tx, outbox.dead(tx, [], "memory"), clock())
+        rows.revive(tx, rows.dead(tx, [], "memory"), clock())
     assert sending.tick(exchange.epoch) == 1
 
 
@@ -347,15 +347,15 @@ def test_a_withdrawal_takes_the_named_message_back(exchange):
     assert sending.tick(exchange.epoch) == 1
     assert exchange.market.withdrawn == {exchange.key(booked.messages[0])}
     with exchange.store.write() as tx:  # a second one is not written for it
-        assert outbox.withdraw(tx, booked.messages, 0) == 0
+        assert rows.withdraw(tx, booked.messages, 0) == 0
 
 
 def test_a_withdrawal_waits_for_a_message_that_may_yet_leave(exchange, clock):
     exchange.market.before = [TryLater("not now", after=5)]
     booked = exchange.book(("ann", "r1.a"))
     with exchange.case.store.write() as tx:
-        assert outbox.withdraw(tx, booked.messages, clock()) == 1
-        assert outbox.withdraw(tx, booked.messages, clock()) == 0  # once is enough
+        assert rows.withdraw(tx, booked.messages, clock()) == 1
+        assert rows.withdraw(tx, booked.messages, clock()) == 0  # once is enough
     sending = exchange.sending()
     for _ in range(4):
         sending.tick(exchange.epoch)

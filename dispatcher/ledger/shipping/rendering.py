@@ -10,7 +10,7 @@ from dispatcher.ledger.chains import SYSTEM, whole_line
 from dispatcher.ledger.lines import ExposureForm, canonical
 from dispatcher.ledger.links import told_text
 from dispatcher.model import SYSTEM_CHAIN
-from dispatcher.store import audit, entry_registrations, policies
+from dispatcher.store import audit, entry_registrations
 from dispatcher.store import policies as policy_rows
 from dispatcher.store.audit import LineRow
 from dispatcher.store.transaction import Tx
@@ -85,7 +85,7 @@ def _attached(tx: Tx, row: LineRow, line: Mapping[str, object]) -> dict[str, byt
         if policy is None:
             return {}
         found = {"policy": policy.source}
-        functions = policies.functions_of(tx, policy.version)
+        functions = policy_rows.functions_of(tx, policy.version)
         if functions:
             found["functions"] = told_text(functions).encode()
         return found
