@@ -155,29 +155,29 @@ class _Writer:
                 self._add(first.columns.tolist(), first.amounts.tolist(), most, row)
                 return
         columns = [c for part in row.parts for c in part.columns.tolist()]
+        steps = [self._step(part) for part in row.parts]
         if row.defines >= 0:
             scale = 1 / self.grid[row.defines]
         else:
-            scale = Fraction(lcm(*(self._step(part).denominator for part in row.parts)))
+            scale = Fraction(lcm(*(step.denominator for step in steps)))
         factors: list[int] = []
-        for part in row.parts:
-            by, amounts = self._step(part) * scale, part.amounts.tolist()
+        for part, step in zip(row.parts, steps, strict=True):
+            by, amounts = step * scale, part.amounts.tolist()
             if by.denominator == 1:
                 factors += [by.numerator * amount for amount in amounts]
             else:
                 factors += [floor(by * amount) for amount in amounts]
         most = inf
         if row.high != inf:
-            base = sum(part.unit * part.base for part in row.parts)
+            base = sum(part.unit * part.base for part in row.parts if part.base)
             edge = (Fraction(row.high) - base) * scale
             most = ceil(edge) - 1 if row.strict else floor(edge)
         self._add(columns, factors, most, row)
 
     def _step(self, part: Sum) -> Fraction:
         """What one step of a part's columns adds."""
-        if len(part.columns) == 1:
-            return part.unit * self.grid[int(part.columns[0])]
-        return part.unit
+        grid = self.grid[int(part.columns[0])] if len(part.columns) == 1 else 1
+        return part.unit if grid == 1 else part.unit * grid  # fractions are slow
 
     def _add(
         self, columns: list[int], factors: list[int], most: float, row: Row

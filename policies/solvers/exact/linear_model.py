@@ -94,6 +94,7 @@ class Sum:
 
 _EMPTY: Final = np.empty(0, np.int64)
 _ONE: Final = np.ones(1, np.int64)
+_MINUS: Final = Fraction(-1)
 
 
 def _constant(value: int) -> Sum:
@@ -310,7 +311,7 @@ class Builder:
 
     def above(self, column: int, *parts: Sum, scale: float = 1.0) -> None:
         """Keep a column at or above a sum."""
-        minus = _column(column).times(Fraction(-1))
+        minus = Sum(np.array([column]), _ONE, unit=_MINUS)
         self._add(Row((*parts, minus), 0, scale=scale, defines=column))
 
     def most(self, *parts: Sum) -> Fraction:
