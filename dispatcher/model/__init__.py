@@ -2,7 +2,7 @@
 
 Conventions that hold for every table:
 
-* Moments are integers: microseconds since 1970-01-01 UTC. Columns named ``at`` or
+* Timestamps are integers: microseconds since 1970-01-01 UTC. Columns named ``at`` or
   ending in ``_at``, ``_until`` or ``due`` hold one.
 * Values of records are bytes with a nullable ``key_id`` (None: stored in clear), so
   that encryption changes no schema.

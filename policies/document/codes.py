@@ -206,7 +206,7 @@ CODES: Final[Mapping[str, Code]] = {
         "Record and subject rules take step, linear and quadratic; a relation rule "
         "compares what is held of two people and takes common or cosine. posterior, "
         "information-gain, mean-information-gain and plugins fit any scope; over a "
-        "relation they tell the fields of the two ends apart as `left.FIELD` and `right.FIELD`.",
+        "relation they name the fields of the two ends `left.FIELD` and `right.FIELD`.",
         'scope = "relation"\nrelation = "friendship"\nof = ["place"]',
         'scope = "relation"\nrelation = "friendship"\nof = ["place"]\n'
         'disclosure = { kind = "common", vector = "place_id" }',
