@@ -19,7 +19,6 @@ import numpy.typing as npt
 
 from connectors.money import Money
 from dispatcher.store import money as rows
-from dispatcher.store import paid_work
 from dispatcher.store.money import UNIT, BudgetRow, FieldRow, PaymentRow
 from dispatcher.store.payments import begin_anew
 from dispatcher.store.transaction import Tx
@@ -148,12 +147,10 @@ def _runs_for(tx: Tx, account_id: int) -> list[int]:
     What it was given already stands in the plan still, and so does what others have
     settled meanwhile: no piece of work is paid for these.
     """
-    planned = np.frombuffer(paid_work.planned_for(tx, account_id), "<i8")
-    left = planned[
-        ~np.isin(planned, np.array(paid_work.given_to(tx, account_id), np.int64))
-    ]
+    planned = np.frombuffer(rows.planned_for(tx, account_id), "<i8")
+    left = planned[~np.isin(planned, np.array(rows.given_to(tx, account_id), np.int64))]
     for first in range(0, len(left), LOOK):
-        counts = paid_work.open_runs_of(tx, left[first : first + LOOK].tolist())
+        counts = rows.open_runs_of(tx, left[first : first + LOOK].tolist())
         if counts:
             return sorted(counts, key=lambda run_id: (-counts[run_id], run_id))
     return []
@@ -216,7 +213,7 @@ class Allowance:
         allowed = np.ones(len(entries), np.bool_)
         if not self._left or not len(entries):
             return allowed
-        runs = paid_work.run_of_each(self._tx, entries.tolist())
+        runs = rows.run_of_each(self._tx, entries.tolist())
         for place, entry_id in enumerate(entries.tolist()):
             left = self._left.get(runs[entry_id])
             if left is not None:

@@ -14,7 +14,7 @@ from starlette.routing import Route
 from dispatcher.app.guard import Guard
 from dispatcher.core.errors import DispatcherError
 from dispatcher.ledger import comparison
-from dispatcher.store import Clock, Store, lease, schema
+from dispatcher.store import Clock, Store, lease, migrations
 from dispatcher.store import policies as policy_rows
 
 TAIL: Final = 20
@@ -81,7 +81,7 @@ def store_lines(store: Store, clock: Clock) -> Lines:
             return [
                 ("store answers", True),
                 ("store takes writes", bool(held and held.leased_until > clock())),
-                ("schema is this program's", schema.version(tx) == schema.HEAD),
+                ("schema is this program's", migrations.version(tx) == migrations.HEAD),
                 ("a policy is in force", policy_rows.version_in_force(tx) > 0),
                 ("ledger is shipped", store.ships()),
                 (

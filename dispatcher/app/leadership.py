@@ -9,7 +9,7 @@ from typing import Final
 from dispatcher.core.errors import AnotherLeads, StoreLocked, StoreUnreachable
 from dispatcher.core.log import get_logger
 from dispatcher.core.processes import describe_process, is_dead, process_name
-from dispatcher.store import Clock, Store, Tx, lease, schema
+from dispatcher.store import Clock, Store, Tx, lease, migrations
 
 LEASE_SECONDS: Final = 8
 """How long a lease lasts that nobody renews, and how long a standby watches it."""
@@ -61,7 +61,7 @@ def take_lease(store: Store, clock: Clock, me: str | None = None) -> int:
 
 def _check_schema(tx: Tx, store: Store) -> None:
     """Look again: a newer program may have changed the store while this one waited."""
-    schema.check_version(schema.version(tx), store.place)
+    migrations.check_version(migrations.version(tx), store.place)
 
 
 class Standby:

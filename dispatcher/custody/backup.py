@@ -28,7 +28,7 @@ from dispatcher.custody.sealed_file import (
 )
 from dispatcher.ledger.shipping import store_id
 from dispatcher.ledger.shipping.checking import Checked, check_store
-from dispatcher.store import Clock, Store, copies, migrations, schema
+from dispatcher.store import Clock, Store, migrations, settings
 from dispatcher.store.dumping import Lines, broken, dumped, extent, rebuilt
 
 SUFFIX: Final = ".backup"
@@ -193,13 +193,13 @@ def checked_schema(backup: Backup) -> str:
     NeedsMigration
         A newer version of the program made it.
     """
-    if backup.schema > schema.HEAD:
+    if backup.schema > migrations.HEAD:
         raise NeedsMigration(
             f"the backup has schema {backup.schema}, this program works with "
-            f"{schema.HEAD}",
+            f"{migrations.HEAD}",
             why="A newer version of the program made it.",
             fix="Restore it with that version: pip install --upgrade sparsi-dispatcher",
-            facts={"found": backup.schema, "wanted": schema.HEAD},
+            facts={"found": backup.schema, "wanted": migrations.HEAD},
         )
     if backup.schema not in migrations.pending(None):
         raise broken("no version of this program has its schema")
@@ -309,10 +309,10 @@ class Kept:
 def backups_of(store: Store, own: Path) -> Kept:
     """Look for backups in the settings' own folder and wherever one was written to."""
     with store.read() as tx:
-        noted = copies.folders(tx)
+        noted = settings.backup_folders(tx)
     made: dict[Path, str] = {}
     for folder, last in noted:
-        place = _real(own if folder == copies.OWN else Path(folder))
+        place = _real(own if folder == settings.OWN_FOLDER else Path(folder))
         made[place] = last or made.get(place, "")
     good: list[Backup] = []
     bad: list[Path] = []

@@ -27,11 +27,11 @@ from dispatcher.custody import erasure_list
 from dispatcher.custody.replaced_stores import put_aside
 from dispatcher.custody.residue_scan import sought
 from dispatcher.model import LIVE_TASK_STATES
-from dispatcher.store import Clock, Store, Tx, lease, pending_deletions, quarantine
+from dispatcher.store import Clock, Store, Tx, collecting, lease
 from dispatcher.store import erasure as rows
 from dispatcher.store import tasks as task_rows
+from dispatcher.store.engine import committed
 from dispatcher.store.events import add_event
-from dispatcher.store.retry import committed
 
 TRIES: Final = 60
 PAUSE: Final = 0.5
@@ -234,11 +234,11 @@ def erase_in(
     done.deleted = Counter(rows.counts(tx, records, entries))
     _recall(tx, context, tasks, done)
     names = tokens(context.store, [task.id for task in tasks])
-    done.strange = quarantine.drop_strange(tx, [*needles, *(t.encode() for t in names)])
+    done.strange = collecting.drop_strange(tx, [*needles, *(t.encode() for t in names)])
     rows.unplan(tx, entries)
     rows.suppress(tx, _spelled_in(tx, context.store.key("pseudonym-key"), records))
     rows.blank(tx, records, entries, context.clock())
-    pending_deletions.add_pending(tx, records)
+    rows.add_pending(tx, records)
     return done
 
 
@@ -415,21 +415,19 @@ def finish(context: ErasureContext, done: Erased) -> bool:
     for export in exports:
         _renew(context, export, done)
     if not away:
-        committed(context.store, lambda tx: pending_deletions.drop_pending(tx, records))
+        committed(context.store, lambda tx: rows.drop_pending(tx, records))
     return True
 
 
 def _left(
     tx: Tx,
-) -> tuple[list[int], list[rows.TaskRow], Sequence[pending_deletions.ExportRow]]:
-    records = pending_deletions.pending(tx)
+) -> tuple[list[int], list[rows.TaskRow], Sequence[rows.ExportRow]]:
+    records = rows.pending(tx)
     tasks = rows.tasks_of(tx, rows.entries_of(tx, records))
-    return records, tasks, pending_deletions.exports_of(tx, records)
+    return records, tasks, rows.exports_of(tx, records)
 
 
-def _renew(
-    context: ErasureContext, export: pending_deletions.ExportRow, done: Erased
-) -> None:
+def _renew(context: ErasureContext, export: rows.ExportRow, done: Erased) -> None:
     """Write an export anew without what is gone; one that cannot be is deleted."""
     path = Path(export.path)
     if path.is_file():
@@ -443,16 +441,14 @@ def _renew(
                 return
         done.exports.append(str(path))
     if not path.exists():
-        committed(
-            context.store, lambda tx: pending_deletions.drop_export(tx, export.id)
-        )
+        committed(context.store, lambda tx: rows.drop_export(tx, export.id))
 
 
 def note_export(store: Store, run: str, path: Path, at: int) -> None:
     """Note that the whole records of a run are about to be written to a file."""
     committed(
         store,
-        lambda tx: pending_deletions.add_export(tx, run, str(path.absolute()), at),
+        lambda tx: rows.add_export(tx, run, str(path.absolute()), at),
     )
 
 

@@ -27,7 +27,7 @@ from dispatcher.custody.backup import Kept
 from dispatcher.custody.erasure import Erased
 from dispatcher.ledger.lines import canonical
 from dispatcher.ledger.shipping import store_id
-from dispatcher.store import Store, proving
+from dispatcher.store import Store, audit
 
 SCHEMA: Final = "dispatcher.erasure-receipt/1"
 FOLDER: Final = "receipts"
@@ -61,7 +61,7 @@ def issue(
         Now.
     """
     with store.read() as tx:
-        sealed = proving.last_seal(tx)
+        sealed = audit.last_seal(tx)
     body: dict[str, Any] = {
         "schema": SCHEMA,
         "store": store_id(store),

@@ -46,7 +46,7 @@ from dispatcher.ledger.shipping import shipped_lines, store_id
 from dispatcher.ledger.shipping.anchors import check_anchor
 from dispatcher.ledger.shipping.checking import check_files, check_store, compare
 from dispatcher.model import record_unit, subject_unit
-from dispatcher.store import Clock, Store, accounts, copies, open_store, pause
+from dispatcher.store import Clock, Store, accounts, open_store, pause, settings
 from dispatcher.store import replaying as rows
 from dispatcher.store.dumping import dumped, make_ready, rebuilt
 from dispatcher.store.transaction import Tx
@@ -186,9 +186,9 @@ def _filled(
     shipped = _compared(store, backup, target, gap)
     with store.write() as tx:
         make_ready(tx, clock())
-        copies.note_folder(tx, str(backup.path.parent.resolve()), backup.id)
+        settings.note_backup_folder(tx, str(backup.path.parent.resolve()), backup.id)
         for noted in there.folders:
-            copies.note_folder(tx, *noted)
+            settings.note_backup_folder(tx, *noted)
         if gap.replay:
             assert target.shipped is not None
             lines = shipped_lines(target.shipped, store=store_id(store))
@@ -240,7 +240,7 @@ def _look_again(store: Store, target: Target, clock: Clock) -> None:
     refuse_outdone(store, there.heads, target.file)
     with store.write() as tx:
         for noted in there.folders:
-            copies.note_folder(tx, *noted)
+            settings.note_backup_folder(tx, *noted)
 
 
 def _compared(store: Store, backup: Backup, target: Target, gap: Gap) -> Shipped:
@@ -426,7 +426,7 @@ class There:
     """
 
     heads: Heads = field(default_factory=dict)
-    folders: tuple[copies.Noted, ...] = ()
+    folders: tuple[settings.BackupFolder, ...] = ()
 
 
 def opened(place: str | Path, target: Target) -> Store:
@@ -477,7 +477,7 @@ def check_target(target: Target, store: str, clock: Clock) -> There:
             refuse_led(there, clock)
             if store_id(there) == store:
                 with there.read() as tx:
-                    found = There(heads_of(tx), tuple(copies.folders(tx)))
+                    found = There(heads_of(tx), tuple(settings.backup_folders(tx)))
     except AnotherLeads:
         raise
     except DispatcherError as error:

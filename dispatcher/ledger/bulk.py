@@ -32,7 +32,7 @@ from dispatcher.ledger.refusals import Refusal
 from dispatcher.ledger.relations import Granted, Visit, around, visit_of
 from dispatcher.ledger.violations import Rows, over_limit
 from dispatcher.model import record_unit, subject_unit
-from dispatcher.store import batches, exposure_counts
+from dispatcher.store import decisions, exposure_counts
 from dispatcher.store import ledger as rows
 from dispatcher.store.ledger import AccountRow, EntryRow
 from dispatcher.store.transaction import Tx
@@ -99,7 +99,7 @@ class Batch:
 
     def _read_entries(self) -> None:
         """Lock the entries; set their facts as columns, their records' names and runs."""
-        table = batches.lock_facts(self.tx, self._id_list)
+        table = decisions.lock_facts(self.tx, self._id_list)
         if len(table) < len(self.ids):
             missing = np.setdiff1d(self.ids, table[:, 0])
             raise refusals.unknown("entry", int(missing[0]))
@@ -109,7 +109,7 @@ class Batch:
         self._pseudonyms: list[str] = []
         self._runs: list[int] = []
         self._waiting: list[bool] = []
-        for _, name, run, waiting in batches.records(self.tx, of_record.tolist()):
+        for _, name, run, waiting in decisions.records(self.tx, of_record.tolist()):
             self._pseudonyms.append(name)
             self._runs.append(run)
             self._waiting.append(bool(waiting))
@@ -126,7 +126,7 @@ class Batch:
         for number in np.unique(self.field).tolist():
             standing[number] = numbers.get(number, 0)
         self.limit = standing[self.field]
-        lines = batches.lines_about(self.tx, self._id_list)
+        lines = decisions.lines_about(self.tx, self._id_list)
         entry = np.searchsorted(self.ids, lines[:, 0])
         shown = lines[:, 2] == 1
         self.shown = np.bincount(entry[shown], minlength=len(self.ids))
@@ -135,7 +135,7 @@ class Batch:
             self.limit[np.searchsorted(self.ids, row.entry_id)] += row.extra
         who = lines[:, 1]
         if len(who):
-            for ended, survivor in batches.survivors(self.tx).items():
+            for ended, survivor in decisions.survivors(self.tx).items():
                 who[who == ended] = survivor
         place = np.searchsorted(self.adversaries, who)
         place = np.minimum(place, len(self.adversaries) - 1)

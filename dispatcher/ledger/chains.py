@@ -25,9 +25,8 @@ from dispatcher.model import SYSTEM_CHAIN
 from dispatcher.store import ledger as rows
 from dispatcher.store import policies as policy_rows
 from dispatcher.store.column_blocks import Block, Ints
-from dispatcher.store.journal import Piece
 from dispatcher.store.ledger import ChainRow
-from dispatcher.store.transaction import Tx
+from dispatcher.store.transaction import Piece, Tx
 
 SYSTEM: str = "system"
 """Name of the chain of policies, loads and seals."""

@@ -17,7 +17,7 @@ from dispatcher.ledger.active_policy import (
 from dispatcher.ledger.decision import AskFacts, decide, findings
 from dispatcher.ledger.lines import adversary_name
 from dispatcher.ledger.refusals import Refusal
-from dispatcher.store import accounts, exposure_counts, exposure_queries, membership
+from dispatcher.store import accounts, exposure_counts, exposure_queries
 from dispatcher.store import tasks as task_rows
 from dispatcher.store.exposure_queries import SeenRow
 from dispatcher.store.transaction import Tx
@@ -202,7 +202,7 @@ def exposure(tx: Tx, adversary: int) -> Exposure:
         chain=adversary_name(adversary),
         accounts=tuple(sorted(texts)),
         joins=tuple(joins),
-        entries=membership.held_entries(tx, [adversary]),
+        entries=exposure_queries.held_entries(tx, [adversary]),
         records=exposure_queries.held_records(tx, adversary),
         open_tasks=len(task_rows.open_tasks(tx, [adversary])),
         nearness=tuple(sorted(near, key=lambda n: (-n.share, n.rule))),

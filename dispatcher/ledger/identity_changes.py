@@ -31,7 +31,7 @@ from dispatcher.ledger.recall import (
 from dispatcher.ledger.refusals import past_limit
 from dispatcher.ledger.violations import Acceptance, Past, accepted_before, named
 from dispatcher.store import accounts as rows
-from dispatcher.store import events, exposure_counts, ledger, membership
+from dispatcher.store import events, exposure_counts, exposure_queries, ledger
 from dispatcher.store import policies as policy_rows
 from dispatcher.store.accounts import Account
 from dispatcher.store.ledger import ChainRow
@@ -226,7 +226,12 @@ def merge(
     recalled = recall.take_back(tx, found, InFlightAction.RECALL, at=at)
     _note_merge(tx, at, actor, change, accepted, recalled)
     return Merged(
-        joined, living, membership.held_entries(tx, living), accepted, found, recalled
+        joined,
+        living,
+        exposure_queries.held_entries(tx, living),
+        accepted,
+        found,
+        recalled,
     )
 
 

@@ -17,7 +17,7 @@ from dispatcher.ledger.chains import SYSTEM
 from dispatcher.ledger.lines import NO_HASH, line_hash
 from dispatcher.ledger.shipping.rendering import render
 from dispatcher.model import SYSTEM_CHAIN
-from dispatcher.store import audit, ledger, proving
+from dispatcher.store import audit, ledger
 from dispatcher.store.ledger import ChainRow
 from dispatcher.store.transaction import Tx
 
@@ -101,10 +101,10 @@ def prove(tx: Tx, entry_ids: Sequence[int], subject: str | None) -> dict[str, An
     Conflict
         Nothing was sealed yet, or a showing is newer than the last seal.
     """
-    places = proving.exposures_of(tx, entry_ids)
+    places = audit.exposures_of(tx, entry_ids)
     every = ledger.all_chains(tx)
     sealed = {c.id: c for c in every if c.sealed_seq and c.id != SYSTEM_CHAIN}
-    seal = proving.last_seal(tx)
+    seal = audit.last_seal(tx)
     newer = sum(s > sealed[c].sealed_seq if c in sealed else 1 for c, s in places)
     if seal is None or newer:
         raise Conflict(
@@ -122,7 +122,7 @@ def prove(tx: Tx, entry_ids: Sequence[int], subject: str | None) -> dict[str, An
     return {
         "schema": SCHEMA,
         **({"subject": subject} if subject else {}),
-        "entries": proving.names_of(tx, entry_ids),
+        "entries": audit.names_of(tx, entry_ids),
         "seal": _line(row, prev),
         "size": len(tree),
         "chains": [

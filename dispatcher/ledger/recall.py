@@ -16,7 +16,7 @@ from typing import Final
 from dispatcher.ledger.active_policy import ActivePolicy, trusted_rules_of
 from dispatcher.ledger.violations import past_units
 from dispatcher.model import record_unit, subject_unit
-from dispatcher.store import membership as rows
+from dispatcher.store import exposure_queries as rows
 from dispatcher.store import outbox
 from dispatcher.store import tasks as task_rows
 from dispatcher.store.tasks import OpenTask

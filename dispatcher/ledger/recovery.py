@@ -25,9 +25,9 @@ from dispatcher.ledger.shipping.segments import ShippedLine
 from dispatcher.model import SYSTEM_CHAIN
 from dispatcher.store import (
     accounts,
+    audit,
     entry_registrations,
     ledger,
-    proving,
     records,
     relations,
 )
@@ -284,7 +284,7 @@ class _Replay:
     def _seal_heads(self) -> None:
         """Note up to where each chain is sealed, as the last seals say."""
         sealed: dict[int, int] = {}
-        for seq, _, body in proving.seals_after(self.tx, 0):
+        for seq, _, body in audit.seals_after(self.tx, 0):
             sealed[SYSTEM_CHAIN] = seq
             for name, last in json.loads(body)["heads"].items():
                 sealed[self.heads[name].id] = last

@@ -24,7 +24,7 @@ from dispatcher.ledger.lines import adversary_name
 from dispatcher.ledger.refusals import past_limit
 from dispatcher.ledger.relations import past_links
 from dispatcher.store import exposure_counts as rows
-from dispatcher.store import membership
+from dispatcher.store import exposure_queries
 from dispatcher.store.transaction import Tx
 from policies.policy import Scope
 from policies.rules.record_rules import Rule
@@ -98,7 +98,7 @@ class Acceptance:
         """
         chain = adversary_name(adversary)
         listed = past_units(self._tx, force, adversary, trusted)
-        names = membership.unit_names(self._tx, [unit for _, unit in listed])
+        names = exposure_queries.unit_names(self._tx, [unit for _, unit in listed])
         items = {Past(chain, rule, names[unit]) for rule, unit in listed}
         if means:
             items |= {
@@ -141,7 +141,7 @@ def accepted_before(
 
     Grows with the length of its chains: for changes of membership only.
     """
-    names, lines, policy = membership.accepting_lines(tx, adversary, version)
+    names, lines, policy = exposure_queries.accepting_lines(tx, adversary, version)
     items: list[dict[str, object]] = []
     for body in lines:
         items += json.loads(body)["accepted"]

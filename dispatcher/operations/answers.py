@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dispatcher.core.errors import NotFound, Usage
 from dispatcher.operations.workspace import Workspace
 from dispatcher.store import Store, events
-from dispatcher.store import quarantine as rows
-from dispatcher.store.quarantine import RefusedRow
+from dispatcher.store import collecting as rows
+from dispatcher.store.collecting import RefusedRow
 
 
 def list_refused(

@@ -18,7 +18,7 @@ from dispatcher.custody.restore import Gap, Restored, Target
 from dispatcher.custody.sealed_file import Secret
 from dispatcher.ledger.shipping.checking import Checked
 from dispatcher.operations.workspace import Workspace
-from dispatcher.store import Store, copies, settings
+from dispatcher.store import Store, settings
 from dispatcher.store.vault import KeyFile
 
 FOLDER: Final = Path("backups")
@@ -113,7 +113,7 @@ def create(
     warnings: list[DispatcherError] = []
     with workspace.open_store() as store:
         with _collected(warnings), store.write() as tx:
-            copies.note_folder(tx, noted)
+            settings.note_backup_folder(tx, noted)
         try:
             made, checked = _written(workspace, store, folder, secret, check=check)
         except DispatcherError:
@@ -123,7 +123,7 @@ def create(
         with _collected(warnings):
             store.settle(afresh=True)  # the ledger has all that the backup has
     with _collected(warnings), workspace.open_store() as store, store.write() as tx:
-        copies.note_folder(tx, noted, made.id)
+        settings.note_backup_folder(tx, noted, made.id)
         settings.note_moment(tx, settings.BACKUP_MADE, workspace.clock())
     return Made(made, checked, tuple(warnings))
 
@@ -169,7 +169,8 @@ def forget(workspace: Workspace, folder: Path) -> None:
     """Let the store look for backups in a folder no more."""
     with workspace.open_store() as store, store.write() as tx:
         for name in (_noted(workspace, folder), os.path.realpath(folder)):
-            copies.forget_folder(tx, name)  # a restore notes the path of any folder
+            # a restore notes the path of any folder
+            settings.forget_backup_folder(tx, name)
 
 
 def target_of(
@@ -260,11 +261,15 @@ def _collected(warnings: list[DispatcherError]) -> Iterator[None]:
 def _noted(workspace: Workspace, folder: Path) -> str:
     """What a store calls a folder."""
     place = os.path.realpath(folder)
-    return copies.OWN if place == os.path.realpath(folder_of(workspace)) else place
+    return (
+        settings.OWN_FOLDER
+        if place == os.path.realpath(folder_of(workspace))
+        else place
+    )
 
 
 def _take_back(store: Store, folder: Path, noted: str) -> None:
     """Let a store forget a folder if no backup was written to it."""
     if is_empty(folder):
         with store.write() as tx:
-            copies.take_back(tx, noted)
+            settings.take_back_folder(tx, noted)

@@ -17,7 +17,7 @@ from dispatcher.custody import erasure_list
 from dispatcher.ledger import comparison
 from dispatcher.ledger.shipping.status import look as look_at_shipped
 from dispatcher.operations.workspace import Workspace
-from dispatcher.store import Store, checks, schema, settings, statistics
+from dispatcher.store import Store, checks, migrations, settings, statistics
 
 MINUTE: Final = 60_000_000
 LATE: Final = 10
@@ -149,7 +149,7 @@ def _store(_: Workspace, store: Store) -> Findings:
 
     with store.read() as tx:
         bad = checks.integrity(tx)
-        head = schema.version(tx)
+        head = migrations.version(tx)
         unguarded = checks.missing_guards(tx)
     if bad:
         yield Finding(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from dispatcher.core.plugins import load_plugin
 from dispatcher.ledger.violations import Past
 from dispatcher.operations.workspace import Workspace
-from dispatcher.store import Store, Tx, exposure_queries, names
+from dispatcher.store import Store, Tx, exposure_queries, record_states
 
 
 class _RollBack(Exception):
@@ -55,7 +55,7 @@ def findings(tx: Tx, found: Iterable[Past]) -> list[Finding]:
     """What a change finds past a limit, with records by the operator's key."""
     past = list(found)
     ids = exposure_queries.records_named(tx, {one.unit[0] for one in past if one.unit})
-    keys = names.record_keys(tx, list(ids.values()))
+    keys = record_states.record_keys(tx, list(ids.values()))
     listed = []
     for one in past:
         known = ids.get(one.unit[0]) if one.unit else None

@@ -17,15 +17,7 @@ from dispatcher.ledger.explain import Explanation, Takers
 from dispatcher.operations.dry_run import rolled_back
 from dispatcher.operations.workspace import Workspace
 from dispatcher.preflight import Clearance, Obstacle
-from dispatcher.store import (
-    Store,
-    Tx,
-    booking,
-    events,
-    exhausted_fields,
-    names,
-    record_states,
-)
+from dispatcher.store import Store, Tx, booking, events, exhausted_fields, record_states
 from dispatcher.store.accounts import Account
 from policies.document.diagnostic import listed
 from policies.document.reading import suggestion
@@ -70,7 +62,7 @@ def list_fields(
         else:
             found = gate.shown(tx, exhausted_fields.in_state(tx, state, limit))
         first = found[:limit]
-        record_keys = names.record_keys(tx, [one.record_id for one in first])
+        record_keys = record_states.record_keys(tx, [one.record_id for one in first])
     return Listing(first, record_keys, len(found))
 
 
@@ -153,16 +145,16 @@ def find_entry(store: Store, tx: Tx, text: str) -> int:
     NotFound
         There is no such record or field in the store.
     """
-    fields = sorted(names.field_names(tx), key=len, reverse=True)
+    fields = sorted(record_states.field_names(tx), key=len, reverse=True)
     for field in fields:
         if text.endswith(f".{field}") and len(text) > len(field) + 1:
             record = keys.pseudonym(
                 store.key("pseudonym-key"), "r", text[: -len(field) - 1]
             )
-            entry_id = names.entry_named(tx, record, field)
+            entry_id = record_states.entry_named(tx, record, field)
             if entry_id is not None:
                 return entry_id
-            if names.has_record(tx, record):
+            if record_states.has_record(tx, record):
                 raise NotFound(
                     "the record has no such entry",
                     why=f"its {field} is empty, and an empty value is no entry",
@@ -332,7 +324,9 @@ def explain(
         takers = gate_explain.takers(tx, entry_id, route.fits, route.clear.barred)
         account = identity.find(tx, worker)
         found = gate_explain.explain(tx, entry_id, account.id)
-        record_keys = names.record_keys(tx, [seen.record_id for seen in found.seen])
+        record_keys = record_states.record_keys(
+            tx, [seen.record_id for seen in found.seen]
+        )
     return WorkerExplanation(
         worker, found, takers, route.recipients, route.obstacle(account), record_keys
     )

@@ -23,7 +23,7 @@ from dispatcher.ledger.shipping.anchors import anchored
 from dispatcher.ledger.shipping.checking import store_lines
 from dispatcher.operations.fields import find_entry
 from dispatcher.operations.workspace import Workspace
-from dispatcher.store import Store, Tx, proving, settings
+from dispatcher.store import Store, Tx, audit, settings
 
 FOLLOW_SECONDS: Final = 0.3
 """Time between two looks for new lines."""
@@ -255,7 +255,7 @@ def last_root(workspace: Workspace, store: Store, *, seal: bool = False) -> Root
             chains.seal(tx, at=workspace.clock())
     workspace.anchor_roots(store)
     with store.read() as tx:
-        found = proving.last_seal(tx)
+        found = audit.last_seal(tx)
     if found is None:
         raise Conflict(
             "nothing was sealed yet",
@@ -275,7 +275,7 @@ def prove(store: Store, about: str) -> Proof:
         There is no such field or person.
     """
     with store.read() as tx:
-        entry_ids = proving.entries_of_subject(tx, about)
+        entry_ids = audit.entries_of_subject(tx, about)
         if entry_ids is None:
             return _proof(tx, [find_entry(store, tx, about)], None)
         return _proof(tx, entry_ids, about)
@@ -291,7 +291,7 @@ def prove_subject(store: Store, key: str) -> Proof:
     """
     subject = keys.pseudonym(store.key("pseudonym-key"), "s", key)
     with store.read() as tx:
-        entry_ids = proving.entries_of_subject(tx, subject)
+        entry_ids = audit.entries_of_subject(tx, subject)
         if entry_ids is None:
             raise NotFound(
                 "there is no such person in the store",

@@ -12,9 +12,9 @@ from dispatcher.core.errors import Conflict, NotFound, Usage
 from dispatcher.operations.workspace import Workspace
 from dispatcher.store import Store, events, payables, payments
 from dispatcher.store import money as rows
+from dispatcher.store.engine import committed
 from dispatcher.store.money import PaymentRow
 from dispatcher.store.payables import EventRow, ListedRow, OwedRow
-from dispatcher.store.retry import committed
 from dispatcher.store.transaction import Tx
 
 _BONUS: Final = ("due", "unknown", "paid")  # a bonus is asked for, or was

@@ -30,7 +30,7 @@ from dispatcher.store import Clock, Store, Tx, lease, planning
 from dispatcher.store import booking as rows
 from dispatcher.store import ledger as gate_rows
 from dispatcher.store.booking import LoadRow, PlannedRow
-from dispatcher.store.retry import committed
+from dispatcher.store.engine import committed
 
 PIECE: Final = 4_000
 """Pairs booked in the first transaction, and in one part of a row of the plan, about."""

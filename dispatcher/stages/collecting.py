@@ -39,20 +39,10 @@ from dispatcher.core.errors import DispatcherError
 from dispatcher.core.log import get_logger
 from dispatcher.ledger.active_policy import ActivePolicy, current_policy
 from dispatcher.model import Answer as GivenAnswer
-from dispatcher.store import (
-    Clock,
-    Store,
-    Tx,
-    answers,
-    events,
-    lease,
-    money,
-    pieces,
-    quarantine,
-)
+from dispatcher.store import Clock, Store, Tx, answers, events, lease, money
 from dispatcher.store import collecting as rows
 from dispatcher.store import tasks as task_rows
-from dispatcher.store.quarantine import StrangeRow
+from dispatcher.store.collecting import StrangeRow
 from dispatcher.store.tasks import AnswerableRow
 from policies.answers.validation import MAX_TEXT, Mark, Valid, check
 
@@ -144,7 +134,7 @@ class Collecting:
     def _is_flooded(self) -> bool:
         """Whether so much waits to be looked at that the market has to wait as well."""
         with self._store.read() as tx:
-            waiting = quarantine.count_strange(tx, self._name, MOST_STRANGE)
+            waiting = rows.count_strange(tx, self._name, MOST_STRANGE)
         if waiting < MOST_STRANGE:
             self._strange = False  # until something more is set aside
             return False
@@ -219,17 +209,17 @@ class Collecting:
         if not told:
             return
         references = {one.reference for one in told}
-        known = pieces.by_reference(tx, self._name, references)
+        known = money.by_reference(tx, self._name, references)
         if references - known.keys():
             money.adopt(tx, self._name, self._by_key(told))
-            known = pieces.by_reference(tx, self._name, references)
+            known = money.by_reference(tx, self._name, references)
         news: dict[int, tuple[str | None, str]] = {}
         for one in told:
             row = known.get(one.reference)
             if row is None:
                 continue  # not ours, or of before we kept money
             if one.account not in ("", row.account):
-                if pieces.hold(tx, row.about, STRANGER, now):
+                if money.hold(tx, row.about, STRANGER, now):
                     self._log.warning(
                         "taken-by-another", connector=self._name, of=row.about
                     )
@@ -293,7 +283,7 @@ class Collecting:
         returned = sorted(sorted_.returned - set(answered))
         if returned:
             task_rows.end(tx, returned, "returned")
-        fresh = quarantine.add_strange(tx, sorted_.strange.values())
+        fresh = rows.add_strange(tx, sorted_.strange.values())
         if fresh:
             self._strange = True
             # by ids only: what was said stays in the quarantine

@@ -35,9 +35,9 @@ from dispatcher.core.log import get_logger
 from dispatcher.store import Clock, Store, Tx, lease
 from dispatcher.store import money as purse
 from dispatcher.store import payments as rows
+from dispatcher.store.engine import committed
 from dispatcher.store.money import PaymentRow
 from dispatcher.store.payments import DueRow, Work
-from dispatcher.store.retry import committed
 
 MICRO: Final = 1_000_000
 CALLS: Final = 20

@@ -43,20 +43,11 @@ from connectors.base import (
 from dispatcher.core import keys, meters
 from dispatcher.core.errors import StaleLease
 from dispatcher.core.log import get_logger
-from dispatcher.store import (
-    Clock,
-    Store,
-    Tx,
-    events,
-    lease,
-    money,
-    outbox,
-    pieces,
-)
+from dispatcher.store import Clock, Store, Tx, events, lease, money, outbox
 from dispatcher.store import ledger as gate_rows
 from dispatcher.store import reconciling as rows
 from dispatcher.store import tasks as task_rows
-from dispatcher.store.retry import committed
+from dispatcher.store.engine import committed
 
 MICRO: Final = 1_000_000
 GRACE: Final = 600 * MICRO
@@ -218,7 +209,7 @@ class Reconciling:
         """
         began = self._clock()
         with self._store.read() as tx:
-            unheard = pieces.untold(tx, self._name, began - GRACE)
+            unheard = money.untold(tx, self._name, began - GRACE)
             found = _Found(rows.withdrawn(tx, self._name), frozenset(unheard))
         cursor = ""
         for _ in range(MOST_PAGES):
@@ -309,7 +300,7 @@ class Reconciling:
                     found.note("gone", f"outbox#{row.id}")
                     gone.append(row.task_id)
             told = rows.sent_offers(tx, self._name, began - OFFERED, began - GRACE)
-            paid = pieces.untold(tx, self._name, began - GRACE)
+            paid = money.untold(tx, self._name, began - GRACE)
         for number in np.setdiff1d(np.array([*told, *paid], np.int64), there).tolist():
             found.note("gone", f"outbox#{number}")
         unpaid = np.setdiff1d(np.array(paid, np.int64), there).tolist()

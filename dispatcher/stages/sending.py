@@ -41,8 +41,8 @@ from dispatcher.store import ledger as gate_rows
 from dispatcher.store import money as purse
 from dispatcher.store import outbox as rows
 from dispatcher.store import tasks as task_rows
+from dispatcher.store.engine import committed
 from dispatcher.store.outbox import MessageRow, Outcome
-from dispatcher.store.retry import committed
 from dispatcher.store.tasks import CargoRow
 
 MICRO: Final = 1_000_000

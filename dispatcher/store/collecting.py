@@ -1,14 +1,15 @@
-"""What comes from markets, beside answers: how far each was read, and its calls."""
+"""What comes from markets, beside answers: how far each was read, its calls, what fits no task."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple, TypeAlias
 
-from sqlalchemy import bindparam, delete, func
+from sqlalchemy import Row, bindparam, delete, func, update
 from sqlmodel import col, select
 
-from dispatcher.model import Cursor, WebhookDelivery
-from dispatcher.store.statements import insert
+from dispatcher.model import Cursor, Quarantine, WebhookDelivery
+from dispatcher.store.statements import in_list, insert, select_columns
 from dispatcher.store.transaction import Tx
 
 _CURSOR: Final = select(Cursor.value).where(Cursor.connector == bindparam("connector"))
@@ -66,3 +67,119 @@ def note_call(tx: Tx, connector: str, call: str, now: int) -> bool:
 def latest_calls(tx: Tx) -> dict[str, int]:
     """When each connector was called last, in microseconds."""
     return dict(tx.execute(_LATEST_CALLS).all())
+
+
+# -- what came from outside and fits no task: kept, looked at, dismissed ---------------
+
+RefusedRow: TypeAlias = "Row[int, str, str, int, int | None, str | None]"
+"""One refused answer without what it said: ``id``, ``connector``, ``reason``, ``at``,
+``dismissed_at``, ``dismissed_why``."""
+
+_NEWEST: Final = (
+    select_columns(
+        Quarantine.id,
+        Quarantine.connector,
+        Quarantine.reason,
+        Quarantine.at,
+        Quarantine.dismissed_at,
+        Quarantine.dismissed_why,
+    )
+    .order_by(col(Quarantine.at).desc(), col(Quarantine.id).desc())
+    .limit(bindparam("most"))
+)
+_WAITS: Final = col(Quarantine.dismissed_at).is_(None)
+_NEWEST_WAITING: Final = _NEWEST.where(_WAITS)
+_PAYLOADS: Final = (
+    select(Quarantine.id, Quarantine.payload, Quarantine.key_id)
+    .where(in_list(Quarantine.id, "ids"))
+    .order_by(col(Quarantine.id))
+)
+_ALL_PAYLOADS: Final = select(
+    Quarantine.id, Quarantine.payload, Quarantine.key_id
+).order_by(col(Quarantine.id))
+_WAITING: Final = select(Quarantine.id).where(_WAITS).order_by(col(Quarantine.id))
+_COUNT: Final = select(func.count()).select_from(
+    select(Quarantine.id)
+    .where(Quarantine.connector == bindparam("connector"), _WAITS)
+    .limit(bindparam("most"))
+    .subquery()
+)
+_DISMISS: Final = (
+    update(Quarantine)
+    .where(_WAITS, in_list(Quarantine.id, "ids"))
+    .values(dismissed_at=bindparam("moment"), dismissed_why=bindparam("why"))
+)
+_DROP: Final = delete(Quarantine).where(in_list(Quarantine.id, "ids"))
+
+
+class StrangeRow(NamedTuple):
+    """What came from outside and fits no task."""
+
+    id: int
+    connector: str
+    reason: str
+    payload: bytes
+    at: int
+
+
+def add_strange(tx: Tx, strange: Iterable[StrangeRow]) -> int:
+    """Keep what fits no task, once each; return how many are new.
+
+    Ids are given: they come from the connector and its own id of the thing, so that
+    what is delivered twice is kept once.
+    """
+    kept = list(strange)
+    key_id = tx.vault.make(tx, 1)[0] if kept else None
+    return tx.insert_new(
+        "quarantine",
+        ["id"],
+        (*StrangeRow._fields, "key_id"),
+        [(*row._replace(payload=_sealed(tx, row, key_id)), key_id) for row in kept],
+    )
+
+
+def _sealed(tx: Tx, row: StrangeRow, key_id: int | None) -> bytes:
+    return tx.vault.seal(tx, "quarantine.payload", row.id, key_id, row.payload)
+
+
+def count_strange(tx: Tx, connector: str, most: int) -> int:
+    """How much that fits no task nobody has looked at yet, counted up to so many."""
+    return tx.scalar(_COUNT, {"connector": connector, "most": most}) or 0
+
+
+def listed(tx: Tx, limit: int, *, dismissed: bool) -> Sequence[RefusedRow]:
+    """Refused answers, the newest first: those to be looked at, or (too) all."""
+    return tx.execute(_NEWEST if dismissed else _NEWEST_WAITING, {"most": limit}).all()
+
+
+def payloads(tx: Tx, ids: Sequence[int]) -> dict[int, bytes]:
+    """What refused answers said, opened: values may be in it."""
+    found = tx.execute(_PAYLOADS, {"ids": list(ids)}).all()
+    return {
+        row[0]: bytes(row[1])
+        for row in tx.vault.opened(tx, found, [(1, "quarantine.payload")], 2)
+    }
+
+
+def waiting(tx: Tx) -> list[int]:
+    """Ids of all that nobody has dismissed yet."""
+    return tx.scalars(_WAITING)
+
+
+def dismiss(tx: Tx, ids: Sequence[int], why: str, at: int) -> int:
+    """Dismiss refused answers; return how many were still to be looked at."""
+    given = {"ids": sorted(set(ids)), "why": why, "moment": at}
+    return tx.execute(_DISMISS, given).rowcount
+
+
+def drop_strange(tx: Tx, needles: Sequence[bytes]) -> int:
+    """Delete what holds one of some texts; return how much."""
+    found = tx.execute(_ALL_PAYLOADS).all()
+    dropped = [
+        row[0]
+        for row in tx.vault.opened(tx, found, [(1, "quarantine.payload")], 2)
+        if any(needle in row[1] for needle in needles)
+    ]
+    # One key seals a collection: the rest may need it still.
+    tx.execute(_DROP, {"ids": dropped})
+    return len(dropped)

@@ -42,7 +42,7 @@ from dispatcher.model import (
     PolicyLock,
     metadata,
 )
-from dispatcher.store import lease, migrations, schema
+from dispatcher.store import lease, migrations
 from dispatcher.store.engine import Store, make_backend
 from dispatcher.store.statements import DriverStatement, in_words, insert
 from dispatcher.store.transaction import Row, Tx
@@ -114,13 +114,13 @@ class Extent:
 def extent(tx: Tx) -> Extent:
     """How far the ledger of a store reaches."""
     lines = int(tx.scalar(_LINES) or 0)
-    return Extent(lines, schema.version(tx) or "")
+    return Extent(lines, migrations.version(tx) or "")
 
 
 def dumped(tx: Tx) -> Iterator[str]:
     """Tell all rows, table by table, each line with its LF; the store may be older."""
     counts = {}
-    for name, columns in layout(schema.version(tx) or "").items():
+    for name, columns in layout(migrations.version(tx) or "").items():
         yield _line({"table": name, "columns": list(columns)})
         blobs = [i for i, is_blob in enumerate(columns.values()) if is_blob]
         count = 0
@@ -175,7 +175,7 @@ def rebuilt(
     Conflict
         There is a store already.
     """
-    version = version or schema.HEAD
+    version = version or migrations.HEAD
     backend = make_backend(location, create=True, password_allowed=password_allowed)
     store = Store(backend)
     try:
@@ -185,7 +185,7 @@ def rebuilt(
             for model in (PolicyLock, Chain):  # what a new store is born with
                 tx.execute(delete(model))
             _load(tx, lines, layout(version))
-        if version != schema.HEAD:
+        if version != migrations.HEAD:
             migrations.upgrade(backend)
     except BaseException:
         store.close()
@@ -195,7 +195,7 @@ def rebuilt(
 
 def _refuse_store(store: Store) -> None:
     with store.read() as tx:
-        found = schema.version(tx)
+        found = migrations.version(tx)
     if found is not None:
         raise Conflict(
             f"there is a store at {store.place} already",
@@ -306,7 +306,7 @@ def make_ready(tx: Tx, now: int) -> None:
     """
     for statement in _READY:
         tx.execute(statement)
-    for name, columns in layout(schema.HEAD).items():
+    for name, columns in layout(migrations.HEAD).items():
         if "id" in columns:
             tx.execute(_ID_BLOCK, {"table": name})
     tx.execute(_LEASE)
@@ -326,7 +326,7 @@ def layout(version: str) -> dict[str, Columns]:
     version : str
         Not after :data:`schema.HEAD`.
     """
-    found = _modelled() if version == schema.HEAD else _migrated(version)
+    found = _modelled() if version == migrations.HEAD else _migrated(version)
     return {name: columns for name, columns in found.items() if name not in LEFT_OUT}
 
 

@@ -1,5 +1,7 @@
 """The store's door: :func:`open_store` and :class:`Store`."""
 
+from __future__ import annotations
+
 import os
 import threading
 from collections import deque
@@ -7,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
 from sqlalchemy import Connection, Engine, Pool, bindparam
 from sqlalchemy.exc import DBAPIError
@@ -16,15 +18,14 @@ from sqlmodel import col
 from dispatcher.core.errors import Conflict
 from dispatcher.core.keyring import make_keyring, read_keyring
 from dispatcher.model import IdBlock
-from dispatcher.store import migrations, schema
+from dispatcher.store import migrations
 from dispatcher.store.backend import Backend
-from dispatcher.store.driver_errors import locked
-from dispatcher.store.journal import Journal
+from dispatcher.store.driver_errors import Contended, NotKept, locked
 from dispatcher.store.postgres import SCHEMES, PostgresBackend
 from dispatcher.store.settings import make_keys, read_keys, start_sealing
 from dispatcher.store.sqlite import SqliteBackend, check_place, make_private
 from dispatcher.store.statements import DriverStatement, Parameters, insert
-from dispatcher.store.transaction import Tx, translated
+from dispatcher.store.transaction import Journal, Tx, translated
 from dispatcher.store.vault import KeyFile, Vault
 
 Clock = Callable[[], int]
@@ -179,7 +180,7 @@ class Store:
         """
         with self.read() as tx:
             self._keys = read_keys(tx)
-        schema.check_keys(self._keys)
+        migrations.check_keys(self._keys)
 
     @contextmanager
     def _alone(self, transaction: AbstractContextManager[Tx]) -> Iterator[Tx]:
@@ -446,7 +447,7 @@ def make_backend(
     if text.startswith(SCHEMES):
         return PostgresBackend(text, wait_ms=wait_ms, password_allowed=password_allowed)
     path = Path(text.removeprefix("sqlite:///")).absolute()
-    schema.check_location(text)
+    migrations.check_location(text)
     check_place(path)
     backend = SqliteBackend(path, wait_ms=wait_ms)
     make_private(path, create=create)
@@ -503,15 +504,55 @@ def open_store(
     store = Store(backend, wait_ms=wait_ms, vault=Vault(key_file, entropy))
     try:
         with store.read() as tx:
-            version = schema.version(tx)
+            version = migrations.version(tx)
         if version is None and create:
             if key_file is not None:
                 ensure_keyring(key_file, entropy)
             bring_up(backend, entropy, store.vault)
-        elif not (older and version is not None and version < schema.HEAD):
-            schema.check_version(version, store.place)
+        elif not (older and version is not None and version < migrations.HEAD):
+            migrations.check_version(version, store.place)
         store.load_keys()
     except BaseException:
         store.close()
         raise
     return store
+
+
+# -- repeating a whole transaction where that is safe: nothing of it was kept ----------
+
+ATTEMPTS: Final = 6
+FIRST_PAUSE: Final = 0.01
+"""Seconds before the second attempt; each further pause is twice as long."""
+
+Result = TypeVar("Result")
+
+
+def committed(store: Store, work: Callable[[Tx], Result]) -> Result:
+    """Do work in a write transaction, once: repeat it whole if nothing of it was kept.
+
+    That is when the database ended it in favour of another one (serialisation failure,
+    deadlock), or when the connection broke and the store, asked, says that it was not
+    committed. Where the store cannot be asked the error goes on: nothing is repeated
+    blindly.
+
+    Parameters
+    ----------
+    store : Store
+    work : callable
+        Has no effect but through its transaction, so that it may run again.
+
+    Raises
+    ------
+    StoreLocked, StoreUnreachable
+        It could not be done within ``ATTEMPTS``, or its outcome is unknown.
+    """
+    for attempt in range(1, ATTEMPTS):
+        try:
+            with store.write() as tx:
+                return work(tx)
+        except (Contended, NotKept):
+            # Two that met once are kept from meeting again.
+            spread = 1 + threading.get_native_id() % 8 / 8
+            threading.Event().wait(FIRST_PAUSE * 2**attempt * spread)
+    with store.write() as tx:
+        return work(tx)

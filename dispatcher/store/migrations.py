@@ -1,4 +1,4 @@
-"""Bringing a store's schema up to date, through alembic.
+"""A store's schema: which one it has, and how alembic brings it up to date.
 
 The scripts lie in ``alembic/`` beside the package in a checkout, and inside the
 package when it was installed from a wheel. A whole upgrade is one transaction on both
@@ -7,17 +7,20 @@ databases, and two upgrades at once wait for each other.
 
 import io
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, String, column, func, select, table, text
 from sqlalchemy.exc import DBAPIError
 
 import dispatcher
+from dispatcher.core.errors import Invalid, NeedsMigration, NoStore
 from dispatcher.store import lease
 from dispatcher.store.backend import Backend
+from dispatcher.store.settings import KEYS
+from dispatcher.store.transaction import Tx
 
 _ALONE: Final = threading.Lock()
 """Alembic keeps its state in its modules: one thread at a time."""
@@ -161,3 +164,92 @@ def _connection(backend: Backend) -> Iterator[Connection]:
         raise backend.fault(original) or error from None
     finally:
         engine.dispose()
+
+
+# -- which schema a store has, and whether this program works with it ------------------
+
+HEAD: Final = "0001"
+"""Name of the last migration: the schema that this program works with."""
+
+_THERE: Final = {
+    "sqlite": select(func.count())
+    .select_from(table("sqlite_master", column("name")))
+    .where(column("name") == "alembic_version"),
+    "postgresql": select(func.to_regclass("alembic_version").is_not(None)),
+}
+_VERSION: Final = select(column("version_num", String())).select_from(
+    table("alembic_version")
+)
+
+
+def check_location(location: str) -> None:
+    """Refuse a URL of a database that no store can be kept in.
+
+    Raises
+    ------
+    Invalid
+        The scheme is unknown.
+    """
+    scheme, found, _ = location.partition("://")
+    if found and location.removeprefix("sqlite:///") == location:
+        raise Invalid(
+            f"no store can be kept at a {scheme[:20]} URL",
+            why="Stores live in a SQLite file or in PostgreSQL.",
+            fix="Use a path, or postgresql://USER@HOST:PORT/DATABASE",
+        )
+
+
+def version(tx: Tx) -> str | None:
+    """Name of the store's last migration; None for a database without tables of ours."""
+    if not tx.scalar(_THERE[tx.dialect]):
+        return None
+    return tx.scalar(_VERSION)
+
+
+def check_version(found: str | None, place: str) -> None:
+    """Refuse a schema that is not :data:`HEAD`.
+
+    Raises
+    ------
+    NoStore
+        There is no schema at all.
+    NeedsMigration
+        It is older, or newer.
+    """
+    if found is None:
+        raise NoStore(
+            f"there is no store at {place}",
+            why="The database has none of the store's tables.",
+            fix="Make them with: dispatcher init (or dispatcher db upgrade)",
+        )
+    if found < HEAD:
+        raise NeedsMigration(
+            f"the store has schema {found}, this program works with {HEAD}",
+            why="The program was updated after the store.",
+            fix="Run: dispatcher db upgrade --backup",
+            facts={"found": found, "wanted": HEAD},
+        )
+    if found > HEAD:
+        raise NeedsMigration(
+            f"the store has schema {found}, this program works with {HEAD}",
+            why="A newer version of the program has changed the store.",
+            fix="Run that version: pip install --upgrade sparsi-dispatcher",
+            facts={"found": found, "wanted": HEAD},
+        )
+
+
+def check_keys(keys: Collection[str]) -> None:
+    """Refuse a store whose keys were never made (its tables came from a script).
+
+    Raises
+    ------
+    NeedsMigration
+        A key is missing.
+    """
+    missing = [name for name in KEYS if name not in keys]
+    if missing:
+        raise NeedsMigration(
+            f"the store has no {missing[0]}",
+            why="Its tables were made by hand, and its random keys not yet.",
+            fix="Run: dispatcher db upgrade",
+        )

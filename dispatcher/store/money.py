@@ -8,19 +8,24 @@ else that a transaction locks.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from sqlalchemy import bindparam, case, func, or_, update
+from sqlalchemy import Row, bindparam, case, exists, func, or_, update
 from sqlmodel import col, select
 
 from dispatcher.model import (
     TRANSITIONS,
     Account,
+    Assignment,
     Budget,
     Entry,
+    Outbox,
+    Pause,
     Payment,
+    Plan,
     Record,
+    Result,
     Run,
     Task,
 )
@@ -553,3 +558,129 @@ def note_progress(
 def end_pieces(tx: Tx, abouts: Sequence[int], now: int) -> int:
     """Note that pieces of work are not at their market any more; how many."""
     return tx.execute(_END, {"abouts": list(abouts), "now": now}).rowcount
+
+
+# -- what a market reports of pieces of work -------------------------------------------
+
+_BY_REFERENCE: Final = (
+    select_columns(
+        Payment.reference,
+        Payment.about,
+        col(Account.name).label("account"),
+        Payment.submission,
+        Payment.progress,
+    )
+    .join(Account, col(Account.id) == Payment.account_id)
+    .where(
+        Payment.connector == bindparam("connector"),
+        in_list(Payment.reference, "references"),
+    )
+    .order_by(col(Payment.about))
+    .with_for_update(of=Payment)
+)
+_UNTOLD: Final = (
+    select(Payment.about)
+    .join(Outbox, col(Outbox.id) == Payment.about)
+    .where(
+        Payment.connector == bindparam("connector"),
+        Payment.kind == "reward",
+        Payment.state == "reserved",
+        func.coalesce(Payment.progress, "open") == "open",
+        Outbox.state == "sent",
+        Outbox.due <= bindparam("before"),
+    )
+    .order_by(col(Payment.about))
+)
+
+
+ToldRow: TypeAlias = "Row[*tuple[Any, ...]]"
+"""A reward by the market's name of its offer: about, account, submission, progress."""
+
+
+def by_reference(
+    tx: Tx, connector: str, references: Collection[str]
+) -> dict[str, ToldRow]:
+    """Rewards of a connector by the market's names of their offers, locked.
+
+    Only rewards have such a name.
+    """
+    given = {"connector": connector, "references": sorted(set(references))}
+    return {row.reference: row for row in tx.execute(_BY_REFERENCE, given)}
+
+
+def untold(tx: Tx, connector: str, before: int) -> list[int]:
+    """Messages of pieces of work that were sent long ago and are not known to end."""
+    return tx.scalars(_UNTOLD, {"connector": connector, "before": before})
+
+
+def hold(tx: Tx, about: int, why: str, now: int) -> bool:
+    """Hold a reward for a person to look at; False if it was settled or held before."""
+    row = lock_payments(tx, "reward", [about])[about]
+    open_ = row.state in ("reserved", "due")
+    move(tx, [row] if open_ else [], "held", now=now, why=why)
+    return open_
+
+
+# -- work that money is asked for: what waits, what was booked, whose it is -------------
+
+_RUN_OF_EACH: Final = (
+    select(Entry.id, Record.run_id)
+    .join(Record, col(Record.id) == Entry.record_id)
+    .where(in_list(Entry.id, "entries"))
+)
+_PLANNED: Final = (
+    select(Assignment.entries)
+    .join(Plan, col(Plan.id) == Assignment.plan_id)
+    .where(Plan.state == "applied", Assignment.account_id == bindparam("account"))
+    .order_by(col(Assignment.plan_id))
+)
+_GIVEN: Final = select(Task.entry_id).where(Task.account_id == bindparam("account"))
+_RUNS: Final = (
+    select(Record.run_id, func.count())
+    .select_from(Entry)
+    .join(Record, col(Record.id) == Entry.record_id)
+    .where(in_list(Entry.id, "entries"))
+    .group_by(col(Record.run_id))
+)
+_OPEN_RUNS: Final = (
+    _RUNS.join(Run, col(Run.id) == Record.run_id)
+    .outerjoin(Result, col(Result.entry_id) == Entry.id)
+    .where(
+        Run.state == "active",
+        col(Record.erased_at).is_(None),
+        col(Record.waits_since).is_(None),
+        func.coalesce(Result.state, "open") == "open",
+        ~exists().where(col(Pause.scope) == "run:" + col(Run.name)),
+    )
+)
+_ACCOUNTS: Final = select(Account.id).where(in_list(Account.connector, "connectors"))
+
+
+def run_of_each(tx: Tx, entry_ids: Sequence[int]) -> dict[int, int]:
+    """Run of each of the entries."""
+    return dict(tx.execute(_RUN_OF_EACH, {"entries": entry_ids}).all())
+
+
+def planned_for(tx: Tx, account_id: int) -> bytes:
+    """Packed entries that the plan in force still means for an account."""
+    return b"".join(tx.scalars(_PLANNED, {"account": account_id}))
+
+
+def given_to(tx: Tx, account_id: int) -> list[int]:
+    """Entries that an account was ever given a task on."""
+    return tx.scalars(_GIVEN, {"account": account_id})
+
+
+def open_runs_of(tx: Tx, entry_ids: Sequence[int]) -> dict[int, int]:
+    """How many of the entries still miss answers, by run that is at work."""
+    return dict(tx.execute(_OPEN_RUNS, {"entries": entry_ids}).all())
+
+
+def runs_of(tx: Tx, entry_ids: Sequence[int]) -> dict[int, int]:
+    """How many of the entries are of each run."""
+    return dict(tx.execute(_RUNS, {"entries": entry_ids}).all())
+
+
+def accounts_of(tx: Tx, connectors: Sequence[str]) -> frozenset[int]:
+    """Accounts of some connectors."""
+    return frozenset(tx.scalars(_ACCOUNTS, {"connectors": connectors}))

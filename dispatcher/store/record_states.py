@@ -1,4 +1,4 @@
-"""What ``dispatcher records list|show`` reads: keys and states, never a value."""
+"""Records, entries and fields as operators name and list them: keys, states, never a value."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dispatcher.model import (
     Run,
     Task,
 )
-from dispatcher.store.statements import in_words, select_columns
+from dispatcher.store.statements import in_list, in_words, select_columns
 from dispatcher.store.transaction import Tx
 
 
@@ -149,3 +149,44 @@ def _text(key: bytes) -> str:
     """The key as a line can show it: what is not printable is marked."""
     text = bytes(key).decode("utf-8", errors="replace")
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+# -- from what operators write (``rx-104.disease``) to ids, and back -------------------
+
+_NAMED: Final = (
+    select(Entry.id)
+    .join(Record, col(Record.id) == Entry.record_id)
+    .join(FieldName, col(FieldName.id) == Entry.field_id)
+    .where(
+        Record.pseudonym == bindparam("record"), FieldName.name == bindparam("field")
+    )
+)
+_RECORD: Final = select(Record.id).where(Record.pseudonym == bindparam("record"))
+_KEYS: Final = select_columns(
+    Record.id, Record.key, Record.key_id, Record.pseudonym, Record.erased_at
+).where(in_list(Record.id, "records"))
+_FIELD_NAMES: Final = select(FieldName.name).order_by(col(FieldName.id))
+
+
+def entry_named(tx: Tx, record_pseudonym: str, field: str) -> int | None:
+    """Id of a record's entry of a field."""
+    return tx.scalar(_NAMED, {"record": record_pseudonym, "field": field})
+
+
+def has_record(tx: Tx, record_pseudonym: str) -> bool:
+    """Whether a record is in the store."""
+    return tx.scalar(_RECORD, {"record": record_pseudonym}) is not None
+
+
+def record_keys(tx: Tx, record_ids: Sequence[int]) -> dict[int, str]:
+    """Keys of records, as the operator loaded them; pseudonyms of erased ones."""
+    found = tx.execute(_KEYS, {"records": sorted(set(record_ids))}).all()
+    return {
+        row[0]: row[3] if row[4] else row[1].decode("utf-8", errors="replace")
+        for row in tx.vault.opened(tx, found, [(1, "record.key")], 2)
+    }
+
+
+def field_names(tx: Tx) -> list[str]:
+    """Names of all fields, over all versions."""
+    return tx.scalars(_FIELD_NAMES)

@@ -1,8 +1,11 @@
 """Facts and keys of one store (table ``setting``): moments and results among them."""
 
+from __future__ import annotations
+
+import hashlib
 import json
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import bindparam, delete
 from sqlmodel import col, select
@@ -158,3 +161,52 @@ def isolation_result(tx: Tx, connector: str) -> dict[str, Any] | None:
 def _isolation_results(tx: Tx) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(setting(tx, _ISOLATION) or b"{}")
     return found
+
+
+# -- folders that backups were written to, each a setting of its own -------------------
+
+OWN_FOLDER: Final = ""
+"""The folder of the settings, wherever that is."""
+
+_BACKUP_FOLDER: Final = "backup-folder."
+
+
+class BackupFolder(NamedTuple):
+    """A folder, and the name of the last backup made there; "" while none was."""
+
+    folder: str
+    last: str
+
+
+def backup_folders(tx: Tx) -> list[BackupFolder]:
+    """All of them, sorted."""
+    return sorted(
+        BackupFolder(*json.loads(one)) for one in settings_beginning(tx, _BACKUP_FOLDER)
+    )
+
+
+def note_backup_folder(tx: Tx, folder: str, last: str = "") -> None:
+    """Keep that a backup was written to a folder; without ``last``, that one will be."""
+    write = set_setting if last else add_setting
+    write(tx, _folder_setting(folder), _folder_value(folder, last))
+
+
+def take_back_folder(tx: Tx, folder: str) -> None:
+    """Forget a folder that no backup was written to after all."""
+    drop_setting(tx, _folder_setting(folder), _folder_value(folder, ""))
+
+
+def forget_backup_folder(tx: Tx, folder: str) -> None:
+    """Forget a folder: nothing is left of its backups."""
+    drop_setting(tx, _folder_setting(folder))
+
+
+def _folder_setting(folder: str) -> str:
+    return (
+        _BACKUP_FOLDER
+        + hashlib.sha256(folder.encode(errors="surrogateescape")).hexdigest()[:24]
+    )
+
+
+def _folder_value(folder: str, last: str) -> bytes:
+    return json.dumps([folder, last]).encode()

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dispatcher.core.errors import NeedsMigration
-from dispatcher.store import migrations, schema
+from dispatcher.store import migrations
 from dispatcher.store.backend import Backend
 from dispatcher.store.checks import missing_guards
 from dispatcher.store.engine import Entropy, Store, bring_up, make_backend
@@ -79,7 +79,7 @@ def upgrade(
     backend = make_backend(location, password_allowed=password_allowed)
     before = _state(backend)
     if before.newer:
-        schema.check_version(before.found, before.place)
+        migrations.check_version(before.found, before.place)
     bring_up(backend, entropy)
     return before
 
@@ -89,7 +89,7 @@ def script(location: str | Path, *, password_allowed: bool = False) -> str:
     backend = make_backend(location, password_allowed=password_allowed)
     before = _state(backend)
     if before.newer:
-        schema.check_version(before.found, before.place)
+        migrations.check_version(before.found, before.place)
     return migrations.script(backend.name, before.found)
 
 
@@ -104,9 +104,9 @@ def check(location: str | Path, *, password_allowed: bool = False) -> None:
     """
     backend = make_backend(location, password_allowed=password_allowed)
     before = _state(backend)
-    schema.check_version(before.found, before.place)
+    migrations.check_version(before.found, before.place)
     with Store(backend) as store, store.read() as tx:
-        schema.check_keys(key_names(tx))
+        migrations.check_keys(key_names(tx))
         found = [f"no trigger {name} at work" for name in missing_guards(tx)]
     found += migrations.differences(backend)
     if found:
@@ -120,7 +120,7 @@ def check(location: str | Path, *, password_allowed: bool = False) -> None:
 
 def _state(backend: Backend) -> SchemaState:
     with Store(backend) as store, store.read() as tx:
-        found = schema.version(tx)
-    newer = found is not None and found > schema.HEAD
+        found = migrations.version(tx)
+    newer = found is not None and found > migrations.HEAD
     steps = () if newer else tuple(migrations.pending(found))
-    return SchemaState(backend.place, found, schema.HEAD, steps)
+    return SchemaState(backend.place, found, migrations.HEAD, steps)

@@ -39,7 +39,7 @@ from dispatcher.ledger.lines import canonical
 from dispatcher.ledger.links import Told, told_text
 from dispatcher.ledger.shipping import attach, store_id
 from dispatcher.ledger.shipping.anchors import anchor
-from dispatcher.store import lease, open_store, pause, schema
+from dispatcher.store import lease, migrations, open_store, pause
 from dispatcher.store.dumping import Extent
 from dispatcher.store.policies import TableRow
 from dispatcher.store.vault import KeyFile
@@ -409,7 +409,7 @@ def test_a_backup_of_a_future_schema_says_what_to_do(case, tmp_path, monkeypatch
     with pytest.raises(NeedsMigration) as caught:
         restore(path, SECRET, target(tmp_path), Gap(), clock=case.tick)
     assert caught.value.exit_status == 13
-    assert caught.value.facts == {"found": "0999", "wanted": schema.HEAD}
+    assert caught.value.facts == {"found": "0999", "wanted": migrations.HEAD}
 
 
 # -- what is in the way ----------------------------------------------------------------

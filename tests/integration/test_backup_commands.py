@@ -12,7 +12,7 @@ from dispatcher.core.errors import StoreUnusable
 from dispatcher.custody.reapplied_erasures import erase_again
 from dispatcher.ledger.book import Asks, Push, book
 from dispatcher.operations.subjects import erasure_context
-from dispatcher.store import copies, pause
+from dispatcher.store import pause, settings
 from dispatcher.surfaces.cli.context import CliContext
 from dispatcher.surfaces.cli.start import main
 from tests import sql
@@ -296,7 +296,7 @@ def test_damage_and_names_that_are_none_are_told(run, tmp_path):
 
 def folders():
     with CliContext().open_store() as store, store.read() as tx:
-        return copies.folders(tx)
+        return settings.backup_folders(tx)
 
 
 def test_a_folder_is_noted_where_a_backup_was_written_and_only_there(
@@ -313,7 +313,7 @@ def test_a_folder_is_noted_where_a_backup_was_written_and_only_there(
     monkeypatch.setattr("dispatcher.custody.backup.write_sealed", full)
     for folder in ("usb", "other"):
         assert run("backup", "create", "--to", folder)[0] != 0
-    assert folders() == [copies.Noted(str(tmp_path / "usb"), made)]
+    assert folders() == [settings.BackupFolder(str(tmp_path / "usb"), made)]
 
 
 def test_a_store_that_can_not_note_a_backup_is_backed_up_all_the_same(
@@ -324,7 +324,7 @@ def test_a_store_that_can_not_note_a_backup_is_backed_up_all_the_same(
             "the disk of the store is full", why="It is.", fix="Free it."
         )
 
-    monkeypatch.setattr("dispatcher.store.copies.note_folder", full)
+    monkeypatch.setattr("dispatcher.store.settings.note_backup_folder", full)
     code, out, err = run("--json", "backup", "create", "--to", "usb")
     assert code == 0, err
     assert err.count("WARN the disk of the store is full") == 2
@@ -334,17 +334,17 @@ def test_a_store_that_can_not_note_a_backup_is_backed_up_all_the_same(
 def test_each_folder_is_noted_by_itself(store):
     """Two that note theirs at the same time lose neither."""
     with store.write() as tx:
-        copies.note_folder(tx, "/a")
-        copies.note_folder(tx, "/b", "bk_1")
-        copies.note_folder(tx, "/b")
-        copies.note_folder(tx, copies.OWN, "bk_2")
+        settings.note_backup_folder(tx, "/a")
+        settings.note_backup_folder(tx, "/b", "bk_1")
+        settings.note_backup_folder(tx, "/b")
+        settings.note_backup_folder(tx, settings.OWN_FOLDER, "bk_2")
     with store.write() as tx:
         for folder in ("/a", "/b"):
-            copies.take_back(tx, folder)
+            settings.take_back_folder(tx, folder)
     with store.write() as tx:
-        copies.forget_folder(tx, copies.OWN)
+        settings.forget_backup_folder(tx, settings.OWN_FOLDER)
     with store.read() as tx:
-        assert copies.folders(tx) == [copies.Noted("/b", "bk_1")]
+        assert settings.backup_folders(tx) == [settings.BackupFolder("/b", "bk_1")]
         names = sql.rows(tx, "SELECT name FROM setting WHERE name LIKE 'backup-%'")
     assert [len(row[0]) <= 40 for row in names] == [True]
 

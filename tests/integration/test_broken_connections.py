@@ -17,7 +17,7 @@ from dispatcher.ledger.comparison import compare
 from dispatcher.stages.serving import Given, Saved
 from dispatcher.store import lease, open_store
 from dispatcher.store.driver_errors import Contended, NotKept
-from dispatcher.store.retry import committed
+from dispatcher.store.engine import committed
 from tests import sql
 from tests.integration import stages
 from tests.integration.cutting import AFTER, BEFORE, LATE, cutter

@@ -14,14 +14,12 @@ from dispatcher.store import (
     accounts,
     audit,
     collecting,
-    copies,
+    erasure,
     events,
     lease,
-    names,
     outbox,
     pause,
-    pending_deletions,
-    quarantine,
+    record_states,
     settings,
 )
 from tests import sql
@@ -96,41 +94,41 @@ def test_settings(tx: Tx) -> None:
 
 def test_folders_of_backups(tx: Tx) -> None:
     settings.set_setting(tx, "backup", b"none of them")
-    copies.note_folder(tx, "/b")
-    copies.note_folder(tx, "/a", "last")
-    copies.note_folder(tx, "/a")
-    assert rows(copies.folders(tx)) == [("/a", "last"), ("/b", "")]
-    copies.take_back(tx, "/a")  # a backup is there
-    copies.take_back(tx, "/b")
-    assert rows(copies.folders(tx)) == [("/a", "last")]
-    copies.forget_folder(tx, "/a")
-    assert rows(copies.folders(tx)) == []
+    settings.note_backup_folder(tx, "/b")
+    settings.note_backup_folder(tx, "/a", "last")
+    settings.note_backup_folder(tx, "/a")
+    assert rows(settings.backup_folders(tx)) == [("/a", "last"), ("/b", "")]
+    settings.take_back_folder(tx, "/a")  # a backup is there
+    settings.take_back_folder(tx, "/b")
+    assert rows(settings.backup_folders(tx)) == [("/a", "last")]
+    settings.forget_backup_folder(tx, "/a")
+    assert rows(settings.backup_folders(tx)) == []
 
 
 def test_what_is_left_to_delete(tx: Tx) -> None:
-    assert pending_deletions.pending(tx) == []
-    pending_deletions.drop_pending(tx, [1])
+    assert erasure.pending(tx) == []
+    erasure.drop_pending(tx, [1])
     assert settings.setting(tx, "erasing") is None
-    pending_deletions.add_pending(tx, [3, 1])
-    pending_deletions.add_pending(tx, [2, 3])
-    assert pending_deletions.pending(tx) == [1, 2, 3]
-    pending_deletions.drop_pending(tx, [1, 9])
-    assert pending_deletions.pending(tx) == [2, 3]
+    erasure.add_pending(tx, [3, 1])
+    erasure.add_pending(tx, [2, 3])
+    assert erasure.pending(tx) == [1, 2, 3]
+    erasure.drop_pending(tx, [1, 9])
+    assert erasure.pending(tx) == [2, 3]
 
 
 def test_files_of_records(tx: Tx) -> None:
     add_records(tx)
-    pending_deletions.add_export(tx, "one", "/x", 5)
-    pending_deletions.add_export(tx, "two", "/x", 6)
-    pending_deletions.add_export(tx, "one", "/x", 7)  # written anew
-    pending_deletions.add_export(tx, "none", "/y", 8)
+    erasure.add_export(tx, "one", "/x", 5)
+    erasure.add_export(tx, "two", "/x", 6)
+    erasure.add_export(tx, "one", "/x", 7)  # written anew
+    erasure.add_export(tx, "none", "/y", 8)
     assert table(tx, "export_file", "run_id, path, at") == [(1, "/x", 7), (2, "/x", 6)]
-    assert rows(pending_deletions.exports_of(tx, [])) == []
-    ((number, run, path),) = rows(pending_deletions.exports_of(tx, [1]))
+    assert rows(erasure.exports_of(tx, [])) == []
+    ((number, run, path),) = rows(erasure.exports_of(tx, [1]))
     assert (run, path) == ("one", "/x")
-    found = pending_deletions.exports_of(tx, [1, 2, 3])
+    found = erasure.exports_of(tx, [1, 2, 3])
     assert [row.run for row in found] == ["two", "one"]  # by number
-    pending_deletions.drop_export(tx, number)
+    erasure.drop_export(tx, number)
     assert table(tx, "export_file", "run_id", "1") == [(2,)]
 
 
@@ -149,20 +147,20 @@ def test_calls_of_markets(tx: Tx) -> None:
 
 
 def test_names_of_records_and_fields(tx: Tx) -> None:
-    assert names.field_names(tx) == []
+    assert record_states.field_names(tx) == []
     add_records(tx)
-    assert names.field_names(tx) == ["name", "disease"]
-    assert names.entry_named(tx, "r1", "disease") == 2
-    assert names.entry_named(tx, "r1", "other") is None
-    assert names.entry_named(tx, "r2", "name") is None
-    assert names.has_record(tx, "r2")
-    assert not names.has_record(tx, "r9")
-    assert names.record_keys(tx, [3, 1, 1, 9, 2]) == {
+    assert record_states.field_names(tx) == ["name", "disease"]
+    assert record_states.entry_named(tx, "r1", "disease") == 2
+    assert record_states.entry_named(tx, "r1", "other") is None
+    assert record_states.entry_named(tx, "r2", "name") is None
+    assert record_states.has_record(tx, "r2")
+    assert not record_states.has_record(tx, "r9")
+    assert record_states.record_keys(tx, [3, 1, 1, 9, 2]) == {
         1: "rx-1",
         2: "r2",
         3: "rx-3",
     }
-    assert names.record_keys(tx, []) == {}
+    assert record_states.record_keys(tx, []) == {}
 
 
 def test_pauses(tx: Tx) -> None:
@@ -298,20 +296,20 @@ def test_what_fits_no_task(tx: Tx) -> None:
     columns = ("id", "connector", "reason", "payload", "at")
     given = [(n, "x", "odd", b"said %d" % n, n % 3) for n in range(1, 6)]
     tx.insert_many("quarantine", columns, given)
-    assert quarantine.waiting(tx) == [1, 2, 3, 4, 5]
-    assert quarantine.dismiss(tx, [2, 9, 2], "fine", 7) == 1
-    assert quarantine.dismiss(tx, [2], "again", 8) == 0
-    assert quarantine.dismiss(tx, [], "none", 8) == 0
-    assert quarantine.waiting(tx) == [1, 3, 4, 5]
-    assert rows(quarantine.listed(tx, 2, dismissed=False)) == [
+    assert collecting.waiting(tx) == [1, 2, 3, 4, 5]
+    assert collecting.dismiss(tx, [2, 9, 2], "fine", 7) == 1
+    assert collecting.dismiss(tx, [2], "again", 8) == 0
+    assert collecting.dismiss(tx, [], "none", 8) == 0
+    assert collecting.waiting(tx) == [1, 3, 4, 5]
+    assert rows(collecting.listed(tx, 2, dismissed=False)) == [
         (5, "x", "odd", 2, None, None),
         (4, "x", "odd", 1, None, None),
     ]
-    assert rows(quarantine.listed(tx, 2, dismissed=True))[1] == (
+    assert rows(collecting.listed(tx, 2, dismissed=True))[1] == (
         2, "x", "odd", 2, 7, "fine",
     )  # fmt: skip
-    assert quarantine.payloads(tx, [3, 1, 9]) == {1: b"said 1", 3: b"said 3"}
-    assert quarantine.payloads(tx, []) == {}
+    assert collecting.payloads(tx, [3, 1, 9]) == {1: b"said 1", 3: b"said 3"}
+    assert collecting.payloads(tx, []) == {}
 
 
 def test_messages_that_wait_or_are_dead(tx: Tx) -> None:

@@ -27,7 +27,7 @@ from dispatcher.core.errors import StaleLease
 from dispatcher.ledger.book import Push
 from dispatcher.stages.collecting import Collecting
 from dispatcher.store import collecting as rows
-from dispatcher.store import lease, quarantine
+from dispatcher.store import lease
 from tests.integration.exchange_house import Exchange, logs
 from tests.integration.ledger_cases import Case, policy
 
@@ -306,7 +306,7 @@ def test_a_market_that_floods_the_quarantine_is_left_until_somebody_has_looked(
     assert collecting.tick(exchange.epoch) == 0
     assert "quarantine-full" in logs.getvalue()
     with exchange.store.write() as tx:
-        quarantine.dismiss(tx, quarantine.waiting(tx), "looked", clock())
+        rows.dismiss(tx, rows.waiting(tx), "looked", clock())
     clock.advance(seconds=61)
     assert collecting.tick(exchange.epoch) == 1  # nothing was lost
 

@@ -770,7 +770,7 @@ def book(directory, account, *fields):
     from dispatcher.core import keys
     from dispatcher.ledger.book import Asks, Push
     from dispatcher.ledger.book import book as book_asks
-    from dispatcher.store import accounts, names
+    from dispatcher.store import accounts, record_states
 
     with open_store(directory / "dispatcher.db") as store, store.write() as tx:
         key = store.key("pseudonym-key")
@@ -779,7 +779,9 @@ def book(directory, account, *fields):
         entries = []
         for text in fields:
             record, _, field = text.partition(".")
-            entry = names.entry_named(tx, keys.pseudonym(key, "r", record), field)
+            entry = record_states.entry_named(
+                tx, keys.pseudonym(key, "r", record), field
+            )
             if entry is None:
                 raise NotFound(text)
             entries.append(entry)

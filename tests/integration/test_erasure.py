@@ -18,7 +18,7 @@ from dispatcher.ledger.chains import seal
 from dispatcher.ledger.comparison import compare
 from dispatcher.model import metadata
 from dispatcher.stages.assembly import Assembly, reassemble
-from dispatcher.store.pending_deletions import pending
+from dispatcher.store.erasure import pending
 from dispatcher.store.vault import KeyFile
 from tests import sql
 from tests.integration.clinic import PEOPLE, Clinic, canary

@@ -19,7 +19,7 @@ from dispatcher.ledger.book import Push
 from dispatcher.ledger.comparison import compare
 from dispatcher.ledger.shipping import attach
 from dispatcher.stages.intake.loading import RESPELLED, load
-from dispatcher.store import open_store, retry
+from dispatcher.store import engine, open_store
 from dispatcher.store.driver_errors import not_kept, outcome_unknown
 from dispatcher.store.vault import KeyFile, Vault
 from tests import sql
@@ -185,7 +185,7 @@ def test_an_erasure_of_unknown_outcome_is_not_repeated_blindly(clinic, monkeypat
     with pytest.raises(type(outcome_unknown())):
         erasure.erase(means, name)
     assert len(tries) == 1
-    monkeypatch.setattr(erasure, "committed", retry.committed)
+    monkeypatch.setattr(erasure, "committed", engine.committed)
     done = erasure.erase(means, name)  # told to repeat it: it ends what is left
     assert clinic.in_rows("anna") == clinic.in_files("anna") == done.left == []
 

@@ -13,7 +13,6 @@ from dispatcher.store import (
     Store,
     Tx,
     averages,
-    batches,
     comparison,
     decisions,
     exposure_counts,
@@ -26,7 +25,7 @@ from dispatcher.store import (
 from dispatcher.store import policies as policy_rows
 from dispatcher.store.column_blocks import Block
 from dispatcher.store.entry_registrations import Facts
-from dispatcher.store.journal import Piece
+from dispatcher.store.transaction import Piece
 from tests import sql
 
 
@@ -652,20 +651,20 @@ def test_what_one_ask_locks_is_looked_at_and_locked(tx: Tx) -> None:
 
 
 def test_a_batch_reads_entries_records_and_lines(tx: Tx) -> None:
-    assert batches.lock_facts(tx, []).tolist() == []
-    assert batches.lock_facts(tx, [2, 4, 99]).tolist() == [
+    assert decisions.lock_facts(tx, []).tolist() == []
+    assert decisions.lock_facts(tx, [2, 4, 99]).tolist() == [
         [2, 1, 2, 1, 60], [4, 3, 1, -1, 0],
     ]  # fmt: skip
     sql.execute(tx, "UPDATE record SET waits_since = 5 WHERE id = 2")
-    found = rows(batches.records(tx, [1, 2, 99]))
+    found = rows(decisions.records(tx, [1, 2, 99]))
     assert found == [(1, "r1", 1, 0), (2, "r2", 1, 1)]
-    assert rows(batches.records(tx, [])) == []
-    assert batches.lines_about(tx, []).tolist() == []
-    assert batches.lines_about(tx, [6, 99]).shape == (0, 3)
-    assert sorted(batches.lines_about(tx, [3, 5, 6]).tolist()) == [
+    assert rows(decisions.records(tx, [])) == []
+    assert decisions.lines_about(tx, []).tolist() == []
+    assert decisions.lines_about(tx, [6, 99]).shape == (0, 3)
+    assert sorted(decisions.lines_about(tx, [3, 5, 6]).tolist()) == [
         [3, 2, -1], [3, 2, 1], [3, 3, 0], [5, 3, 1],
     ]  # fmt: skip
-    assert batches.survivors(tx) == {3: 2}
+    assert decisions.survivors(tx) == {3: 2}
 
 
 def test_exposure_counts_are_found_near_and_far(tx: Tx) -> None:

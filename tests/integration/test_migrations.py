@@ -16,7 +16,7 @@ from dispatcher.app.leadership import Standby, take_lease
 from dispatcher.core.errors import Conflict, NeedsMigration, NoStore, StaleLease
 from dispatcher.ledger.comparison import compare
 from dispatcher.model import metadata
-from dispatcher.store import lease, migrations, open_store, schema, upgrades
+from dispatcher.store import lease, migrations, open_store, upgrades
 from dispatcher.store.engine import make_backend
 from tests import sql
 from tests.conftest import FakeClock
@@ -145,7 +145,7 @@ def test_a_ledger_that_nothing_guards_any_more_is_found(
 def test_migrations_are_one_line_and_end_at_the_head() -> None:
     scripts = ScriptDirectory.from_config(migrations.configuration())
     steps = list(scripts.walk_revisions())[::-1]
-    assert scripts.get_heads() == [schema.HEAD]
+    assert scripts.get_heads() == [migrations.HEAD]
     assert [step.revision for step in steps] == [
         f"{number:04}" for number in range(1, len(steps) + 1)
     ]
@@ -213,7 +213,7 @@ def next_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], N
 
     def become_newer() -> None:
         monkeypatch.setattr(migrations, "script_directory", lambda: scripts)
-        monkeypatch.setattr(schema, "HEAD", "0002")
+        monkeypatch.setattr(migrations, "HEAD", "0002")
 
     return become_newer
 

@@ -13,7 +13,7 @@ from dispatcher.core.keyring import make_keyring
 from dispatcher.custody import backup
 from dispatcher.custody.restore import Gap, Target, restore
 from dispatcher.custody.sealed_file import Secret
-from dispatcher.store import migrations, open_store, schema, upgrades
+from dispatcher.store import migrations, open_store, upgrades
 from dispatcher.store.vault import KeyFile
 from dispatcher.surfaces.cli import db
 from dispatcher.surfaces.cli.context import CliContext
@@ -55,7 +55,7 @@ def become(tmp_path, monkeypatch):
                 number=f"{number:04}", before=f"{number - 1:04}", body=body
             )
             (scripts / "versions" / f"{number:04}_step.py").write_text(step)
-            monkeypatch.setattr(schema, "HEAD", f"{number:04}")
+            monkeypatch.setattr(migrations, "HEAD", f"{number:04}")
 
     return newer
 

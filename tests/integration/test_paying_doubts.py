@@ -25,7 +25,6 @@ from dispatcher.stages.serving import Given
 from dispatcher.stages.serving.task_assignment import TaskAssignment
 from dispatcher.store import money as purse
 from dispatcher.store import payments as rows
-from dispatcher.store import pieces
 from tests.contract.paying_market import MANIFEST, PayingMarket
 from tests.integration import stages
 from tests.integration.ledger_cases import Plans
@@ -291,8 +290,8 @@ def test_no_look_for_what_has_to_move_reads_all_payments(sqlite_store):
         rows.unsent_pieces(plans, 9)
         rows.due_rewards(plans, "paying", 1, 9)
         rows.due_bonuses(plans, "paying", 1, 9)
-        pieces.by_reference(plans, "paying", ["r"])
-        pieces.untold(plans, "paying", 1)
+        purse.by_reference(plans, "paying", ["r"])
+        purse.untold(plans, "paying", 1)
         purse.piece_in_hand(tx, 1)
     by_kind_alone = [one for one in plans.told if one.endswith("(kind=?)")]
     whole = [one for one in plans.told if one.startswith("SCAN payment")]

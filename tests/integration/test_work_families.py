@@ -30,7 +30,6 @@ from dispatcher.store import (
     erasure,
     exhausted_fields,
     outbox,
-    own_work,
     serving,
     tasks,
 )
@@ -347,9 +346,7 @@ CASES: dict[str, Callable[[Tx], Any]] = {
     "end_tasks barred none": lambda tx: tasks.give_up(tx, []),
     "end_tasks erased": lambda tx: tasks.end_live(tx, ALL_TASKS, "dead"),
     "end_tasks erased none": lambda tx: tasks.end_live(tx, [], "dead"),
-    "end_tasks of account": lambda tx: [
-        own_work.end_tasks(tx, n, NOW) for n in (1, 99)
-    ],
+    "end_tasks of account": lambda tx: [serving.end_tasks(tx, n, NOW) for n in (1, 99)],
     "take_back": lambda tx: tasks.end_live(tx, ALL_TASKS),
     "take_back none": lambda tx: tasks.end_live(tx, []),
     "cancel_empty": lambda tx: outbox.cancel_empty(tx, [1, 6, 7, 8, 9]),

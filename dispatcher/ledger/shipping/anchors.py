@@ -9,7 +9,7 @@ from pathlib import Path
 from dispatcher.core.errors import Invalid, LedgerAhead, NotShipped
 from dispatcher.core.private_files import append_lines
 from dispatcher.ledger.lines import canonical
-from dispatcher.store import Store, proving
+from dispatcher.store import Store, audit
 from dispatcher.store.transaction import Tx
 
 
@@ -42,7 +42,7 @@ def anchor(store: Store, file: Path, *, owner: str) -> int:
     last = max(known.values(), default=0)
     with store.read() as tx:
         # Each seal is chained to those before: where the last is, all are.
-        found = proving.seals_after(tx, last - 1)
+        found = audit.seals_after(tx, last - 1)
         ends = {root: seq for root, seq in known.items() if seq == last}
         _refuse_lost(ends, found, file)
     seals = [seal for seal in found if seal[0] > last]
@@ -93,7 +93,7 @@ def refuse_unsealed(tx: Tx, known: Mapping[str, int], file: Path) -> None:
     LedgerAhead
     """
     if known:
-        found = proving.seals_after(tx, min(known.values()) - 1)
+        found = audit.seals_after(tx, min(known.values()) - 1)
         _refuse_lost(known, found, file)
 
 

@@ -31,9 +31,8 @@ from dispatcher.ledger.shipping.segments import (
     check_writable,
 )
 from dispatcher.store import Store, audit, ledger
-from dispatcher.store.journal import Piece
 from dispatcher.store.ledger import ChainRow
-from dispatcher.store.transaction import Tx
+from dispatcher.store.transaction import Piece, Tx
 
 CHUNK: Final = 4_000_000
 """Characters appended at once when a store's lines are shipped afterwards, about."""

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from dispatcher import money
-from dispatcher.store import Tx, paid_work
+from dispatcher.store import Tx
 from dispatcher.store import money as rows
 from dispatcher.store.money import BudgetRow
 
@@ -45,7 +45,7 @@ def costs(
     if not budgets:
         return []
     names = rows.run_names(tx)
-    paying = paid_work.accounts_of(tx, sorted(pays))
+    paying = rows.accounts_of(tx, sorted(pays))
     fields: Counter[tuple[int, bool]] = Counter()
     pieces: Counter[int] = Counter()
     for account_id, _, packed in planned:
@@ -68,7 +68,7 @@ def _by_run(tx: Tx, packed: bytes, names: dict[int, str]) -> Counter[int]:
         return Counter({run_id: len(entries) for run_id in names if len(entries)})
     found: Counter[int] = Counter()
     for first in range(0, len(entries), CHUNK):
-        found.update(paid_work.runs_of(tx, entries[first : first + CHUNK].tolist()))
+        found.update(rows.runs_of(tx, entries[first : first + CHUNK].tolist()))
     return found
 
 

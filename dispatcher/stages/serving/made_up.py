@@ -35,8 +35,8 @@ from dispatcher.store import Clock, Store, Tx, events, gold_questions, lease
 from dispatcher.store import money as purse
 from dispatcher.store import serving as rows
 from dispatcher.store import tasks as task_rows
+from dispatcher.store.engine import committed
 from dispatcher.store.gold_questions import HandedRow, StandingRow
-from dispatcher.store.retry import committed
 from dispatcher.store.serving import AccountRow
 from policies.answers.validation import Invalid, Valid, check
 

@@ -16,7 +16,6 @@ from dispatcher.ledger.active_policy import ActivePolicy, current_policy
 from dispatcher.ledger.book import lock_adversaries
 from dispatcher.stages.serving.values import DAY, SECOND, Present, out
 from dispatcher.store import Clock, Store, Tx, accounts, events, gold_questions, serving
-from dispatcher.store import own_work as rows
 
 DAYS: Final = 30
 """Days of the history that are told."""
@@ -89,9 +88,9 @@ def own_work(store: Store, clock: Clock, who: Present) -> OwnWork:
         account, force = serving.account(tx, who.account_id), current_policy(tx)
         if account is None or force is None:
             return OwnWork(ROUGHLY[0][1])
-        waiting = rows.planned(tx, account.connector, force.version)
+        waiting = serving.planned(tx, account.connector, force.version)
         done: dict[tuple[int, str], int] = {}
-        for row in rows.done(tx, account.id, now // DAY * DAY - (DAYS - 1) * DAY):
+        for row in serving.done(tx, account.id, now // DAY * DAY - (DAYS - 1) * DAY):
             key = row.day, _kind(force, row.field_id)
             done[key] = done.get(key, 0) + row.tasks
         return OwnWork(
@@ -102,7 +101,7 @@ def own_work(store: Store, clock: Clock, who: Present) -> OwnWork:
             ),
             pay=tuple(
                 (_amount(row.earned, row.currency), _amount(row.paid, row.currency))
-                for row in rows.pay(tx, account.id)
+                for row in serving.pay(tx, account.id)
             ),
             tests=tuple(_tests(tx, force, account.id)),
         )
@@ -126,14 +125,14 @@ def leave(store: Store, clock: Clock, who: Present) -> bool:
             return False
         accounts.set_state(tx, account.id, account.state, "left")
         accounts.raise_invite(tx, account.id)
-        rows.end_tasks(tx, account.id, now)
+        serving.end_tasks(tx, account.id, now)
         events.add_event(tx, now, f"account:{account.id}", "account.left", {})
     return True
 
 
 def _tests(tx: Tx, force: ActivePolicy, account_id: int) -> list[Tested]:
     found = []
-    for row in rows.tests(tx, account_id):
+    for row in serving.tests(tx, account_id):
         field = force.fields.get(row.field_id)
         if field is None:
             continue  # of an earlier policy

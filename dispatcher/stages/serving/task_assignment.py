@@ -44,7 +44,7 @@ from dispatcher.store import (
 from dispatcher.store import money as purse
 from dispatcher.store import serving as rows
 from dispatcher.store import tasks as task_rows
-from dispatcher.store.retry import committed
+from dispatcher.store.engine import committed
 from dispatcher.store.serving import AccountRow, EntryRow, Standing
 from dispatcher.store.tasks import TaskRow
 

@@ -25,7 +25,7 @@ from dispatcher.store import (
 )
 from dispatcher.store import serving as rows
 from dispatcher.store import tasks as task_rows
-from dispatcher.store.retry import committed
+from dispatcher.store.engine import committed
 from dispatcher.store.tasks import TaskRow
 from policies.answers.validation import Invalid
 from policies.policy import Field

@@ -29,7 +29,7 @@ from dispatcher.core.errors import Refused, StaleLease, StoreLocked, StoreUnreac
 from dispatcher.ledger.book import Asks, Pull, book
 from dispatcher.ledger.comparison import compare
 from dispatcher.store import Store, Tx, lease, open_store
-from dispatcher.store.retry import committed
+from dispatcher.store.engine import committed
 from tests.e2e.torture import raw
 from tests.e2e.torture.__main__ import database
 from tests.integration.ledger_cases import PAIR, Case, policy

@@ -1,8 +1,13 @@
-"""The turn to write goes round: nobody takes it twice while another waits."""
+"""The turn to write goes round, and a transaction that met another is repeated."""
 
 import threading
+from contextlib import contextmanager
 
-from dispatcher.store.engine import FairLock
+import pytest
+
+from dispatcher.store import engine
+from dispatcher.store.driver_errors import Contended
+from dispatcher.store.engine import ATTEMPTS, FairLock, committed
 from tests.patience import PATIENCE, until
 
 
@@ -44,3 +49,43 @@ def test_who_waits_in_vain_is_no_longer_in_the_row() -> None:
     assert not turn.acquire(0.01)
     turn.release()
     assert turn.acquire(0)
+
+
+# -- a whole transaction is repeated ---------------------------------------------------
+
+
+class Meeting:
+    """A store in which somebody else is always in the way."""
+
+    @contextmanager
+    def write(self):
+        raise Contended("another transaction was in the way")
+        yield
+
+
+def pauses(monkeypatch, thread: int) -> list[float]:
+    """What a thread of this number waits between its attempts."""
+    found: list[float] = []
+
+    class Pause:
+        def wait(self, seconds: float) -> None:
+            found.append(seconds)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(engine.threading, "get_native_id", lambda: thread)
+        patch.setattr(engine.threading, "Event", Pause)
+        with pytest.raises(Contended):
+            committed(Meeting(), lambda tx: None)
+    return found
+
+
+def test_each_pause_is_longer_and_there_are_only_so_many(monkeypatch):
+    found = pauses(monkeypatch, 7)
+    assert len(found) == ATTEMPTS - 1
+    assert found == sorted(set(found))
+
+
+def test_two_threads_that_met_wait_for_different_times(monkeypatch):
+    """Addresses of threads are megabytes apart: their middle bits are all the same."""
+    first, second = pauses(monkeypatch, 1000), pauses(monkeypatch, 1001)
+    assert all(one != other for one, other in zip(first, second, strict=True))
