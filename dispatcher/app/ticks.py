@@ -13,7 +13,7 @@ import numpy as np
 
 from connectors.base import Feed, Listing, Market, Paying
 from dispatcher.app.daemon import Tick
-from dispatcher.custody.reapplied_erasures import Retention
+from dispatcher.custody.erasure import Retention
 from dispatcher.ledger.chains import seal
 from dispatcher.ledger.comparison import refuse_edited
 from dispatcher.operations.subjects import erasure_context

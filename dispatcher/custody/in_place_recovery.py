@@ -9,9 +9,8 @@ from typing import Final
 
 from dispatcher.core.errors import AnotherLeads
 from dispatcher.custody import erasure_list
-from dispatcher.custody.erasure import ErasureContext
+from dispatcher.custody.erasure import ErasureContext, any_back, keep_erased
 from dispatcher.custody.erasure_list import Listed
-from dispatcher.custody.reapplied_erasures import any_back, keep_erased
 from dispatcher.ledger.recovery import replay
 from dispatcher.ledger.shipping import shipped_lines, store_id
 from dispatcher.ledger.shipping.anchors import anchored, refuse_unsealed

@@ -15,7 +15,7 @@ from typing import Final
 from dispatcher.core.errors import DispatcherError
 from dispatcher.custody import erasure_list
 from dispatcher.ledger import comparison
-from dispatcher.ledger.shipping.status import look as look_at_shipped
+from dispatcher.ledger.shipping.shipper import look as look_at_shipped
 from dispatcher.operations.workspace import Workspace
 from dispatcher.store import Store, checks, migrations, settings, statistics
 

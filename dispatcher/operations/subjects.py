@@ -9,8 +9,7 @@ from typing import Any
 
 from dispatcher.custody import erasure, erasure_list, receipts, subject_report
 from dispatcher.custody.backup import Kept, backups_of
-from dispatcher.custody.erasure import Erased, ErasureContext, Scope
-from dispatcher.custody.reapplied_erasures import erase_again
+from dispatcher.custody.erasure import Erased, ErasureContext, Scope, erase_again
 from dispatcher.operations.backups import folder_of
 from dispatcher.operations.workspace import Workspace
 from dispatcher.stages import assembly

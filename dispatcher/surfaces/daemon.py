@@ -16,9 +16,8 @@ import numpy as np
 
 from connectors.base import Content, Feed, Fetching, Heeding, Market
 from dispatcher.app.daemon import Daemon, Tick
-from dispatcher.app.health import health_app
 from dispatcher.app.leadership import Standby
-from dispatcher.app.metrics import Events, Tables, Timed, make_registry
+from dispatcher.app.metrics import Events, Tables, Timed, health_app, make_registry
 from dispatcher.app.servers import Listener, Swap, bind, serve
 from dispatcher.app.systemd import Notifier
 from dispatcher.app.ticks import make_ticks

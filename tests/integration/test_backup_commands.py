@@ -9,7 +9,7 @@ import shutil
 import pytest
 
 from dispatcher.core.errors import StoreUnusable
-from dispatcher.custody.reapplied_erasures import erase_again
+from dispatcher.custody.erasure import erase_again
 from dispatcher.ledger.book import Asks, Push, book
 from dispatcher.operations.subjects import erasure_context
 from dispatcher.store import pause, settings

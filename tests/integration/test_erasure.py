@@ -8,11 +8,10 @@ import pytest
 from connectors.base import TryLater
 from connectors.testing.hostile import Memory
 from dispatcher.core.errors import Conflict, NotFound, Refused
-from dispatcher.custody import erasure, reapplied_erasures
-from dispatcher.custody.erasure import note_export
+from dispatcher.custody import erasure
+from dispatcher.custody.erasure import erase_again, note_export
 from dispatcher.custody.evidence import export, verify
 from dispatcher.custody.key_rotation import rekey_store
-from dispatcher.custody.reapplied_erasures import erase_again
 from dispatcher.custody.subject_report import write_report
 from dispatcher.ledger.chains import seal
 from dispatcher.ledger.comparison import compare
@@ -119,7 +118,7 @@ def test_a_new_record_of_an_erased_person_is_refused(clinic):
 def test_what_was_shown_before_a_purge_still_counts_against_new_records(clinic):
     # fay saw anna's a. A record of anna's that comes after the purge is let in; but
     # its b may not go to fay: a and b of one person may not meet.
-    reapplied_erasures.purge(clinic.means(), clinic.clock() + 1)
+    erasure.purge(clinic.means(), clinic.clock() + 1)
     assert clinic.in_rows("anna") == []
     assert clinic.in_files("anna") == []
     assert clinic.load().counts.rejected == 2  # the very records stay out
@@ -174,11 +173,11 @@ def test_a_purge_that_was_broken_off_is_ended_by_the_daemons_tick(clinic):
 
     means = clinic.means()
     away = type(means)(**{**vars(means), "connectors": {"folder": Away()}})
-    done = reapplied_erasures.purge(away, clinic.clock() + 1)
+    done = erasure.purge(away, clinic.clock() + 1)
     assert "connector folder: it could not be reached" in done.left
     assert clinic.in_rows("anna") == []
     assert clinic.in_files("anna") != []
-    reapplied_erasures.Retention(means).tick(clinic.epoch)
+    erasure.Retention(means).tick(clinic.epoch)
     assert clinic.in_files("anna") == []
     with clinic.store.write() as tx:
         assert pending(tx) == []
@@ -349,7 +348,7 @@ def test_retain_is_honoured_by_the_daemons_tick(store, tmp_path, clock):
     place.mkdir()
     made = Clinic(store, place, clock, retain='retain = "30d"')
     made.load(["anna"])
-    keeping = reapplied_erasures.Retention(made.means())
+    keeping = erasure.Retention(made.means())
     assert keeping.tick(made.epoch) == 0
     clock.advance(31 * 86_400)
     made.load(["bert"])

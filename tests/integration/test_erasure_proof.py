@@ -11,9 +11,9 @@ import pytest
 from dispatcher.core.errors import WrongKey
 from dispatcher.core.keys import folded, place_of
 from dispatcher.custody import backup, erasure
+from dispatcher.custody.erasure import erase_again
 from dispatcher.custody.evidence import export, verify
 from dispatcher.custody.key_rotation import rekey_store
-from dispatcher.custody.reapplied_erasures import erase_again
 from dispatcher.custody.sealed_file import Secret
 from dispatcher.ledger.book import Push
 from dispatcher.ledger.comparison import compare
@@ -203,7 +203,7 @@ def test_a_killed_erasure_is_ended_by_the_next_start(clinic, monkeypatch):
             broken.setattr(erasure, point, kill)
             with pytest.raises(Killed):
                 erasure.erase(clinic.means(), name)
-    from dispatcher.custody.reapplied_erasures import Retention
+    from dispatcher.custody.erasure import Retention
 
     Retention(clinic.means()).tick(clinic.epoch)  # as the daemon does
     assert erase_again(clinic.means()) == []

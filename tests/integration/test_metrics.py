@@ -13,8 +13,7 @@ from starlette.testclient import TestClient
 from connectors.base import TryLater
 from dispatcher import access
 from dispatcher.app import metrics
-from dispatcher.app.health import health_app
-from dispatcher.app.metrics import Events
+from dispatcher.app.metrics import Events, health_app
 from dispatcher.core import meters
 from dispatcher.ledger.identity_changes import merge
 from dispatcher.ledger.limit_usage import LimitUsages

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import pytest
 
-from dispatcher.app.connections import most_connections
 from dispatcher.app.guard import MAX_BODY
+from dispatcher.app.servers import most_connections
 from dispatcher.store import open_store
 from tests.patience import PATIENCE, until
 

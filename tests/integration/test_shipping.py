@@ -24,7 +24,7 @@ from dispatcher.ledger.chains import seal
 from dispatcher.ledger.exhausted_fields import unburn
 from dispatcher.ledger.shipping import attach, shipped_lines
 from dispatcher.ledger.shipping import segments as files
-from dispatcher.ledger.shipping.status import look
+from dispatcher.ledger.shipping.shipper import look
 from dispatcher.store import open_store
 from tests import sql
 from tests.integration.ledger_cases import PAIR, Case, policy

@@ -12,7 +12,7 @@ import time
 import numpy as np
 from prometheus_client import CollectorRegistry
 
-from dispatcher.app.health import health_app
+from dispatcher.app.metrics import health_app
 from dispatcher.app.servers import Listener, Swap, bind, serve
 from dispatcher.core import log
 from dispatcher.store import open_store

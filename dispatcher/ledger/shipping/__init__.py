@@ -2,7 +2,7 @@
 
 * :mod:`segments` keeps the files: appended, made durable, rotated, read again.
 * :mod:`shipper` is the journal of an open store: group commit, and healing.
-* :mod:`telling` writes the lines that a store has, as evidence has them.
+* :mod:`rendering` writes the lines that a store has, as evidence has them.
 """
 
 from dispatcher.ledger.shipping.segments import SEGMENT_BYTES, Segments, shipped_lines

@@ -4,10 +4,22 @@ Reads the plan, books through the ledger's one door and writes tasks and answers
 exposure is durable before :meth:`Serving.start` returns the bytes of the field.
 """
 
-from dispatcher.stages.serving.asking import asked, compose, spread
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from dispatcher.core import keys, meters
+from dispatcher.ledger.active_policy import current_policy
+from dispatcher.ledger.decision import decide
+from dispatcher.model import Answer, record_unit, subject_unit
+from dispatcher.stages.serving import made_up
+from dispatcher.stages.serving.asking import asked, compose, judged, spread
 from dispatcher.stages.serving.floor import stop_by_agreement
 from dispatcher.stages.serving.own_work import DAYS, OwnWork, leave, own_work
+from dispatcher.stages.serving.task_assignment import TaskAssignment
 from dispatcher.stages.serving.values import (
+    DAY,
     Given,
     Present,
     Saved,
@@ -15,7 +27,22 @@ from dispatcher.stages.serving.values import (
     Terms,
     Wrong,
 )
-from dispatcher.stages.serving.working import Serving, expire
+from dispatcher.store import (
+    Clock,
+    Store,
+    Tx,
+    accounts,
+    answers,
+    events,
+    gold_questions,
+    lease,
+)
+from dispatcher.store import serving as rows
+from dispatcher.store import tasks as task_rows
+from dispatcher.store.engine import committed
+from dispatcher.store.tasks import TaskRow
+from policies.answers.validation import Invalid
+from policies.policy import Field
 
 __all__ = [
     "DAYS",
@@ -35,3 +62,224 @@ __all__ = [
     "spread",
     "stop_by_agreement",
 ]
+
+
+ANSWERABLE = ("shown", "expired", "returned")
+"""States from which the same worker may still answer, late too."""
+
+
+class Serving(TaskAssignment):
+    """All that a worker can do: see :class:`TaskAssignment` for what comes before a task."""
+
+    def owns(self, who: Present, token: str) -> bool:
+        """Whether a token names a task of this worker; if not, the audit log says so."""
+        if self._made_up.owned(who, token) is not None:
+            return True
+        task_id = keys.task_id_of(self._task_key, token)
+        with self._store.read() as tx:
+            task = None if task_id is None else task_rows.task_of(tx, task_id)
+        if task is not None and task.account_id == who.account_id:
+            return True
+        with self._store.write() as tx:
+            return self._own(tx, who, token) is not None
+
+    def answer(self, who: Present, token: str, given: Given) -> Saved | Wrong | None:
+        """Take the answer to a task.
+
+        Returns
+        -------
+        Saved, Wrong or None
+            Saved also for a task that has its answer: there is one a task. None if the
+            task is not this worker's.
+        """
+        made_up = self._made_up.owned(who, token)
+        if made_up is not None:
+            return self._made_up.answer(who, made_up, given)
+        moved: list[TaskRow] = []
+        answering = partial(self._answer_in, who, token, given, moved)
+        saved = committed(self._store, answering)
+        state = "answered" if isinstance(saved, Saved) else "shown"
+        meters.count_moves((task.state, state, task.connector) for task in moved)
+        if isinstance(saved, Saved):
+            for task in moved:
+                meters.note_turnaround(self._clock() - task.created_at)
+        return saved
+
+    def _answer_in(
+        self, who: Present, token: str, given: Given, moved: list[TaskRow], tx: Tx
+    ) -> Saved | Wrong | None:
+        moved.clear()  # of a transaction that was not kept
+        now = self._clock()
+        task = self._own(tx, who, token)
+        if task is None:
+            return None
+        if task.state == "answered":
+            return Saved()
+        showing = self.showing(tx, task, now)
+        if showing is None or task.state not in ANSWERABLE:
+            return None
+        typed = compose(showing.field, given.form)
+        raw, verdict = judged(showing.field, showing.words, typed, given.mark)
+        if isinstance(verdict, Invalid):
+            again = self._shown_again(tx, task, typed.encode(), now)
+            if again is None:
+                return None
+            moved.append(task)
+            return Wrong(verdict.reason, again)
+        row = Answer(
+            task_id=task.id,
+            entry_id=task.entry_id,
+            account_id=task.account_id,
+            raw=raw.encode(),
+            normal=verdict.text.encode(),
+            valid=1,
+            reason=None,
+            at=now,
+        )
+        answers.add_answer(tx, row)
+        task_rows.end(tx, [task.id], "answered")
+        moved.append(task)
+        return Saved()
+
+    def save_draft(self, who: Present, token: str, form: Mapping[str, str]) -> bool:
+        """Keep what was typed; False if the task is not in this worker's hands."""
+        made_up = self._made_up.owned(who, token)
+        if made_up is not None:
+            return self._made_up.save_draft(who, made_up, form)
+        with self._store.write() as tx:
+            task = self._own(tx, who, token)
+            field = None if task is None else self._field(tx, task)
+            if task is None or field is None or not self._leased(task):
+                return False
+            task_rows.save_draft(tx, task.id, compose(field, form).encode())
+        return True
+
+    def extend(self, who: Present, token: str) -> Showing | None:
+        """Give more time, while the extensions last; None if it is not in hand."""
+        made_up = self._made_up.owned(who, token)
+        if made_up is not None:
+            return self._made_up.extend(who, made_up)
+        now = self._clock()
+        with self._store.write() as tx:
+            task = self._own(tx, who, token)
+            if task is None or not self._leased(task):
+                return None
+            until = self._terms.until(task.created_at, now)
+            if until > (task.leased_until or 0):
+                task_rows.lease(tx, task.id, until)
+                task = task._replace(leased_until=until)
+            return self.showing(tx, task, now)
+
+    def give_back(self, who: Present, token: str) -> bool:
+        """Hand a task back unanswered; what was seen stays seen."""
+        made_up = self._made_up.owned(who, token)
+        if made_up is not None:
+            return self._made_up.give_back(who, made_up)
+        with self._store.write() as tx:
+            task = self._own(tx, who, token)
+            if task is None:
+                return False
+            moves = _hand_back(tx, task)
+        meters.count_moves(moves)
+        return True
+
+    def recuse(self, who: Present, token: str) -> bool:
+        """End a task because the worker knows the person, and show them no more of it."""
+        made_up = self._made_up.owned(who, token)
+        if made_up is not None:
+            return self._made_up.give_back(who, made_up)
+        now = self._clock()
+        with self._store.write() as tx:
+            task = self._own(tx, who, token)
+            entry = None if task is None else rows.shown_entry(tx, task.entry_id)
+            if task is None or entry is None:
+                return False
+            units = [record_unit(entry.record_id)]
+            if entry.subject_id is not None:
+                units.append(subject_unit(entry.subject_id))
+            account = rows.account(tx, who.account_id)
+            adversary = task.adversary_id if account is None else account.adversary_id
+            accounts.add_recusals(tx, [(adversary, unit) for unit in units], now)
+            moves = _hand_back(tx, task)
+            self._note(tx, who, "task.recused", task.id)
+        meters.count_moves(moves)
+        return True
+
+    def note_stray(self, who: Present) -> None:
+        """Tell the audit log that an image was asked for that is not in hand."""
+        with self._store.write() as tx:
+            self._note(tx, who, "task.stray", 0)
+
+    def _own(self, tx: Tx, who: Present, token: str) -> TaskRow | None:
+        """Return the worker's own task, locked; else leave a line in the audit log."""
+        task_id = keys.task_id_of(self._task_key, token)
+        task = None if task_id is None else task_rows.lock_task(tx, task_id)
+        if task is not None and task.account_id == who.account_id:
+            return task
+        action = "task.unknown" if task is None else "task.foreign"
+        self._note(tx, who, action, 0 if task is None else task.id)
+        return None
+
+    def _note(self, tx: Tx, who: Present, action: str, task_id: int) -> None:
+        detail = {"task": task_id} if task_id else {}
+        events.add_event(tx, self._clock(), f"account:{who.account_id}", action, detail)
+
+    def _leased(self, task: TaskRow) -> bool:
+        return task.state == "shown" and (task.leased_until or 0) > self._clock()
+
+    def _shown_again(
+        self, tx: Tx, task: TaskRow, draft: bytes, now: int
+    ) -> Showing | None:
+        """Show a task whose answer was no answer once more, with what was typed.
+
+        None if it was handed back, perhaps for knowing the person, or if its time was
+        over and the gate would not allow it by now.
+        """
+        force = current_policy(tx)
+        if task.state == "returned" or force is None:
+            return None
+        if not self._leased(task):
+            ask = decide(tx, force, task.entry_id, task.account_id)
+            if ask.refusal is not None:
+                return None
+            task = self.lease(tx, task, now)
+        task_rows.save_draft(tx, task.id, draft)
+        return self.showing(tx, task._replace(draft=draft), now)
+
+    def _field(self, tx: Tx, task: TaskRow) -> Field | None:
+        force, entry = current_policy(tx), rows.shown_entry(tx, task.entry_id)
+        if force is None or entry is None or entry.field_id not in force.fields:
+            return None
+        return force.policy.entity.fields[force.fields[entry.field_id].name]
+
+
+def _hand_back(tx: Tx, task: TaskRow) -> list[meters.Move]:
+    """Take a task that is unanswered out of its worker's hands."""
+    if task.state not in ("shown", "expired"):
+        return []
+    task_rows.end(tx, [task.id], "returned")
+    return [(task.state, "returned", task.connector)]
+
+
+def expire(store: Store, clock: Clock, epoch: int | None = None) -> int:
+    """End the leases that are over; the drafts go. A tick of the daemon.
+
+    Returns
+    -------
+    int
+        How many tasks expired. The same workers may still answer them.
+
+    Raises
+    ------
+    StaleLease
+        ``epoch`` is given and another daemon leads.
+    """
+    with store.write() as tx:
+        if epoch is not None:
+            lease.check_epoch(tx, lease.SHARD, epoch)
+        now = clock()
+        expired = task_rows.expire_tasks(tx, now)
+        gold_questions.expire(tx, now)
+        made_up.give_back(tx, now - DAY, now)
+    meters.count_moves(("shown", "expired", connector) for connector in expired)
+    return len(expired)

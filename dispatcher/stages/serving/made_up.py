@@ -20,7 +20,6 @@ from dispatcher.ledger.active_policy import current_policy
 from dispatcher.ledger.book import lock_adversaries
 from dispatcher.stages.serving.asking import compose, judged
 from dispatcher.stages.serving.floor import stop_by_gold
-from dispatcher.stages.serving.task_view import showing_of
 from dispatcher.stages.serving.values import (
     DAY,
     Given,
@@ -30,6 +29,7 @@ from dispatcher.stages.serving.values import (
     Terms,
     Wrong,
     out,
+    showing_of,
 )
 from dispatcher.store import Clock, Store, Tx, events, gold_questions, lease
 from dispatcher.store import money as purse

@@ -21,7 +21,6 @@ from dispatcher.ledger.book import Asks, Pull, book
 from dispatcher.ledger.decision import decide
 from dispatcher.model import LIVE_TASK_STATES
 from dispatcher.stages.serving.made_up import MadeUp, due
-from dispatcher.stages.serving.task_view import showing_of
 from dispatcher.stages.serving.values import (
     IN,
     SECOND,
@@ -31,6 +30,7 @@ from dispatcher.stages.serving.values import (
     full,
     lapsed,
     out,
+    showing_of,
 )
 from dispatcher.store import (
     Clock,

@@ -21,7 +21,6 @@ from dispatcher.surfaces.cli import (
     doctor,
     explain,
     fields,
-    init,
     ledger,
     payments,
     plan,
@@ -48,7 +47,7 @@ app = typer.Typer(
 MORE = "More commands"
 ANYWHERE = "Options that may stand after the command too"
 
-app.command("init")(init.init)
+app.command("init")(db.init)
 app.add_typer(records.app, name="records")
 app.add_typer(policy.app, name="policy")
 app.add_typer(workers.app, name="workers")

@@ -22,11 +22,11 @@ from pathlib import Path
 READ = (
     "httpx2", "tests.e2e.torture.diary", "dispatcher.surfaces.demo.forms",
     "dispatcher.app.daemon", "dispatcher.surfaces.console.app",
-    "dispatcher.surfaces.taskpage.app", "dispatcher.app.health", "dispatcher.app.metrics",
+    "dispatcher.surfaces.taskpage.app", "dispatcher.app.metrics",
     "dispatcher.surfaces.cli.app", "dispatcher.surfaces.daemon",
     "dispatcher.surfaces.cli.daemon", "dispatcher.operations.subjects",
     "dispatcher.ledger.shipping", "dispatcher.ledger.versions",
-    "dispatcher.custody.reapplied_erasures", "dispatcher.stages.booking",
+    "dispatcher.custody.erasure", "dispatcher.stages.booking",
     "dispatcher.stages.planning", "dispatcher.stages.sending",
     "dispatcher.stages.serving", "dispatcher.stages.collecting",
     "dispatcher.stages.assembly", "dispatcher.stages.intake",
