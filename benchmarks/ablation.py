@@ -1,44 +1,58 @@
-"""What each row of ``auto``'s table is worth: every one off in turn, by work.
+"""What each row of ``auto``'s table is worth: every one off in turn.
 
     python -m benchmarks.ablation [--instances DIR] [--data DIR] [--work 0.03]
-        [--only PROBLEM ...] [--rows NAME ...] [--path CSV]
+        [--targets] [--only PROBLEM ...] [--rows NAME ...] [--path CSV]
 
-The problems are those of :mod:`benchmarks.baseline`. A row is switched off only where it
-applies, and held against the same search with all rows. It earns its place where without
-it a verdict is lost, the value or the gap is worse by more than .05 %, or the search
-takes three times the CPU seconds. Cells that are in the file are not run again. The
-table is printed, and written to ``docs/ablation.md``.
+The problems are those of :mod:`benchmarks.baseline`, by work; with ``--targets`` those of
+:mod:`benchmarks.families` (seed 0), each with its time limit in CPU seconds of one thread.
+A row is switched off only where it gave something to the search with all rows: where it
+does not apply, is not reached or gives nothing, that search is the same without it. It
+earns its place where without it a verdict is lost, the value or the gap is worse by more
+than .05 %, or the search takes three times the CPU seconds. Cells that are in the file are
+not run again. The table is printed, and written to ``docs/ablation.md``.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from unittest.mock import patch
 
+from benchmarks import families
 from benchmarks.baseline import SHOWN, asked, problems
-from benchmarks.cells import SOLVED, Cell, Row, fill, rows_of
-from policies.solvers import Limits
+from benchmarks.cells import SOLVED, Cell, Row, fill, is_wanted, load, rows_of
+from policies.model.problem import Problem
+from policies.solvers import Limits, auto
 from policies.solvers.auto import TABLE, Auto
+from policies.solvers.interfaces import Solution
 
 PATH = Path(__file__).parent / "results" / "ablation.csv"
 PAGE = Path(__file__).parents[1] / "docs" / "ablation.md"
 KEY = ("problem", "seed", "off")
-FIELDS = (*KEY, *SOLVED)
+FIELDS = (*KEY, *SOLVED, "used")
 WHOLE = "-"  # nothing is off
 LOSS = 0.0005
 SLOWER, SECONDS = 3.0, 0.3  # times the CPU seconds, and so many more at least
+WALL_FACTOR = 30.0  # of CPU seconds, on a machine that does much else
 
 HEAD = """# What each row of `auto` is worth
 
 Written by `python -m benchmarks.ablation` from `benchmarks/results/ablation.csv`: every
-row of the table in `policies/solvers/auto.py` switched off in turn on every problem of
-`python -m benchmarks.baseline` to which it applies, by work, on one core. *Lost*: without
-the row, on so many problems, a verdict is lost, the value or the gap is worse by more than
-.05 %, or the search takes three times the CPU seconds (and .3 s more). *Worst* names the
-problem that loses most. A row that loses nothing here stays only for what is named in
-the last column; cells that were not run yet are not counted.
+row of the table in `policies/solvers/auto.py` switched off in turn, on one core. The
+problems are those of `python -m benchmarks.baseline`, by work, and those of
+`docs/targets.md` (seed 0), each with its limit in CPU seconds.
+
+*Used* counts the problems on which the row gave anything to the search with all rows, in
+the whole or in a component; there alone it was switched off. Where it does not apply, is
+not reached, or gives nothing, the search is the same without it and no run is needed.
+*Lost*: without the row, on so many problems, a verdict is lost, the value or the gap is
+worse by more than .05 %, or the search takes three times the CPU seconds (and .3 s more).
+*Worst* names the problem that loses most. A row that loses nothing here stays only for
+what is named in the last column.
 
 """
 
@@ -76,13 +90,62 @@ KEPT = {
 
 
 def cells(words: argparse.Namespace) -> Iterator[Cell]:
-    """Each problem with all rows, and without each one that applies."""
-    limits = Limits(work=words.work)
-    for name, seed, problem in problems(words):
-        for off in (WHOLE, *Auto().rows(problem, limits)):
+    """Each problem with all rows, and without each one in turn."""
+    for name, seed, problem, limits in asked_for(words):
+        for off in (WHOLE, *(row.name for row in TABLE)):
             if not words.rows or off in (WHOLE, *words.rows):
                 solver = Auto(frozenset() if off == WHOLE else frozenset((off,)))
                 yield Cell((name, str(seed), off), problem, solver, seed, limits)
+
+
+def asked_for(words: argparse.Namespace) -> Iterator[tuple[str, int, Problem, Limits]]:
+    """Names, seeds, problems and their limits."""
+    if not words.targets:
+        for name, seed, problem in problems(words):
+            yield name, seed, problem, Limits(work=words.work)
+        return
+    for family in families.DUE:
+        for cell in families.cells(family, 1, 0):
+            sizes = (str(cell.key[size]) for size in families.KEY[1:5])
+            name = f"target {family} {' '.join(sizes)}"
+            if cell.solver == "auto" and is_wanted(words, name):
+                limits = Limits(
+                    work=float("inf"),
+                    seconds=cell.seconds,
+                    clock=time.process_time,
+                    wall_factor=WALL_FACTOR,
+                )
+                yield name, 0, cell.make(), limits
+
+
+def solved(cell: Cell, rows: list[Row]) -> dict[str, object] | None:
+    """Solve a cell; None where the row that is off gives nothing to the whole."""
+    *problem, off = cell.name
+    if off != WHOLE:
+        whole = next(r for r in rows if [r[f] for f in KEY] == [*problem, WHOLE])
+        return cell.solve() if off in whole["used"].split() else None
+    used: set[str] = set()
+    noted = tuple(
+        replace(row, solver=noting(used, row.name, row.solver)) for row in TABLE
+    )
+    pairs = noting(used, "pair-search", auto.searched)  # asked by components too
+    with patch.multiple(auto, TABLE=noted, searched=pairs):
+        found = cell.solve()
+    return found | {"used": " ".join(row.name for row in TABLE if row.name in used)}
+
+
+def noting(
+    used: set[str], name: str, step: Callable[..., Solution | None]
+) -> Callable[..., Solution | None]:
+    """Note that a row gave something."""
+
+    def run(*words: object) -> Solution | None:
+        found = step(*words)
+        if found is not None:
+            used.add(name)
+        return found
+
+    return run
 
 
 def losses(whole: Row, without: Row) -> dict[str, float]:
@@ -107,7 +170,7 @@ def losses(whole: Row, without: Row) -> dict[str, float]:
 def table(rows: list[Row]) -> str:
     """One line a row of ``auto``."""
     cells = {tuple(r[f] for f in KEY): r for r in rows}
-    lines = ["| row | phase | problems | lost | worst | kept for |"]
+    lines = ["| row | phase | used | lost | worst | kept for |"]
     lines.append("| --- | --- | --- | --- | --- | --- |")
     for row in TABLE:
         mine = [r for r in rows if r["off"] == row.name]
@@ -120,8 +183,7 @@ def table(rows: list[Row]) -> str:
                 where = f"{one['problem']}, seed {one['seed']}"
                 lost.append((much + 10 * (kind == "verdict"), f"{where}: {text}"))
         worst = max(lost, default=(0.0, "-"))[1]
-        silent = "nothing here" if mine else "not measured yet"
-        kept = KEPT.get(row.name, "" if lost else silent)
+        kept = KEPT.get(row.name, "" if lost else "nothing here")
         lines.append(
             f"| {row.name} | {row.phase} | {len(mine)} | {len(lost)} | {worst} | {kept} |"
         )
@@ -130,9 +192,11 @@ def table(rows: list[Row]) -> str:
 
 def main() -> int:
     parser = asked(__doc__, PATH)
+    parser.add_argument("--targets", action="store_true")
     parser.add_argument("--rows", nargs="*", choices=[row.name for row in TABLE])
     words = parser.parse_args()
-    fill(words.path, FIELDS, cells(words), lambda cell, _: cell.solve(), SHOWN)
+    load()
+    fill(words.path, FIELDS, cells(words), solved, SHOWN)
     told = HEAD + table(rows_of(words.path))
     if words.path == PATH:
         PAGE.write_text(told, encoding="utf-8")

@@ -8,7 +8,8 @@ A cell is a problem and a solver. The problems: small ones of every family of
 :mod:`benchmarks.families`, five seeds each; every instance file of a directory; real
 backlogs of a data directory (:mod:`benchmarks.backlogs`). No clock cuts a search, so
 that values, bounds and verdicts do not depend on the machine; CPU seconds do. Cells that
-are in the file are not run again.
+are in the file are not run again: each names the last commit that changed ``policies/``
+when it was run.
 
 ``compare`` prints one line for each cell whose verdict, value or bound changed, or whose
 CPU seconds did by half (and .5 s), and ends with 1 where anything got worse.
@@ -24,7 +25,16 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks import backlogs, families, paper_data
-from benchmarks.cells import SOLVED, Cell, Row, arguments, fill, is_wanted, rows_of
+from benchmarks.cells import (
+    SOLVED,
+    Cell,
+    Row,
+    arguments,
+    fill,
+    is_wanted,
+    load,
+    rows_of,
+)
 from policies.instances.instance_file import read_instance
 from policies.model.problem import Problem
 from policies.model.sets import Measure
@@ -146,6 +156,7 @@ def main() -> int:
     parser = asked(__doc__, PATH)
     parser.add_argument("--solvers", nargs="*", choices=sorted(SOLVERS))
     words = parser.parse_args()
+    load()
     fill(words.path, FIELDS, cells(words), lambda cell, _: cell.solve(), SHOWN)
     return 0
 

@@ -7,18 +7,35 @@ import csv
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from io import StringIO
 from pathlib import Path
 from typing import Protocol, TypeVar
 
 import numpy as np
 
+from benchmarks.machine import commit
 from policies.model.problem import Problem
 from policies.solvers import Limits, Solver, Verdict
+from policies.solvers import kernels as package
+from policies.solvers.kernels.compiling import GROUPS, kernels
 
 Row = dict[str, str]
-SOLVED = ("verdict", "value", "bound", "stopped", "cpu")
+SOLVED = ("verdict", "value", "bound", "stopped", "cpu", "commit")
 """Columns that :meth:`Cell.solve` gives."""
+
+COMMIT = commit()
+
+
+def load() -> None:
+    """Load engines and compiled kernels, so that no cell pays for them."""
+    for engine in ("highspy", "ortools.sat.python.cp_model", "scipy.optimize"):
+        import_module(engine)
+    for group, parts in GROUPS.items():
+        compiled = kernels(group, quick=True)
+        for part in parts:
+            for name in import_module(f"{package.__name__}.{part}").ENTRY_POINTS:
+                _ = compiled[name]
 
 
 class Named(Protocol):
@@ -59,7 +76,14 @@ class Cell:
         solved = found.verdict is Verdict.SOLVED
         value = f"{float(found.value):.12g}" if solved else ""
         bound = f"{float(found.bound):.12g}"
-        values = (str(found.verdict), value, bound, found.stopped, f"{took:.3f}")
+        values = (
+            str(found.verdict),
+            value,
+            bound,
+            found.stopped,
+            f"{took:.3f}",
+            COMMIT,
+        )
         return dict(zip(SOLVED, values, strict=True))
 
 
