@@ -1,13 +1,14 @@
 """``auto`` beside plain HiGHS and plain CP-SAT, and beside greedy, at the same limits.
 
-    python -m benchmarks.peers DIR [--seconds 1 2 3 10] [--only PART ...] [--wall]
-        [--path CSV]
+    python -m benchmarks.peers DIR [--seconds 1 2 3 10] [--only PART ...]
+        [--solvers NAME ...] [--wall] [--busy 0] [--path CSV]
 
 For every instance file of a directory, each limit and each solver, a process of its own
 on one thread reads the instance, and then has the limit. The limit is counted in CPU
-seconds, whatever else the machine does; with ``--wall`` by the clock. All plans are
-judged here. Cells that are in the file are not run again. Printed at the end: at each
-limit, how often ``auto`` is better, even and worse than a peer, and by how much at most.
+seconds, whatever else the machine does; with ``--wall`` by the clock, and with ``--busy
+4`` beside four other processes that compute all the time. All plans are judged here. Cells that are in the file are not run again. Printed at the end: at each
+limit, how often ``auto`` is better, even and worse than a peer, and by how much at most;
+then the cells where it is worse.
 
 The peers solve the plain formulation (paper, section 4): a 0-1 column a pair, one a
 coalition and entry that is above its members', one row a set and observer, and a column
@@ -18,11 +19,13 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -329,8 +332,22 @@ def run(cell: Cell) -> dict[str, object]:
     return answer or crashed
 
 
+@contextmanager
+def busy(count: int) -> Iterator[None]:
+    """Keep the machine busy with so many processes."""
+    spin = [sys.executable, "-c", "while True: pass"]
+    others = [subprocess.Popen(spin) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for one in others:
+            one.kill()
+            one.wait()
+
+
 def summary(rows: Sequence[Row]) -> str:
-    """At each limit, against each other solver: better, even, worse, and how much."""
+    """At each limit, against each other solver: better, even, worse, how much; where."""
+    below: list[str] = []
     cells = {tuple(r[f] for f in KEY): r for r in rows}
     lines = ["| seconds | beside | better | even | worse | most | UNKNOWN |"]
     lines.append("| --- | --- | --- | --- | --- | --- | --- |")
@@ -352,9 +369,14 @@ def summary(rows: Sequence[Row]) -> str:
                     most = max(most, less)
                     even = abs(two - one) <= NEAR * max(1.0, abs(two))
                     counts[1 if even else 0 if less < 0 else 2] += 1
+                    if even or less < 0:
+                        continue
+                if theirs["value"]:
+                    told = ours["value"] or ours["verdict"]
+                    below.append(f"{name}, {at} s: {told}, {peer} {theirs['value']}")
             numbers = " | ".join(map(str, counts))
             lines.append(f"| {seconds} | {peer} | {numbers} | {most:.3%} | {unknown} |")
-    return "\n".join(lines)
+    return "\n".join((*lines, *below))
 
 
 def main() -> int:
@@ -363,6 +385,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, nargs="*", default=[1, 2, 3, 10])
     parser.add_argument("--solvers", nargs="*", default=[OURS, *PEERS, *SIMPLE])
     parser.add_argument("--wall", action="store_true")
+    parser.add_argument("--busy", type=int, default=0, help="processes beside it")
     words = parser.parse_args()
     cells = (
         Cell(path, seconds, solver, words.wall)
@@ -372,7 +395,8 @@ def main() -> int:
         for solver in words.solvers
     )
     shown = ("verdict", "value", "bound", "took")
-    fill(words.path, FIELDS, cells, lambda cell, _: run(cell), shown)
+    with busy(words.busy):
+        fill(words.path, FIELDS, cells, lambda cell, _: run(cell), shown)
     print(summary(rows_of(words.path)))
     return 0
 
