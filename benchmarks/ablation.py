@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +23,7 @@ from unittest.mock import patch
 
 from benchmarks import families
 from benchmarks.baseline import SHOWN, asked, problems
-from benchmarks.cells import SOLVED, Cell, Row, fill, is_wanted, load, rows_of
+from benchmarks.cells import SOLVED, Cell, Row, by_cpu, fill, is_wanted, load, rows_of
 from policies.model.problem import Problem
 from policies.solvers import Limits, auto
 from policies.solvers.auto import TABLE, Auto
@@ -37,7 +36,6 @@ FIELDS = (*KEY, *SOLVED, "used")
 WHOLE = "-"  # nothing is off
 LOSS = 0.0005
 SLOWER, SECONDS = 3.0, 0.3  # times the CPU seconds, and so many more at least
-WALL_FACTOR = 30.0  # of CPU seconds, on a machine that does much else
 
 HEAD = """# What each row of `auto` is worth
 
@@ -109,13 +107,7 @@ def asked_for(words: argparse.Namespace) -> Iterator[tuple[str, int, Problem, Li
             sizes = (str(cell.key[size]) for size in families.KEY[1:5])
             name = f"target {family} {' '.join(sizes)}"
             if cell.solver == "auto" and is_wanted(words, name):
-                limits = Limits(
-                    work=float("inf"),
-                    seconds=cell.seconds,
-                    clock=time.process_time,
-                    wall_factor=WALL_FACTOR,
-                )
-                yield name, 0, cell.make(), limits
+                yield name, 0, cell.make(), by_cpu(cell.seconds)
 
 
 def solved(cell: Cell, rows: list[Row]) -> dict[str, object] | None:

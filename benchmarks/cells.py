@@ -25,6 +25,17 @@ SOLVED = ("verdict", "value", "bound", "stopped", "cpu", "commit")
 """Columns that :meth:`Cell.solve` gives."""
 
 COMMIT = commit()
+WALL_FACTOR = 30.0  # of CPU seconds, on a machine that does much else
+
+
+def by_cpu(seconds: float) -> Limits:
+    """Limits in CPU seconds of one thread: what else the machine does is not counted."""
+    return Limits(
+        work=float("inf"),
+        seconds=seconds,
+        clock=time.process_time,
+        wall_factor=WALL_FACTOR,
+    )
 
 
 def load() -> None:

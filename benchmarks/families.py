@@ -1,7 +1,7 @@
 """Families of problems, five fresh seeds each, beside plain HiGHS and CP-SAT.
 
     python -m benchmarks.families [NAMES] [--seeds 5] [--peer-seeds 5] [--only SOLVER]
-        [--k K] [--path CSV] [--table]
+        [--k K] [--cpu] [--path CSV] [--table]
 
 Every line of ``benchmarks/results/families.csv`` is one cell: a family, its sizes, a
 seed and a solver. Cells that are there are not run again, so a run that was cut goes on
@@ -12,7 +12,8 @@ to ``docs/targets.md``; with --path, another file of cells is filled and nothing
 :mod:`benchmarks.paper_data`. *sparse* are ten families of many random sets of 2
 to 4 entries, near the edge of what is possible. *cosine* are check-ins of the paper's size.
 
-``ours`` is ``auto`` on two threads. ``highs`` and ``cp-sat`` solve the plain formulation
+``ours`` is ``auto`` on two threads; with ``--cpu`` it has one, and limits and times are
+CPU seconds, which do not depend on what else the machine does. ``highs`` and ``cp-sat`` solve the plain formulation
 within 60 s; squares are linearised at the loads that can occur. ``reach`` is ``ours``
 with the least of some time limits at which its proven gap is the better peer's.
 """
@@ -23,7 +24,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -31,11 +32,11 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import families_table, paper_data
-from benchmarks.cells import fill, rows_of
+from benchmarks.cells import COMMIT, by_cpu, fill, rows_of
 from benchmarks.machine import load_average
 from policies.model.problem import Problem
 from policies.model.sets import Measure
-from policies.solvers import SOLVERS, Limits, Solution, Verdict
+from policies.solvers import SOLVERS, Solution, Verdict
 
 PATH = Path(__file__).parent / "results" / "families.csv"
 FIELDS = (
@@ -54,6 +55,8 @@ FIELDS = (
     "seconds",
     "stopped",
     "load",
+    "clock",
+    "commit",
 )
 KEY = FIELDS[:7]
 SHOWN = ("value", "gap", "seconds", "stopped")
@@ -183,11 +186,13 @@ def cells(family: str, seeds: int, peer_seeds: int) -> Iterator[Cell]:
             yield Cell(base | {"solver": "reach"}, make, "auto", 0.0)
 
 
-def run(cell: Cell, rows: list[dict[str, str]]) -> dict[str, object] | None:
+def run(
+    cell: Cell, rows: list[dict[str, str]], *, cpu: bool = False
+) -> dict[str, object] | None:
     """Solve one cell; None where there is nothing to compare it with."""
     problem = cell.make()
     if cell.key["solver"] != "reach":
-        return cell.key | solved(problem, cell.solver, cell.seconds)
+        return cell.key | solved(problem, cell.solver, cell.seconds, cpu=cpu)
     beside = {**cell.key}
     peers = []
     for peer in PEERS:
@@ -199,25 +204,31 @@ def run(cell: Cell, rows: list[dict[str, str]]) -> dict[str, object] | None:
     goal = min(float(r["gap"]) for r in peers)
     told: dict[str, object] = {}
     for seconds in REACHES:
-        told = solved(problem, cell.solver, seconds)
+        told = solved(problem, cell.solver, seconds, cpu=cpu)
         if told["gap"] != "" and float(str(told["gap"])) <= goal + PROVEN:
             return cell.key | told
     return cell.key | told | {"seconds": "inf"}
 
 
-def solved(problem: Problem, solver: str, seconds: float) -> dict[str, object]:
+def solved(
+    problem: Problem, solver: str, seconds: float, *, cpu: bool = False
+) -> dict[str, object]:
     """Solve, time and judge."""
-    threads = 1 if solver == "milp" else 2
-    limits = Limits(
-        work=float("inf"),
-        seconds=seconds,
-        clock=time.perf_counter,
-        threads=threads,
-    )
-    load, began = load_average(), time.perf_counter()
+    limits = by_cpu(seconds)
+    if not cpu:
+        threads = 1 if solver == "milp" else 2
+        limits = replace(
+            limits, clock=time.perf_counter, wall_factor=1.0, threads=threads
+        )
+    load, began = load_average(), limits.clock()
     found = SOLVERS[solver](problem, np.random.default_rng(0), limits)
-    took = time.perf_counter() - began
-    return told(found) | {"seconds": f"{took:.3f}", "load": f"{load:.1f}"}
+    took = limits.clock() - began
+    return told(found) | {
+        "seconds": f"{took:.3f}",
+        "load": f"{load:.1f}",
+        "clock": "cpu" if cpu else "wall",
+        "commit": COMMIT,
+    }
 
 
 def told(found: Solution) -> dict[str, object]:
@@ -250,6 +261,7 @@ def main() -> int:
     parser.add_argument("--peer-seeds", type=int, default=5)
     parser.add_argument("--only", nargs="*", help="solvers: ours, highs, cp-sat, ...")
     parser.add_argument("--k", nargs="*", type=int, help="only these k")
+    parser.add_argument("--cpu", action="store_true", help="CPU seconds, one thread")
     parser.add_argument("--table", action="store_true", help="the table only")
     parser.add_argument("--path", type=Path, default=PATH)
     words = parser.parse_args()
@@ -263,7 +275,7 @@ def main() -> int:
             if (not words.only or cell.key["solver"] in words.only)
             and (not words.k or cell.key["k"] in words.k)
         )
-        fill(words.path, FIELDS, chosen, run, SHOWN)
+        fill(words.path, FIELDS, chosen, partial(run, cpu=words.cpu), SHOWN)
     if words.path == PATH:
         families_table.write(rows_of(PATH))
     return 0

@@ -18,8 +18,10 @@ row is a median over the seeds named. `ours` is `auto` on two threads under the 
 of its family; `highs` (one thread) and `cp-sat` (two) solve the plain formulation within
 60 s. Gap: (bound - value) / bound, the bound being proven; *proven*: none. *Asked* is the
 aim that was set before anything was measured. Times are of two cores, with the machine's
-load beside them (1 a busy core): above 2 other work was using them too. Cells that are in
-the file are not run again; a family of your own, in a minute:
+load beside them (1 a busy core): above 2 other work was using them too. Where the load is
+*CPU*, `ours` had one thread, and its limits and times are CPU seconds (`--cpu`): half of
+what the aim allows, whatever else the machine did. Cells that are in the file are not run
+again, and name the commit that solved them; a family of your own, in a minute:
 
     python -m benchmarks.families step --only ours --path build/families.csv
 
@@ -71,8 +73,9 @@ def table(rows: list[Row]) -> str:
             w + sooner(group) * (s == "reach")
             for w, s in zip(told, solvers, strict=True)
         ]
-        load = median(float(r["load"]) for r in group)
-        words = [*map(str, sizes), *told, f"{load:.0f}"]
+        cpu = any(r["solver"] == "ours" and r.get("clock") == "cpu" for r in group)
+        load = "CPU" if cpu else f"{median(float(r['load']) for r in group):.0f}"
+        words = [*map(str, sizes), *told, load]
         lines.append("| " + " | ".join(words) + " |")
     return "\n".join(lines) + "\n"
 

@@ -26,14 +26,14 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 from ortools.sat.python import cp_model
 from scipy.sparse import csr_matrix
 
-from benchmarks.cells import Row, arguments, fill, is_wanted, rows_of
+from benchmarks.cells import Row, arguments, by_cpu, fill, is_wanted, rows_of
 from policies.instances.instance_file import read_instance
 from policies.judging.judge import judge
 from policies.model.objective import Objective
@@ -50,7 +50,6 @@ OURS, PEERS, SIMPLE = "auto", ("highs", "cp-sat"), ("greedy", "greedyl")
 SECANTS = 60  # points of a square at most
 SCALE = 10**6  # of what is no whole number, for CP-SAT
 NEAR = 1e-7  # values that differ by so little, relative to 1, are even
-WALL_FACTOR = 30.0  # of CPU seconds, on a machine that does much else
 FAR = 1e-7  # what a strict limit is kept away from
 
 
@@ -291,13 +290,10 @@ def told(cell: Cell) -> dict[str, object]:
     """Solve one cell in this process."""
     document = json.loads(cell.path.read_text(encoding="utf-8"))
     problem = read_instance(document).problem
-    clock = time.perf_counter if cell.wall else time.process_time
-    began = clock()
-
-    factor = 1.0 if cell.wall else WALL_FACTOR
-    limits = Limits(
-        work=float("inf"), seconds=cell.seconds, clock=clock, wall_factor=factor
-    )
+    limits = by_cpu(cell.seconds)
+    if cell.wall:
+        limits = replace(limits, clock=time.perf_counter, wall_factor=1.0)
+    began = limits.clock()
     if cell.solver in PEERS:
         peer = highs if cell.solver == "highs" else cpsat
         verdict, plan, bound = peer(problem, limits)
@@ -308,7 +304,7 @@ def told(cell: Cell) -> dict[str, object]:
         found = SOLVERS[cell.solver](problem, np.random.default_rng(0), limits)
         plan = found.plan if found.verdict is Verdict.SOLVED else None
         verdict, bound = str(found.verdict), float(found.bound)
-    took, value = clock() - began, ""
+    took, value = limits.clock() - began, ""
     if plan is not None:
         judged = judge(problem, plan)
         value = f"{float(judged.objective):.10f}" if judged.feasible else ""
