@@ -18,7 +18,7 @@ from typing import Final
 from dispatcher.core.errors import Conflict, Invalid, NotFound, Usage
 from dispatcher.model import TRANSITIONS
 from dispatcher.store import accounts as rows
-from dispatcher.store import events, ledger
+from dispatcher.store import arrivals, events, ledger
 from dispatcher.store.accounts import Account
 from dispatcher.store.transaction import Tx
 from policies.answers.skill import EXPECTED_RIGHT
@@ -181,6 +181,7 @@ def _move(tx: Tx, text: str, state: str) -> Account:
             why="Nothing has to be done.",
             fix="See it with: dispatcher workers list",
         )
+    arrivals.end_sessions_of(tx, [account.id])
     return account._replace(state=state)
 
 
@@ -192,6 +193,7 @@ def revoke_invites(tx: Tx, text: str) -> Account:
     NotFound
     """
     account = find(tx, text)
+    arrivals.end_sessions_of(tx, [account.id])
     return account._replace(invite=rows.raise_invite(tx, account.id))
 
 

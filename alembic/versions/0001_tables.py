@@ -730,6 +730,36 @@ def _running() -> None:
     )
 
     op.create_table(
+        "worker_session",
+        _text("digest", 64),
+        _big("account_id"),
+        _big("invite"),
+        _big("opened_at"),
+        _big("seen_at"),
+        _big("ends_at"),
+        sa.PrimaryKeyConstraint("digest", name="pk_worker_session"),
+    )
+    op.create_index("ix_worker_session_account_id", "worker_session", ["account_id"])
+
+    op.create_table(
+        "browser_arrival",
+        _text("browser", 64),
+        _id("account_id"),
+        _big("at"),
+        sa.PrimaryKeyConstraint("browser", "account_id", name="pk_browser_arrival"),
+    )
+
+    op.create_table(
+        "suspect_pair",
+        _id("first_id"),
+        _id("second_id"),
+        _big("noted_at"),
+        _big("at"),
+        _big("dismissed_at", null=True),
+        sa.PrimaryKeyConstraint("first_id", "second_id", name="pk_suspect_pair"),
+    )
+
+    op.create_table(
         "webhook_delivery",
         _text("connector", 40),
         _text("call", 64),

@@ -7,6 +7,7 @@ that is slow or hangs holds up its own jobs alone.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -30,6 +31,7 @@ from dispatcher.stages.sending import Sending
 from dispatcher.stages.sending import Terms as SendingTerms
 from dispatcher.stages.serving import Terms as ServingTerms
 from dispatcher.stages.serving import expire, stop_by_agreement
+from dispatcher.stages.serving.arrivals import forget_over
 from dispatcher.store import Store, lease
 
 Connectors = Mapping[str, Market | Feed]
@@ -138,6 +140,7 @@ def _after(store: Store, connectors: Connectors, workspace: Workspace) -> list[T
         ),
         Tick("sealing", every.sealing, seal_now),
         Tick("retention", every.retention, retention.tick),
+        Tick("sessions", every.retention, partial(forget_over, store, workspace.clock)),
         *_each(
             "reconciling",
             every.reconciling,

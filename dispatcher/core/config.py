@@ -99,6 +99,17 @@ class Quality(_Section):
     floor_after: Annotated[int, Field(ge=1, le=10**6)] = 20
 
 
+class Sessions(_Section):
+    """How long a worker of the task page stays signed in.
+
+    A session is over after ``idle`` seconds without a request, and ``absolute`` seconds
+    after it was opened in any case; then the worker opens the invite link again.
+    """
+
+    idle: Seconds = 1800.0
+    absolute: Seconds = 43_200.0
+
+
 def split_address(address: str, where: str) -> tuple[str, int]:
     """Split ``HOST:PORT``.
 
@@ -186,6 +197,7 @@ class Config(_Section):
     ticks: Ticks = Ticks()
     tasks: Tasks = Tasks()
     quality: Quality = Quality()
+    sessions: Sessions = Sessions()
     surfaces: Surfaces = Surfaces()
     ledger: Ledger = Ledger()
     connectors: Mapping[str, Mapping[str, PathText]] = Field(

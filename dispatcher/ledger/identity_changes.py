@@ -31,7 +31,7 @@ from dispatcher.ledger.recall import (
 from dispatcher.ledger.refusals import past_limit
 from dispatcher.ledger.violations import Acceptance, Past, accepted_before, named
 from dispatcher.store import accounts as rows
-from dispatcher.store import events, exposure_counts, exposure_queries, ledger
+from dispatcher.store import arrivals, events, exposure_counts, exposure_queries, ledger
 from dispatcher.store import policies as policy_rows
 from dispatcher.store.accounts import Account
 from dispatcher.store.ledger import ChainRow
@@ -419,7 +419,11 @@ class Change:
         return sum(len(others) for others in ended.values())
 
     def finish(self) -> None:
-        """Bring what is kept beside the ledger up to date."""
+        """Bring what is kept beside the ledger up to date; who was joined is out."""
+        mine = [
+            a.id for a in self.accounts.values() if a.adversary_id in self.survivors
+        ]
+        arrivals.end_sessions_of(self.tx, mine)
         if self.survivors and self.force is not None and self.force.averages:
             averages.rebuild(self.tx, self.force)
 

@@ -47,13 +47,16 @@ from dispatcher.model.records import (
     ValueKey,
 )
 from dispatcher.model.running import (
+    BrowserArrival,
     Cursor,
     Event,
     Lease,
     OperatorSession,
     Pause,
     SignInLink,
+    SuspectPair,
     WebhookDelivery,
+    WorkerSession,
 )
 from dispatcher.model.states import (
     LIVE_TASK_STATES,
@@ -72,6 +75,7 @@ __all__ = [
     "Account",
     "Answer",
     "Assignment",
+    "BrowserArrival",
     "Budget",
     "Chain",
     "Cursor",
@@ -111,10 +115,12 @@ __all__ = [
     "SignInLink",
     "Subject",
     "Suppression",
+    "SuspectPair",
     "Task",
     "ValueKey",
     "Visit",
     "WebhookDelivery",
+    "WorkerSession",
     "link_unit",
     "metadata",
     "record_unit",

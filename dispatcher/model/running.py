@@ -1,6 +1,6 @@
 """What the daemon and the surfaces keep of themselves."""
 
-from sqlalchemy import Column, String, Text
+from sqlalchemy import Column, Index, String, Text
 from sqlmodel import Field, SQLModel
 
 from dispatcher.model.columns import big, number, word
@@ -51,6 +51,39 @@ class OperatorSession(SQLModel, table=True):
     opened_at: int = Field(sa_column=big())
     seen_at: int = Field(sa_column=big())
     ended_at: int | None = Field(default=None, sa_column=big(null=True))
+
+
+class WorkerSession(SQLModel, table=True):
+    """A browser that a worker arrived with; only its cookie's digest is kept."""
+
+    __tablename__ = "worker_session"
+    __table_args__ = (Index(None, "account_id"),)
+    digest: str = Field(sa_column=Column(String(64), primary_key=True))
+    account_id: int = Field(sa_column=big())
+    invite: int = Field(sa_column=big())  # number of the invite that opened it
+    opened_at: int = Field(sa_column=big())
+    seen_at: int = Field(sa_column=big())
+    ends_at: int = Field(sa_column=big())
+
+
+class BrowserArrival(SQLModel, table=True):
+    """An account that arrived with a browser, known by a keyed digest of its cookie."""
+
+    __tablename__ = "browser_arrival"
+    browser: str = Field(sa_column=Column(String(64), primary_key=True))
+    account_id: int = Field(sa_column=number())
+    at: int = Field(sa_column=big())  # of the last arrival
+
+
+class SuspectPair(SQLModel, table=True):
+    """Two accounts that arrived with one browser: they may be one person."""
+
+    __tablename__ = "suspect_pair"
+    first_id: int = Field(sa_column=number())  # the lesser account
+    second_id: int = Field(sa_column=number())
+    noted_at: int = Field(sa_column=big())
+    at: int = Field(sa_column=big())  # of the last arrival that told of it
+    dismissed_at: int | None = Field(default=None, sa_column=big(null=True))
 
 
 class WebhookDelivery(SQLModel, table=True):

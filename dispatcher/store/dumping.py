@@ -50,7 +50,9 @@ from dispatcher.store.transaction import Row, Tx
 Columns = dict[str, bool]
 """Columns of a table in order; whether each holds bytes."""
 
-LEFT_OUT: Final = frozenset({"sign_in_link", "operator_session", "webhook_delivery"})
+LEFT_OUT: Final = frozenset(
+    {"sign_in_link", "operator_session", "worker_session", "webhook_delivery"}
+)
 """What no copy of a store keeps."""
 
 JUMP: Final = 1_000_000_000

@@ -28,7 +28,7 @@ from dispatcher.ledger.limit_usage import LimitUsages
 from dispatcher.operations.daemon import make_sign_in_link
 from dispatcher.operations.subjects import erase_restored
 from dispatcher.operations.workspace import Workspace
-from dispatcher.stages.serving import Terms
+from dispatcher.stages.serving import SessionTerms, Terms
 from dispatcher.store import Clock, Store, lease, statistics
 from dispatcher.surfaces.console import ConsoleSettings, console_app
 from dispatcher.surfaces.taskpage import PageSettings, task_app
@@ -362,6 +362,9 @@ class DaemonServers:
                 gold=config.quality.gold,
                 floor=config.quality.floor,
                 floor_after=config.quality.floor_after,
+            ),
+            sessions=SessionTerms(
+                idle=config.sessions.idle, absolute=config.sessions.absolute
             ),
             settings=PageSettings(
                 https=(config.surfaces.worker_url or "").startswith("https://")

@@ -18,6 +18,7 @@ from connectors.mturk.arrivals import read_note
 from dispatcher.preflight import Preflight
 from dispatcher.stages.booking import Booking
 from dispatcher.stages.sending import Terms
+from dispatcher.stages.serving import Arrivals, Present, SessionTerms
 from tests.contract.mturk_bench import SECRET, hand_in, values, visit_of
 from tests.contract.mturk_server import Faults, mturk_server
 from tests.integration import stages
@@ -93,9 +94,11 @@ def work(house, server, name: str, place: int) -> None:
     taken = server.accept(name, hit)
     now = datetime.fromtimestamp(house.clock() / 1e6, UTC)
     arrival = house.market.arrive(visit_of(server.link(taken)), now)
-    who = house.serving().arrive("mturk", arrival, invited=False)
-    assert who is not None
-    assert who.account_id == place
+    arrivals = Arrivals(house.store, house.clock, SessionTerms())
+    account = arrivals.identify("mturk", arrival, invited=False)
+    assert account is not None
+    assert account.id == place
+    who = Present(account.id, account.invite)
     assert house.work(who, 3) == 3
     hand_in(server, taken)
 

@@ -14,6 +14,7 @@ from dispatcher.ledger.active_policy import current_policy
 from dispatcher.ledger.decision import decide
 from dispatcher.model import Answer, record_unit, subject_unit
 from dispatcher.stages.serving import made_up
+from dispatcher.stages.serving.arrivals import Arrivals, SessionTerms
 from dispatcher.stages.serving.asking import asked, compose, judged, spread
 from dispatcher.stages.serving.floor import stop_by_agreement
 from dispatcher.stages.serving.own_work import DAYS, OwnWork, leave, own_work
@@ -46,11 +47,13 @@ from policies.policy import Field
 
 __all__ = [
     "DAYS",
+    "Arrivals",
     "Given",
     "OwnWork",
     "Present",
     "Saved",
     "Serving",
+    "SessionTerms",
     "Showing",
     "Terms",
     "Wrong",

@@ -15,7 +15,16 @@ from dispatcher import money
 from dispatcher.ledger.active_policy import ActivePolicy, current_policy
 from dispatcher.ledger.book import lock_adversaries
 from dispatcher.stages.serving.values import DAY, SECOND, Present, out
-from dispatcher.store import Clock, Store, Tx, accounts, events, gold_questions, serving
+from dispatcher.store import (
+    Clock,
+    Store,
+    Tx,
+    accounts,
+    arrivals,
+    events,
+    gold_questions,
+    serving,
+)
 
 DAYS: Final = 30
 """Days of the history that are told."""
@@ -125,6 +134,7 @@ def leave(store: Store, clock: Clock, who: Present) -> bool:
             return False
         accounts.set_state(tx, account.id, account.state, "left")
         accounts.raise_invite(tx, account.id)
+        arrivals.end_sessions_of(tx, [account.id])
         serving.end_tasks(tx, account.id, now)
         events.add_event(tx, now, f"account:{account.id}", "account.left", {})
     return True

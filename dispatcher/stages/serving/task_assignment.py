@@ -11,7 +11,6 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from connectors.base import Arrival
 from dispatcher import money
 from dispatcher.core import meters
 from dispatcher.core.errors import Refused, StaleLease
@@ -22,7 +21,6 @@ from dispatcher.ledger.decision import decide
 from dispatcher.model import LIVE_TASK_STATES
 from dispatcher.stages.serving.made_up import MadeUp, due
 from dispatcher.stages.serving.values import (
-    IN,
     SECOND,
     Present,
     Showing,
@@ -103,33 +101,6 @@ class TaskAssignment:
         self._made_up = MadeUp(store, clock, terms, self._fence)
 
     # -- who ---------------------------------------------------------------------
-
-    def arrive(
-        self, connector: str, arrival: Arrival, *, invited: bool = True
-    ) -> Present | None:
-        """Let a resolved visitor in, if the account is active.
-
-        Parameters
-        ----------
-        connector : str
-        arrival : Arrival
-        invited : bool
-            Whether the ticket is of a personal link of ours, which must be the valid
-            one; otherwise the market alone says who comes.
-        """
-        with self._store.read() as tx:
-            account = rows.account_named(tx, connector, arrival.account)
-        if account is None or account.state not in IN:
-            return None
-        if invited and arrival.ticket != str(account.invite):
-            return None
-        return Present(account.id, account.invite)
-
-    def present(self, account_id: int, number: int) -> Present | None:
-        """Ask whether a session still holds."""
-        with self._store.read() as tx:
-            account = rows.account(tx, account_id)
-        return None if out(account, number) else Present(account_id, number)
 
     def account(self, who: Present) -> tuple[str, str]:
         """Connector and name of a worker's account."""

@@ -17,11 +17,11 @@ from starlette.routing import Route
 from connectors.base import ConnectorError, Fetching, Item, Market, Visit
 from dispatcher.app.guard import Guard
 from dispatcher.core.errors import DispatcherError
-from dispatcher.stages.serving import Serving, Terms
+from dispatcher.stages.serving import Arrivals, Serving, SessionTerms, Terms
 from dispatcher.stages.serving.fetching import fetch
 from dispatcher.store import Clock, Store
 from dispatcher.surfaces.taskpage.pages import Pages
-from dispatcher.surfaces.taskpage.sessions import PageSettings, Sessions, TokenSigner
+from dispatcher.surfaces.taskpage.sessions import PageKeys, PageSettings, Sessions
 from dispatcher.surfaces.taskpage.task_routes import OwnPageRoutes, TaskRoutes
 from dispatcher.surfaces.web import robots, static, told, unable
 
@@ -89,6 +89,7 @@ def task_app(
     rng: np.random.Generator,
     epoch: Callable[[], int] | None = None,
     terms: Terms = Terms(),
+    sessions: SessionTerms = SessionTerms(),
     settings: PageSettings = PageSettings(),
     feeds: Mapping[str, Fetching] | None = None,
 ) -> Callable[..., Any]:
@@ -108,27 +109,36 @@ def task_app(
         to be shown.
     terms : Terms
         Leases and limits of serving.
+    sessions : SessionTerms
+        How long workers stay signed in.
     settings : PageSettings
     feeds : Mapping[str, Fetching], optional
         By connector name; those whose receivers come here for content.
     """
     serving = Serving(store, clock=clock, rng=rng, terms=terms, epoch=epoch)
     pages = Pages(contact=settings.contact, lease=terms.lease)
-    signer = TokenSigner(store.key("task-key"))
-    sessions = Sessions(serving, pages, signer, markets, clock=clock, settings=settings)
-    tasks = TaskRoutes(serving, pages, sessions, clock=clock, settings=settings)
-    own = OwnPageRoutes(store, pages, sessions, clock=clock, settings=settings)
+    door = Sessions(
+        serving,
+        Arrivals(store, clock, sessions),
+        pages,
+        PageKeys(store.key("task-key")),
+        markets,
+        clock=clock,
+        settings=settings,
+    )
+    tasks = TaskRoutes(serving, pages, door, clock=clock, settings=settings)
+    own = OwnPageRoutes(store, pages, door, clock=clock, settings=settings)
     fetching = FetchRoutes(store, feeds or {}, clock)
     task = "/task/{token}"
     app = Starlette(
         routes=[
-            Route("/", sessions.home, methods=["GET"]),
-            Route("/arrive", sessions.arrive, methods=["POST"]),
-            Route("/from/{connector}", sessions.bring, methods=["GET"]),
-            Route("/from/{connector}/notice", sessions.notice, methods=["GET"]),
-            Route("/hooks/{connector}", sessions.called, methods=["POST"]),
+            Route("/", door.home, methods=["GET"]),
+            Route("/arrive", door.arrive, methods=["POST"]),
+            Route("/from/{connector}", door.bring, methods=["GET"]),
+            Route("/from/{connector}/notice", door.notice, methods=["GET"]),
+            Route("/hooks/{connector}", door.called, methods=["POST"]),
             Route("/fetch/{connector}", fetching.fetch, methods=["POST"]),
-            Route("/leave", sessions.leave, methods=["POST"]),
+            Route("/leave", door.leave, methods=["POST"]),
             Route("/me", own.show, methods=["GET"]),
             Route("/me/leave", own.leave, methods=["POST"]),
             Route("/start", tasks.start, methods=["POST"]),

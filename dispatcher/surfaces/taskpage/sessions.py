@@ -1,8 +1,8 @@
-"""Who is at the page: a signed cookie, and the tokens that hang on it.
+"""Who is at the page: cookies, what hangs on them, and the ways in and out.
 
-The cookie is a JSON Web Token with account, invite number, end and a random id; nothing
-is stored here. Whether the account is still active and the invite number still valid is
-asked of the store on every request, so a revoked worker is out at once.
+Two cookies of random bits. ``task`` is a session, which the store knows by its digest:
+it is asked on every request, so who is out is out at once, in every copy of the cookie.
+``task-browser`` says nothing of anybody; it guards the form of arrival.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import hmac
 import secrets
 import struct
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from typing import Final
@@ -34,85 +34,49 @@ from connectors.base import (
     TryLater,
     Visit,
 )
-from connectors.tickets import read_claims, sign_claims
 from dispatcher.app.guard import Framed
 from dispatcher.core.log import get_logger
 from dispatcher.core.rate_limit import Rate, RateLimiter
 from dispatcher.identity import read_code
-from dispatcher.stages.serving import Present, Serving
+from dispatcher.stages.serving import Arrivals, Present, Serving
+from dispatcher.stages.serving.arrivals import BROWSER_SECONDS
 from dispatcher.store import Clock
 from dispatcher.surfaces.taskpage.pages import Pages
 from dispatcher.surfaces.web import own_page, read_form
 
-_ID_BYTES: Final = 16  # 128 bits
-ANONYMOUS: Final = 0
 
+class PageKeys:
+    """Makes form tokens and names of images, with keys derived from one secret.
 
-@dataclass(frozen=True)
-class Session:
-    """One browser.
-
-    Attributes
-    ----------
-    account_id : int
-        0 while nobody has arrived (such a session only guards the arrival form).
-    number : int
-        Invite number that it was opened with.
-    ends_at : int
-        Microseconds UTC.
-    id : bytes
-        16 random bytes, new at every arrival.
+    Each hangs on a cookie: without it, and with another one, it means nothing.
     """
-
-    account_id: int
-    number: int
-    ends_at: int
-    id: bytes
-
-    @classmethod
-    def open(cls, account_id: int, number: int, ends_at: int) -> Session:
-        """Make a session with an id of its own."""
-        return cls(account_id, number, ends_at, secrets.token_bytes(_ID_BYTES))
-
-
-class TokenSigner:
-    """Signs sessions, form tokens and crop ids with keys derived from one secret."""
 
     def __init__(self, secret: bytes) -> None:
         self._keys = {
             use: hmac.digest(secret, b"taskpage\0" + use.encode(), "sha256")
-            for use in ("session", "form", "crop")
+            for use in ("form", "crop")
         }
 
-    def write(self, session: Session) -> str:
-        """Cookie text of a session."""
-        claims = {**asdict(session), "id": session.id.hex()}
-        return sign_claims(self._keys["session"], claims)
+    def form_token(self, cookie: str) -> str:
+        """What a form of this browser carries."""
+        return _text(self._mac("form", _bytes(cookie))[:16])
 
-    def read(self, cookie: str, now: int) -> Session | None:
-        """Session of a cookie; None if it is forged, damaged or over."""
-        claims = read_claims(self._keys["session"], cookie)
-        if claims is None:
-            return None
-        session = Session(**{**claims, "id": bytes.fromhex(claims["id"])})
-        return session if session.ends_at > now else None
+    def form_fits(self, cookie: str, token: str) -> bool:
+        """Whether a form came from a page that this browser was given."""
+        expected = self.form_token(cookie)
+        return bool(cookie) and hmac.compare_digest(expected.encode(), token.encode())
 
-    def form_token(self, session: Session) -> str:
-        """What a form of this session carries."""
-        return _text(self._mac("form", session.id)[:16])
-
-    def form_fits(self, session: Session, token: str) -> bool:
-        """Whether a form came from a page that this session was given."""
-        expected = self.form_token(session)
-        return hmac.compare_digest(expected.encode(), token.encode())
-
-    def crop_id(self, session: Session, task_id: int) -> str:
+    def crop_id(self, cookie: str, task_id: int) -> str:
         """Opaque name of a task's image, good for this session and task only."""
-        body = struct.pack(">Q", task_id) + session.id
+        body = struct.pack(">Q", task_id) + _bytes(cookie)
         return _text(self._mac("crop", body)[:18])
 
     def _mac(self, use: str, body: bytes) -> bytes:
         return hmac.digest(self._keys[use], body, "sha256")
+
+
+def _bytes(cookie: str) -> bytes:
+    return cookie.encode("utf-8", "surrogatepass")
 
 
 def _text(raw: bytes) -> str:
@@ -130,8 +94,6 @@ class PageSettings:
         ``__Host-`` prefix. False is for loopback.
     contact : str
         Whom workers may ask, shown on every page.
-    session : float
-        Seconds after which a worker opens the link again.
     neutral : float
         The page "nothing for you" leaves after a multiple of so many seconds, so that
         its time does not tell why.
@@ -142,7 +104,6 @@ class PageSettings:
 
     https: bool = False
     contact: str = ""
-    session: float = 12 * 3600
     neutral: float = 0.25
     arrive: Rate = field(default_factory=lambda: Rate(per_minute=240, burst=120))
     start: Rate = field(default_factory=lambda: Rate(per_minute=600, burst=60))
@@ -151,24 +112,25 @@ class PageSettings:
     look: Rate = field(default_factory=lambda: Rate(per_minute=60, burst=30))
 
     def __post_init__(self) -> None:
-        for name in ("session", "neutral"):
-            if getattr(self, name) < 0:
-                msg = f"{name} is {getattr(self, name)}, expected seconds >= 0"
-                raise ValueError(msg)
+        if self.neutral < 0:
+            msg = f"neutral is {self.neutral}, expected seconds >= 0"
+            raise ValueError(msg)
 
 
 _SECOND: Final = 1_000_000
 _OURS: Final = ("form_token", "market", "invite")
+_COOKIE_BYTES: Final = 32  # 256 bits
+_COOKIE_LENGTH: Final = 43  # characters of such a cookie
 _BROUGHT: Final = 16_384  # characters that a market may send along
 
 
 @dataclass(frozen=True)
 class Guest:
-    """A worker's request: its session, who is behind it, and the form it brought."""
+    """A worker's request: its cookie, who is behind it, and the form it brought."""
 
-    session: Session
+    cookie: str = field(repr=False)
     worker: Present
-    form: Mapping[str, str]
+    form: Mapping[str, str] = field(repr=False)
 
 
 class Sessions:
@@ -177,44 +139,42 @@ class Sessions:
     def __init__(
         self,
         serving: Serving,
+        arrivals: Arrivals,
         pages: Pages,
-        signer: TokenSigner,
+        page_keys: PageKeys,
         markets: Mapping[str, Market],
         *,
         clock: Clock,
         settings: PageSettings,
     ) -> None:
         self._serving = serving
+        self._workers = arrivals
         self._pages = pages
-        self._signer = signer
+        self._page_keys = page_keys
         self._markets = dict(markets)
         self._clock = clock
         self._settings = settings
         self._arrivals = RateLimiter(settings.arrive)
         self._log = get_logger("arriving")
         prefix = "__Host-" if settings.https else ""
-        # Two cookies: a strict one is withheld when a link is followed from elsewhere,
-        # and what guards the arrival form must not then replace the session.
+        # A strict cookie is withheld when a link is followed from elsewhere; the other
+        # one must come along then, or each such visit would be a browser of its own.
         self._session_cookie = f"{prefix}task"
-        self._form_cookie = f"{prefix}task-form"
+        self._browser_cookie = f"{prefix}task-browser"
 
-    def form_token(self, session: Session) -> str:
-        """What the forms of a session carry."""
-        return self._signer.form_token(session)
+    def form_token(self, guest: Guest) -> str:
+        """What the forms of a worker's pages carry."""
+        return self._page_keys.form_token(guest.cookie)
 
-    def crop_id(self, session: Session, task_id: int) -> str:
-        """Opaque name of a task's image for a session."""
-        return self._signer.crop_id(session, task_id)
+    def crop_id(self, guest: Guest, task_id: int) -> str:
+        """Opaque name of a task's image for a worker's session."""
+        return self._page_keys.crop_id(guest.cookie, task_id)
 
     async def guest(self, request: Request) -> Guest | None:
         """Session and worker of a request that only looks; None if nobody is known."""
-        session = self._session(request, self._session_cookie)
-        if session is None or session.account_id == ANONYMOUS:
-            return None
-        worker = await run_in_threadpool(
-            self._serving.present, session.account_id, session.number
-        )
-        return None if worker is None else Guest(session, worker, {})
+        cookie = request.cookies.get(self._session_cookie, "")
+        worker = await run_in_threadpool(self._workers.find, cookie)
+        return None if worker is None else Guest(cookie, worker, {})
 
     async def actor(self, request: Request) -> Guest | None:
         """Session, worker and form of a request that changes something.
@@ -225,10 +185,9 @@ class Sessions:
             403: the form came from elsewhere. 400: it is no form.
         """
         form = await read_form(request)
-        session = self._session(request, self._session_cookie)
-        self._check_origin(request, form, session)
+        self._check_origin(request, form)
         guest = await self.guest(request)
-        return None if guest is None else Guest(guest.session, guest.worker, form)
+        return None if guest is None else Guest(guest.cookie, guest.worker, form)
 
     async def home(self, request: Request) -> Response:
         """``GET /``: nothing is shown here but what to press next."""
@@ -236,14 +195,12 @@ class Sessions:
         if guest is None:
             return self.closed(request, refused=False)
         continues = await run_in_threadpool(self._serving.has_task, guest.worker)
-        token = self.form_token(guest.session)
-        return self._pages.ready(request, token, continues=continues)
+        return self._pages.ready(request, self.form_token(guest), continues=continues)
 
     async def arrive(self, request: Request) -> Response:
         """``POST /arrive``: the invitation becomes a session."""
         form = await read_form(request)
-        session = self._session(request, self._form_cookie)
-        self._check_origin(request, form, session)
+        self._check_origin(request, form)
         host = request.client.host if request.client else ""
         wait = self._arrivals.wait(host, self._clock())
         if wait:
@@ -256,18 +213,20 @@ class Sessions:
             return self.closed(request, refused=True)
         connector, arrival = found
         invited = isinstance(self._markets[connector], Inviting)
-        worker = await run_in_threadpool(
-            partial(self._serving.arrive, connector, arrival, invited=invited)
+        account = await run_in_threadpool(
+            partial(self._workers.identify, connector, arrival, invited=invited)
         )
-        if worker is None:
+        if account is None:
             return self.closed(request, refused=True)
-        ends_at = self._clock() + round(self._settings.session * _SECOND)
+        until = None
         if arrival.expires is not None:
-            ends_at = min(ends_at, round(arrival.expires.timestamp() * _SECOND))
-        opened = Session.open(worker.account_id, worker.number, ends_at)
+            until = round(arrival.expires.timestamp() * _SECOND)
+        before = request.cookies.get(self._session_cookie, "")
+        opened = await run_in_threadpool(
+            partial(self._workers.open, account, until=until, instead=before)
+        )
         response = RedirectResponse("/", 303)
         self._remember(response, self._session_cookie, opened)
-        response.delete_cookie(self._form_cookie, secure=self._settings.https)
         return response
 
     async def bring(self, request: Request) -> Response:
@@ -292,12 +251,12 @@ class Sessions:
         waits: bool = False,
     ) -> Response:
         """Ask to go on with what was brought, or to come again with it."""
-        session = self._doorstep(request)
+        browser = self._browser(request)
+        token = self._page_keys.form_token(browser)
         response = self._pages.bring(
-            request, self.form_token(session), connector, _theirs(brought), waits=waits
+            request, token, connector, _theirs(brought), waits=waits
         )
-        self._remember(response, self._form_cookie, session)
-        return response
+        return self._know_again(response, browser)
 
     async def notice(self, request: Request) -> Response:
         """``GET /from/CONNECTOR/notice``: what a market shows in a frame of its own.
@@ -344,10 +303,10 @@ class Sessions:
         return market.finish(account) if isinstance(market, Finishing) else ""
 
     async def leave(self, request: Request) -> Response:
-        """``POST /leave``: the browser forgets the session."""
-        form = await read_form(request)
-        session = self._session(request, self._session_cookie)
-        self._check_origin(request, form, session)
+        """``POST /leave``: the session ends, here and in every copy of its cookie."""
+        guest = await self.actor(request)
+        if guest is not None:
+            await run_in_threadpool(self._workers.end, guest.cookie)
         response = RedirectResponse("/", 303)
         self.forget(response)
         return response
@@ -358,42 +317,47 @@ class Sessions:
 
     def closed(self, request: Request, *, refused: bool) -> Response:
         """Ask for an invitation."""
-        session = self._doorstep(request)
-        response = self._pages.arrive(
-            request, self.form_token(session), refused=refused
+        browser = self._browser(request)
+        token = self._page_keys.form_token(browser)
+        response = self._pages.arrive(request, token, refused=refused)
+        return self._know_again(response, browser)
+
+    def _browser(self, request: Request) -> str:
+        """Cookie that a browser is known again by; a new one if it has none of ours."""
+        known = request.cookies.get(self._browser_cookie, "")
+        return known if len(known) == _COOKIE_LENGTH else _new_cookie()
+
+    def _know_again(self, response: Response, browser: str) -> Response:
+        response.set_cookie(
+            self._browser_cookie,
+            browser,
+            max_age=BROWSER_SECONDS,
+            path="/",
+            secure=self._settings.https,
+            httponly=True,
+            samesite="lax",
         )
-        self._remember(response, self._form_cookie, session)
         return response
 
-    def _doorstep(self, request: Request) -> Session:
-        """Session of somebody not let in yet: it only guards the form of arrival."""
-        session = self._session(request, self._form_cookie)
-        if session is not None:
-            return session
-        ends_at = self._clock() + round(self._settings.session * _SECOND)
-        return Session.open(ANONYMOUS, 0, ends_at)
-
-    def _session(self, request: Request, cookie: str) -> Session | None:
-        return self._signer.read(request.cookies.get(cookie, ""), self._clock())
-
-    def _remember(self, response: Response, cookie: str, session: Session) -> None:
+    def _remember(self, response: Response, cookie: str, secret: str) -> None:
         response.set_cookie(
             cookie,
-            self._signer.write(session),
+            secret,
             path="/",
             secure=self._settings.https,
             httponly=True,
             samesite="strict",
         )
 
-    def _check_origin(
-        self, request: Request, form: Mapping[str, str], session: Session | None
-    ) -> None:
+    def _check_origin(self, request: Request, form: Mapping[str, str]) -> None:
         """Let a change in from our own pages only."""
         ours = own_page(request)
         if ours is None:
             token = form.get("form_token", "")
-            ours = session is not None and self._signer.form_fits(session, token)
+            ours = any(
+                self._page_keys.form_fits(request.cookies.get(cookie, ""), token)
+                for cookie in (self._session_cookie, self._browser_cookie)
+            )
         if not ours:
             raise HTTPException(403)
 
@@ -422,6 +386,10 @@ class Sessions:
             )
             return None
         return None if arrival.preview else (connector, arrival)
+
+
+def _new_cookie() -> str:
+    return secrets.token_urlsafe(_COOKIE_BYTES)
 
 
 def _theirs(brought: Mapping[str, str]) -> dict[str, str]:

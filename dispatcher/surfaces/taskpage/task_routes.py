@@ -74,7 +74,7 @@ class TaskRoutes:
         if not own:
             return await self._nothing(request, guest, began)
         continues = await run_in_threadpool(self._serving.has_task, guest.worker)
-        form_token = self._sessions.form_token(guest.session)
+        form_token = self._sessions.form_token(guest)
         return self._pages.ready(request, form_token, continues=continues)
 
     async def answer(self, request: Request) -> Response:
@@ -148,7 +148,7 @@ class TaskRoutes:
             return await self._nothing(request, guest, began)
         return self._pages.ready(
             request,
-            self._sessions.form_token(guest.session),
+            self._sessions.form_token(guest),
             continues=False,
             saved="Nothing of this person will be shown to you again.",
         )
@@ -167,9 +167,7 @@ class TaskRoutes:
         if _wants_image(request):
             showing = await run_in_threadpool(self._serving.in_hand, guest.worker)
         name = request.path_params["crop_id"]
-        if showing is None or name != self._sessions.crop_id(
-            guest.session, showing.task_id
-        ):
+        if showing is None or name != self._sessions.crop_id(guest, showing.task_id):
             self._pace(self._looks, guest.worker)
             await run_in_threadpool(self._serving.note_stray, guest.worker)
             return await self._nothing(request, guest, began)
@@ -192,7 +190,7 @@ class TaskRoutes:
             return await self._next(request, guest, worker)
         return self._pages.ready(
             request,
-            self._sessions.form_token(guest.session),
+            self._sessions.form_token(guest),
             continues=False,
             saved=saved.words,
         )
@@ -203,7 +201,7 @@ class TaskRoutes:
             passed = anyio.current_time() - began
             steps = max(1, math.ceil(passed / self._neutral))
             await anyio.sleep(steps * self._neutral - passed)
-        form_token = self._sessions.form_token(guest.session)
+        form_token = self._sessions.form_token(guest)
         return self._pages.nothing(request, form_token, way_out)
 
     def _task(
@@ -211,9 +209,9 @@ class TaskRoutes:
     ) -> Response:
         return self._pages.task(
             request,
-            self._sessions.form_token(guest.session),
+            self._sessions.form_token(guest),
             showing,
-            self._sessions.crop_id(guest.session, showing.task_id),
+            self._sessions.crop_id(guest, showing.task_id),
             error,
         )
 
@@ -293,7 +291,7 @@ class OwnPageRoutes:
         self, request: Request, guest: Guest, *, unsure: bool = False
     ) -> Response:
         work = await run_in_threadpool(self._work, guest.worker)
-        form_token = self._sessions.form_token(guest.session)
+        form_token = self._sessions.form_token(guest)
         return self._pages.me(request, form_token, work, unsure=unsure)
 
     def _pace(self, worker: Present) -> None:

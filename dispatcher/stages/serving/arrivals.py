@@ -1,0 +1,177 @@
+"""Who is at the page: accounts that arrive, and the sessions that they open.
+
+A session is 256 random bits in a cookie; the store keeps their SHA-256 alone, so that a
+copy of the store opens nothing. What ends a session ends it in every copy of its cookie,
+and in every server of the store.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+from connectors.base import Arrival
+from dispatcher.core.errors import DispatcherError
+from dispatcher.stages.serving.values import IN, SECOND, Present
+from dispatcher.store import Clock, Store, Tx, lease, serving
+from dispatcher.store import arrivals as rows
+from dispatcher.store.retry import committed
+from dispatcher.store.serving import AccountRow
+
+TOUCH: Final = 60 * SECOND
+"""A session's last use is kept to the minute: looking is no write every time."""
+
+SKEW: Final = 60 * SECOND
+"""How far the clocks of two servers of one store may differ."""
+
+BROWSER_SECONDS: Final = 90 * 86_400
+"""How long a browser is known again after an arrival."""
+
+_SECRET_BYTES: Final = 32
+_LONGEST: Final = 64  # characters; ours have 43
+
+
+@dataclass(frozen=True)
+class SessionTerms:
+    """How long a worker stays signed in.
+
+    Attributes
+    ----------
+    idle : float
+        Seconds without a request after which a session is over, > 0.
+    absolute : float
+        Seconds after which it is over in any case, > 0.
+    """
+
+    idle: float = 1800.0
+    absolute: float = 43_200.0
+
+    def __post_init__(self) -> None:
+        for name in ("idle", "absolute"):
+            if not getattr(self, name) > 0:
+                msg = f"{name} is {getattr(self, name)}, expected seconds > 0"
+                raise ValueError(msg)
+
+
+class Arrivals:
+    """Lets workers in, and knows them again.
+
+    Parameters
+    ----------
+    store : Store
+    clock : Clock
+    terms : SessionTerms
+    """
+
+    def __init__(self, store: Store, clock: Clock, terms: SessionTerms) -> None:
+        self._store = store
+        self._clock = clock
+        self._terms = terms
+
+    def identify(
+        self, connector: str, arrival: Arrival, *, invited: bool = True
+    ) -> AccountRow | None:
+        """Account of a resolved visitor, if it is let in.
+
+        Parameters
+        ----------
+        connector : str
+        arrival : Arrival
+        invited : bool
+            Whether the ticket is of a personal link of ours, which must be the valid
+            one; otherwise the market alone says who comes.
+        """
+        with self._store.read() as tx:
+            account = serving.account_named(tx, connector, arrival.account)
+        if account is None or account.state not in IN:
+            return None
+        if invited and arrival.ticket != str(account.invite):
+            return None
+        return account
+
+    def open(
+        self, account: AccountRow, *, until: int | None = None, instead: str = ""
+    ) -> str:
+        """Open a session.
+
+        Parameters
+        ----------
+        account : AccountRow
+        until : int, optional
+            Moment at which it ends, if that is sooner than its absolute limit.
+        instead : str
+            Secret of the session that the browser had before: it ends.
+
+        Returns
+        -------
+        str
+            The session's secret, for its cookie.
+        """
+        now = self._clock()
+        ends_at = now + round(self._terms.absolute * SECOND)
+        if until is not None:
+            ends_at = min(ends_at, until)
+        secret = secrets.token_urlsafe(_SECRET_BYTES)
+
+        def keep(tx: Tx) -> None:
+            rows.end_session(tx, _digest(instead))
+            rows.open_session(
+                tx,
+                _digest(secret),
+                account.id,
+                account.invite,
+                now=now,
+                ends_at=ends_at,
+            )
+
+        committed(self._store, keep)
+        return secret
+
+    def find(self, secret: str) -> Present | None:
+        """Who is signed in with a session's secret, whatever it is; None: nobody.
+
+        One read. The last use is written at most once a minute.
+        """
+        if not 0 < len(secret) <= _LONGEST:
+            return None
+        now, digest = self._clock(), _digest(secret)
+        with self._store.read() as tx:
+            found = rows.session(tx, digest)
+        if found is None or found.state not in IN or found.invite != found.number:
+            return None
+        ends_at = min(found.ends_at, found.seen_at + round(self._terms.idle * SECOND))
+        if not found.opened_at - SKEW <= now < ends_at:
+            return None
+        if now - found.seen_at >= min(TOUCH, self._terms.idle * SECOND / 2):
+            with (
+                suppress(DispatcherError),
+                self._store.write() as tx,
+            ):  # busy: next time
+                rows.touch_session(tx, digest, now)
+        return Present(found.account_id, found.invite)
+
+    def end(self, secret: str) -> None:
+        """End the session of a secret."""
+        committed(self._store, lambda tx: rows.end_session(tx, _digest(secret)))
+
+
+def forget_over(store: Store, clock: Clock, epoch: int) -> int:
+    """Delete sessions that are over, and browsers not seen for long. A tick.
+
+    Raises
+    ------
+    StaleLease
+        Another daemon leads.
+    """
+    with store.write() as tx:
+        lease.check_epoch(tx, lease.SHARD, epoch)
+        now = clock()
+        return rows.forget(tx, now, now - BROWSER_SECONDS * SECOND)
+
+
+def _digest(secret: str) -> str:
+    text = f"worker\0session\0{secret}"
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
