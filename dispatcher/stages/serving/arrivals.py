@@ -18,7 +18,7 @@ from dispatcher.core.errors import DispatcherError
 from dispatcher.stages.serving.values import IN, SECOND, Present
 from dispatcher.store import Clock, Store, Tx, lease, serving
 from dispatcher.store import arrivals as rows
-from dispatcher.store.retry import committed
+from dispatcher.store.engine import committed
 from dispatcher.store.serving import AccountRow
 
 TOUCH: Final = 60 * SECOND
