@@ -19,7 +19,7 @@ from dispatcher.core.errors import Conflict, Invalid, StoreLocked
 from dispatcher.core.keys import spelled
 from dispatcher.ledger.active_policy import ActivePolicy, current_policy, no_policy
 from dispatcher.ledger.loads import register_keys
-from dispatcher.stages.intake import record_rows, reload, runs
+from dispatcher.stages.intake import record_rows, runs
 from dispatcher.stages.intake.images import Pages
 from dispatcher.stages.intake.opening import open_table
 from dispatcher.stages.intake.record_builder import PreparedRecord, RecordBuilder, Row
@@ -334,7 +334,7 @@ class _Loading:
         with self._store.write() as tx:
             if lock_policy_shared(tx) != self._force.version:
                 raise _other_policy()
-            back, others = reload.sorted_out(
+            back, others = record_rows.sorted_out(
                 tx, self._force, [prepared for prepared in chunk if prepared.row.lost]
             )
             brought = [*fresh, *(one.prepared for one in back)]
@@ -345,7 +345,7 @@ class _Loading:
             first = record_rows.add(tx, of, fresh, known)
             registered = [
                 *record_rows.ledger_keys(fresh),
-                *reload.bring_back(tx, of, back, known),
+                *record_rows.bring_back(tx, of, back, known),
             ]
             returned = [one.record.id for one in back]
             rows.hold_records(tx, self._run_id, first, len(fresh), returned, now)
