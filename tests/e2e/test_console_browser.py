@@ -7,7 +7,6 @@ from playwright.sync_api import Page, expect
 
 from dispatcher import access
 from dispatcher.surfaces.console import ConsoleSettings, console_app
-from tests import sql
 from tests.e2e.browsing import Served
 from tests.integration.ledger_cases import Case, policy
 
@@ -49,9 +48,10 @@ def case(sqlite_store) -> Case:
     made = Case(sqlite_store)
     made.apply(policy(RULES))
     made.add(*(f"inhouse/worker-{n}" for n in range(12)))
-    made.load(*((f"canary-key-{n}", "canary-person", n, "abcd") for n in range(60)))
-    with made.store.write() as tx:
-        sql.execute(tx, "UPDATE entry SET shown = ?", [b"canary-value"])
+    made.load(
+        *((f"canary-key-{n}", "canary-person", n, "abcd") for n in range(60)),
+        shown=b"canary-value",
+    )
     for n in range(6):
         made.book((f"inhouse/worker-{n}", f"canary-key-{n}.a canary-key-{n}.c"))
     return made

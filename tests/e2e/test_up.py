@@ -12,7 +12,7 @@ from dispatcher.app.servers import serve
 from dispatcher.ledger.book import Pull
 from dispatcher.store import open_store
 from dispatcher.surfaces.cli.context import wall_clock
-from tests import sql
+from tests import builders, sql
 from tests.e2e.programs import PATIENCE, Program, is_free, terminate, until
 from tests.integration.ledger_cases import PAIR, Case, policy
 
@@ -123,10 +123,7 @@ def test_draining_waits_for_a_task_in_hand_and_is_not_ready_meanwhile(program, a
             until(lambda: program.answers("/readyz") == 503, "draining is told")
             assert program.answers("/livez") == 200
             assert process.poll() is None
-            with store.write() as tx:
-                sql.execute(
-                    tx, "UPDATE task SET state = 'answered' WHERE state = 'shown'", []
-                )
+            builders.answer_tasks(store)
             assert process.wait(PATIENCE) == 0
         with store.read() as tx:
             assert sql.value(tx, "SELECT state FROM task") == "answered"

@@ -12,8 +12,8 @@ from dispatcher.stages.assembly import Assembly, reassemble
 from dispatcher.stages.assembly import rewrite as rewrite_export
 from dispatcher.stages.intake.loading import load
 from dispatcher.stages.sending import Terms
-from dispatcher.store import Store, answers, lease, tasks
-from tests import sql
+from dispatcher.store import Store, answers, lease, outbox, tasks
+from tests import builders, sql
 from tests.integration import stages
 from tests.integration.ledger_cases import Case, policy
 
@@ -120,17 +120,18 @@ class Clinic:
         reassemble(self.store, "default", self.export)
 
     def send(self) -> None:
-        self.do("UPDATE outbox SET due = 0 WHERE state = 'ready'")
         stages.sending(self.store, self.connectors, self.clock, Terms()).tick(
             self.epoch
         )
 
-    def lease(self, seconds: int = 60) -> None:
-        """Let the next message be on its way out."""
-        self.do(
-            "UPDATE outbox SET state = 'leased', leased_until = ? WHERE state = 'ready'",
-            self.clock() + seconds * 1_000_000,
-        )
+    def lease(self, seconds: int = 60) -> list[int]:
+        """Let the messages that wait at the folder be on their way out: their ids."""
+        until = self.clock() + seconds * 1_000_000
+        with self.store.write() as tx:
+            taken = outbox.claim(
+                tx, "folder", self.epoch, builders.FAR, until, limit=100
+            )
+        return [message.id for message in taken]
 
     def collect(self, *, settle: bool = True) -> int:
         assert settle

@@ -67,12 +67,10 @@ class Exchange:
         self.case.add(*(f"{self.name}/{name}" for name in names))
 
     def book(self, *asks: tuple[str, str], per_message: int | None = None):
-        booked = self.case.book(
+        return self.case.book(
             *((f"{self.name}/{who}", what) for who, what in asks),
-            delivery=Push(tasks_per_message=per_message),
+            delivery=Push(tasks_per_message=per_message, due=0),
         )
-        self.do("UPDATE outbox SET due = 0 WHERE state = 'ready'")
-        return booked
 
     def sending(self, **terms) -> stages.Stages:
         return stages.sending(self.store, self.connectors, self.clock, Terms(**terms))

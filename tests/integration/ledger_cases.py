@@ -1,5 +1,7 @@
 """Small stores for tests of the gate: a policy, accounts, records with their entries."""
 
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
@@ -9,9 +11,11 @@ from dispatcher.ledger.active_policy import current_policy
 from dispatcher.ledger.book import Asks, Booked, Pull, Push, book
 from dispatcher.ledger.identity_changes import add_accounts
 from dispatcher.ledger.links import Beside, Told
-from dispatcher.ledger.loads import RecordKeys, register_keys
+from dispatcher.ledger.loads import register_keys
 from dispatcher.ledger.versions import Applied, apply_policy
-from dispatcher.store import Store, Tx
+from dispatcher.stages.intake import record_rows
+from dispatcher.stages.intake.record_builder import PreparedRecord, Row
+from dispatcher.store import Store, Tx, records
 from dispatcher.store.ledger import EntryRow
 from dispatcher.store.statements import DriverStatement
 from tests import sql
@@ -114,71 +118,61 @@ class Case:
             added = add_accounts(tx, pairs, at=self.tick())
         self.accounts |= {account.text: account.id for account in added.accounts}
 
-    def load(self, *records: tuple) -> None:
+    def load(
+        self,
+        *loaded: tuple,
+        shown: bytes = b"shown",
+        media: str = "text/plain",
+        cells: Sequence[str] = (),
+        run: str = "default",
+    ) -> None:
         """Load records: (key, subject, time, one letter for each field it has).
 
-        A record may go on with its place and the visits there.
+        A record may go on with its place and the visits there. All have the same cells,
+        and show the same in each field.
         """
         with self.store.write() as tx:
             force = current_policy(tx)
             assert force is not None
-            if not sql.value(tx, "SELECT COUNT(*) FROM run"):
-                sql.execute(
-                    tx,
-                    "INSERT INTO run (id, name, state, created_at)"
-                    " VALUES (1, 'default', 'active', 0)",
+            at = self.tick()
+            of = record_rows.Bound(records.run(tx, run, 0).id, 1, at)
+            chunk = [
+                PreparedRecord(
+                    self._row(*facts, cells=cells),
+                    json.dumps(list(cells)).encode(),
+                    [(force.field_ids[f], media, shown) for f in facts[3]],
+                    len(shown) * len(facts[3]),
                 )
-            told = []
-            for record in records:
-                told.append(self._load(tx, force, *record))
-            register_keys(tx, told, at=self.tick())
+                for facts in loaded
+            ]
+            people = {
+                row.person: row.subject.encode()
+                for row in (prepared.row for prepared in chunk)
+                if row.person is not None
+            }
+            known = records.subjects(tx, people)
+            first = record_rows.add(tx, of, chunk, known)
+            register_keys(tx, record_rows.ledger_keys(chunk), at=at)
+            made = sql.rows(
+                tx, "SELECT id FROM entry WHERE record_id >= ? ORDER BY id", [first]
+            )
+        names = [f"{key}.{letter}" for key, _, _, fs, *_ in loaded for letter in fs]
+        self.entries |= zip(names, (row[0] for row in made), strict=True)
+        self.records |= {facts[0]: n for n, facts in enumerate(loaded, first)}
 
-    def _load(self, tx, force, key, person, when, letters, place=None, visits=None):
+    def _row(self, key, person, when, letters, place=None, visits=None, *, cells):
         secret = self.store.key("pseudonym-key")
-        name = keys.pseudonym(secret, "r", key)
-        subject = None if person is None else keys.pseudonym(secret, "s", person)
-        subject_id = None
-        if subject is not None:
-            subject_id = sql.value(
-                tx, "SELECT id FROM subject WHERE pseudonym = ?", (subject,)
-            )
-            if subject_id is None:
-                subject_id = tx.reserve("subject")
-                sql.execute(
-                    tx,
-                    "INSERT INTO subject (id, pseudonym, value) VALUES (?, ?, ?)",
-                    (subject_id, subject, person.encode()),
-                )
-        record_id = tx.reserve("record")
-        self.records[key] = record_id
-        sql.execute(
-            tx,
-            "INSERT INTO record (id, run_id, load_id, pseudonym, key, columns,"
-            " subject_id) VALUES (?, 1, 1, ?, ?, ?, ?)",
-            (record_id, name, key.encode(), b"[]", subject_id),
+        return Row(
+            line=0,
+            key=key,
+            pseudonym=keys.pseudonym(secret, "r", key),
+            cells=cells,
+            subject=person or "",
+            person=None if person is None else keys.pseudonym(secret, "s", person),
+            time=when,
+            place=None if place is None else keys.pseudonym(secret, "v", place),
+            visits=visits,
         )
-        where = None if place is None else keys.pseudonym(secret, "v", place)
-        numbers = [force.field_ids[letter] for letter in letters]
-        for letter, number in zip(letters, numbers, strict=True):
-            entry_id = tx.reserve("entry")
-            self.entries[f"{key}.{letter}"] = entry_id
-            sql.execute(
-                tx,
-                "INSERT INTO entry (id, record_id, field_id, subject_id, time, shown,"
-                " media, vector, visits)"
-                " VALUES (?, ?, ?, ?, ?, ?, 'text/plain', ?, ?)",
-                (
-                    entry_id,
-                    record_id,
-                    number,
-                    subject_id,
-                    when,
-                    b"shown",
-                    where,
-                    visits,
-                ),
-            )
-        return RecordKeys(name, numbers, subject, when, where, visits)
 
     def book(
         self,

@@ -160,9 +160,12 @@ class PayingHouse(House):
         assert last == self.payments()
 
 
-def many(house: PayingHouse, count: int, first: int = 1) -> list[int]:
+def many(house: PayingHouse, count: int, first: int = 1, run_id: int = 1) -> list[int]:
     """Load so many records with one field each; the fields."""
-    return [house.record(n, age="36")["age"] for n in range(first, first + count)]
+    return [
+        house.record(n, run_id=run_id, age="36")["age"]
+        for n in range(first, first + count)
+    ]
 
 
 def planned(house: PayingHouse, connector: str = "paying", fields: int = 4):

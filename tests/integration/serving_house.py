@@ -16,10 +16,10 @@ from connectors.turkle.isolation import try_pages
 from dispatcher.core import keys
 from dispatcher.ledger import chains
 from dispatcher.stages.serving import Present, Serving, Terms
-from dispatcher.store import Store, gold_questions
+from dispatcher.store import Store, accounts, gold_questions, records
 from dispatcher.store import ledger as ledger_rows
 from dispatcher.store import policies as policy_rows
-from tests import sql
+from tests import builders, sql
 
 INVITE_KEY = b"i" * 32
 
@@ -74,40 +74,29 @@ class House:
             names = [n for n in FIELDS if f"\n{n} " in self.policy]
             self.fields = ledger_rows.number_fields(tx, names)
             policy_rows.put_policy(tx, 1, "small", self.policy.encode(), "0" * 64, 1)
-            tx.insert_many(
-                "run",
-                ("id", "name", "state", "created_at"),
-                [(1, "default", "active", 1)],
-            )
+            records.run(tx, "default", 1)
 
-    def record(self, record_id: int, subject: int | None = None, **values: object):
+    def record(
+        self,
+        record_id: int,
+        subject: int | None = None,
+        run_id: int = 1,
+        **values: object,
+    ):
         """Add a record; gives its entries' ids by field."""
-        entries = {}
+        entries, rows = {}, []
         with self.store.write() as tx:
-            tx.insert_many(
-                "record",
-                (
-                    "id",
-                    "run_id",
-                    "load_id",
-                    "pseudonym",
-                    "key",
-                    "columns",
-                    "subject_id",
-                ),
-                [(record_id, 1, 1, f"r{record_id:024}", b"k", b"[]", subject)],
-            )
+            of = (record_id, run_id, 1, f"r{record_id:024}", b"k", b"[]", subject)
+            records.add_records(tx, [of], ["subject_id"])
             for name, value in values.items():
                 entry_id = tx.reserve("entry")
                 entries[name] = entry_id
                 image = isinstance(value, bytes)
                 shown = value if image else str(value).encode()
                 media = "image/png" if image else "text/plain"
-                tx.insert_many(
-                    "entry",
-                    ("id", "record_id", "field_id", "subject_id", "shown", "media"),
-                    [(entry_id, record_id, self.fields[name], subject, shown, media)],
-                )
+                field = self.fields[name]
+                rows.append((entry_id, record_id, field, media, shown, subject))
+            records.add_entries(tx, rows, ["subject_id"])
         return entries
 
     def account(self, name: str, connector: str = "inhouse") -> Present:
@@ -115,12 +104,10 @@ class House:
         with self.store.write() as tx:
             chain = chains.begin(tx)
             account_id = tx.reserve("account")
-            tx.insert_many(
-                "account",
-                ("id", "connector", "name", "adversary_id", "groups", "state", "invite",
-                 "quality"),
-                [(account_id, connector, name, chain.id, "[]", "active", 1, 0.8)],
-            )  # fmt: skip
+            accounts.add_account(
+                tx,
+                accounts.Account(account_id, connector, name, chain.id, "[]", "active"),
+            )
         return Present(account_id, 1)
 
     def made_up(
@@ -146,28 +133,22 @@ class House:
         with self.store.write() as tx:
             gold_questions.require(tx, self.fields[field], share)
 
-    def plan(self, *pairs: tuple[Present, list[int]], applied_at: int | None = None):
-        """Apply a plan."""
-        with self.store.write() as tx:
-            plan_id = tx.reserve("plan")
-            sql.execute(
-                tx, "UPDATE plan SET state = 'superseded' WHERE state = 'applied'"
-            )
-            at = self.clock() if applied_at is None else applied_at
-            tx.insert_many(
-                "plan",
-                ("id", "policy_version", "state", "verdict", "algorithm", "seed",
-                 "summary", "created_at", "applied_at"),
-                [(plan_id, 1, "applied", "SOLVED", "x", 0, "{}", at, at)],
-            )  # fmt: skip
-            tx.insert_many(
-                "assignment",
-                ("plan_id", "account_id", "adversary_id", "entries"),
-                [
-                    (plan_id, who.account_id, 0, np.array(sorted(ids), "<i8").tobytes())
-                    for who, ids in pairs
-                ],
-            )
+    def plan(
+        self,
+        *pairs: tuple[Present, list[int]],
+        applied_at: int | None = None,
+        beside: bool = False,
+        version: int = 1,
+    ):
+        """Apply a plan, in place of others or beside them."""
+        if not beside:
+            builders.end_plans(self.store)
+        builders.add_plan(
+            self.store,
+            [(who.account_id, ids) for who, ids in pairs],
+            version=version,
+            at=self.clock() if applied_at is None else applied_at,
+        )
 
     def serving(self, **terms: float) -> Serving:
         return Serving(

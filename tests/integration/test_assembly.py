@@ -13,17 +13,25 @@ import pytest
 
 from dispatcher.core.errors import Conflict, Invalid, NotFound
 from dispatcher.stages.assembly import reassemble, write_records
-from tests import sql
+from dispatcher.store import records
+from tests import builders
 from tests.integration.exchange_house import Exchange
 from tests.integration.ledger_cases import Case
 
+RECORDS = ("r1", "p1", 1, "abcd"), ("r2", "p2", 1, "ab")
+
 
 @pytest.fixture
-def exchange(store, clock):
+def empty(store, clock):
     made = Exchange(Case(store), clock)
     made.workers("ann", "bob", "cem", "dan")
-    made.case.load(("r1", "p1", 1, "abcd"), ("r2", "p2", 1, "ab"))
     return made
+
+
+@pytest.fixture
+def exchange(empty):
+    empty.case.load(*RECORDS)
+    return empty
 
 
 def answer(exchange, who: str, entry: str, value: str) -> None:
@@ -89,7 +97,7 @@ def test_what_waits_for_nothing_any_more_is_a_conflict(exchange):
     assembly = exchange.assembly()
     for who in ("ann", "bob"):
         exchange.book((who, "r1.a"))
-    exchange.do("UPDATE task SET state = 'returned'")
+    builders.end_tasks(exchange.store)
     answer(exchange, "cem", "r1.a", "Anna")
     assembly.tick(exchange.epoch)  # the third and last showing: no second answer
     assert result(exchange, "r1.a")[0] == "conflict"
@@ -102,7 +110,7 @@ def test_a_task_in_flight_is_waited_for_though_no_showing_is_left(exchange):
     answer(exchange, "cem", "r1.a", "Anna")
     assembly.tick(exchange.epoch)
     assert result(exchange, "r1.a")[0] == "open"
-    exchange.do("UPDATE task SET state = 'returned' WHERE state <> 'answered'")
+    builders.end_tasks(exchange.store)
     assembly.tick(exchange.epoch)  # no new answer: the sweep finds it
     assert result(exchange, "r1.a")[0] == "conflict"
 
@@ -151,39 +159,31 @@ def test_looking_again_at_what_is_open_teaches_nothing_and_writes_nothing(exchan
     assembly = exchange.assembly()
     assembly.tick(exchange.epoch)
     before = exchange.rows("SELECT name, quality FROM account ORDER BY id")
-    exchange.do("UPDATE result SET at = 5")
+    at = exchange.ask("SELECT at FROM result")
     for _ in range(5):
+        exchange.clock.advance(seconds=1)
         assembly.tick(exchange.epoch)
     assert exchange.rows("SELECT name, quality FROM account ORDER BY id") == before
-    assert exchange.ask("SELECT at FROM result") == 5
+    assert exchange.ask("SELECT at FROM result") == at
 
 
 # -- records, whole again --------------------------------------------------------
 
 
-def loaded(exchange, columns: list[str], cells: dict[str, list[str]]) -> None:
-    """Give the records the cells that they would have been loaded with."""
-    exchange.do(
-        "INSERT INTO load (id, run_id, source, columns, records, rejected, state,"
-        " started_at) VALUES (1, 1, 'f.csv', ?, 2, 0, 'done', 1)",
-        json.dumps(columns),
-    )
-    for key, row in cells.items():
-        exchange.do(
-            "UPDATE record SET columns = ? WHERE id = ?",
-            json.dumps(row).encode(),
-            exchange.case.records[key],
-        )
+def load(exchange, columns: list[str], *cells: list[str]) -> None:
+    """Load the records with the cells that they have in a file."""
+    with exchange.store.write() as tx:
+        records.run(tx, "default", 1)
+        assert records.begin_load(tx, 1, "f.csv", json.dumps(columns), 1) == 1
+    for facts, row in zip(RECORDS, cells, strict=False):
+        exchange.case.load(facts, cells=row)
 
 
 @pytest.fixture
-def answered(exchange):
+def answered(empty):
     """r1: a is illegible, b answered, c in conflict, d a formula; r2: all open."""
-    loaded(
-        exchange,
-        ["id", "d", "page"],
-        {"r1": ["r1", "=1+1", "p.png"], "r2": ["r2", "007"]},
-    )
+    exchange = empty
+    load(exchange, ["id", "d", "page"], ["r1", "=1+1", "p.png"], ["r2", "007"])
     for who in ("ann", "bob"):
         answer(exchange, who, "r1.a", "[illegible]")
     answer(exchange, "ann", "r1.b", "7.50")
@@ -191,10 +191,7 @@ def answered(exchange):
     for who, value in (("ann", "red"), ("bob", "blue")):
         answer(exchange, who, "r1.c", value)
     exchange.assembly().tick(exchange.epoch)
-    exchange.do(
-        "UPDATE result SET state = 'conflict' WHERE entry_id = ?",
-        exchange.case.entries["r1.c"],
-    )
+    builders.save_results(exchange.store, [exchange.case.entries["r1.c"]], "conflict")
     return exchange
 
 
@@ -261,8 +258,9 @@ def test_the_file_is_private_and_replaced_whole(answered, tmp_path):
     assert "old" not in target.read_text()
 
 
-def test_names_that_are_taken_give_way(exchange):
-    loaded(exchange, ["id", "a_state", "d", "d_answer"], {"r1": ["1", "x", "y", "z"]})
+def test_names_that_are_taken_give_way(empty):
+    exchange = empty
+    load(exchange, ["id", "a_state", "d", "d_answer"], ["1", "x", "y", "z"])
     stream = io.BytesIO()
     write_records(exchange.store, "default", stream, "jsonl")
     first = json.loads(stream.getvalue().splitlines()[0])
@@ -271,9 +269,7 @@ def test_names_that_are_taken_give_way(exchange):
 
 
 def test_a_run_without_records_is_an_empty_table(exchange, tmp_path):
-    exchange.do(
-        "INSERT INTO run (id, name, state, created_at) VALUES (2,'n','active',1)"
-    )
+    builders.add_run(exchange.store, "n")
     for name in ("o.csv", "o.jsonl", "o.parquet"):
         assert reassemble(exchange.store, "n", tmp_path / name).records == 0
     assert pl.read_parquet(tmp_path / "o.parquet").height == 0
@@ -293,11 +289,7 @@ def test_what_can_not_be_written_says_why_and_leaves_nothing(answered, tmp_path)
 
 
 def test_records_before_a_policy_are_a_clear_error(sqlite_store):
-    with sqlite_store.write() as tx:
-        sql.execute(
-            tx,
-            "INSERT INTO run (id, name, state, created_at) VALUES (1,'n','active',1)",
-        )
+    builders.add_run(sqlite_store, "n")
     with pytest.raises(Conflict, match="no policy"):
         write_records(sqlite_store, "n", io.BytesIO(), "csv")
 

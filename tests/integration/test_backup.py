@@ -46,7 +46,7 @@ from dispatcher.store.vault import KeyFile
 from policies.policy import Kind
 from policies.rules.belief import Beliefs, World
 from policies.rules.tabulated import tabulate_beliefs
-from tests import sql
+from tests import builders, sql
 from tests.integration.ledger_cases import PAIR, Case, policy
 
 SECRET = Secret(passphrase=b"six words that nobody guesses")
@@ -607,12 +607,8 @@ def test_what_no_ledger_knows_holds_everything_until_somebody_has_looked(
     case, tmp_path
 ):
     keep(case, tmp_path)
-    for change in (  # after the backup; no line of the ledger tells
-        "UPDATE account SET state = 'blocked' WHERE name = 'ann'",
-        "UPDATE account SET invite = invite + 1 WHERE name = 'bob'",
-    ):
-        with case.store.write() as tx:
-            sql.execute(tx, change)
+    builders.block(case.store, "x/ann")  # after the backup; no line of the ledger tells
+    builders.revoke_invites(case.store, "x/bob")
     back(case, tmp_path)
     with open_store(tmp_path / "restored.db") as restored:
         again = Case(restored, case.now, case.entries, case.accounts)
@@ -743,25 +739,11 @@ def test_without_a_ledger_something_must_be_assumed(case, tmp_path):
 
 
 def test_what_may_have_been_shown_counts_as_shown(case, tmp_path, clock):
-    with case.store.write() as tx:
-        sql.execute(
-            tx,
-            "INSERT INTO plan (id, policy_version, state, verdict, algorithm, seed,"
-            " summary, created_at) VALUES (1, 1, 'applied', 'SOLVED', 'x', 0, '{}', 0)",
-        )
-        planned = np.array([case.entries["r2.a"], case.entries["r2.c"]], "<i8")
-        sql.execute(
-            tx,
-            "INSERT INTO assignment (plan_id, account_id, adversary_id, entries)"
-            " SELECT 1, id, adversary_id, ? FROM account WHERE name = 'bob'",
-            (planned.tobytes(),),
-        )
-        sql.execute(  # r3.a and r3.b were answered long before
-            tx,
-            "INSERT INTO result (entry_id, confidence, answers, wanted, state, at)"
-            " SELECT id, 1, 1, 1, 'answered', 5 FROM entry WHERE id = ANY(?)",
-            ([case.entries["r3.a"], case.entries["r3.b"]],),
-        )
+    planned = [case.entries["r2.a"], case.entries["r2.c"]]
+    builders.add_plan(case.store, [(case.accounts["x/bob"], planned)])
+    # r3.a and r3.b were answered long before
+    before = [case.entries["r3.a"], case.entries["r3.b"]]
+    builders.save_results(case.store, before, at=5)
     made = keep(case, tmp_path)
     shutil.rmtree(tmp_path / "shipped")
     done = back(case, tmp_path, Gap(shown_since=made.at), shipped="shipped")

@@ -17,7 +17,7 @@ from dispatcher.stages.booking import Booking
 from dispatcher.stages.planning import Planning
 from dispatcher.store import lease, money, pause
 from dispatcher.store.outbox import MessageRow
-from tests import sql
+from tests import builders, sql
 from tests.contract.memory_feed import MemoryFeed
 from tests.integration.exchange_house import logs
 from tests.integration.ledger_cases import PAIR, Case, policy
@@ -63,28 +63,18 @@ class House:
     def tick(self):
         return self.booking.tick(self.epoch)
 
-    def plan(self, *pairs, version=1, plan_id=1, state="applied"):
+    def plan(self, *pairs, version=None, state="applied"):
         """Write a plan: (account, entries) pairs, as planning would."""
-        with self.case.store.write() as tx:
-            sql.execute(
-                tx,
-                "INSERT INTO plan (id, policy_version, state, verdict, algorithm,"
-                " seed, summary, created_at, applied_at)"
-                " VALUES (?, ?, ?, 'SOLVED', 'auto', 0, '{}', 0, 0)",
-                [plan_id, version, state],
-            )
-            for who, what in pairs:
-                ids = sorted(self.case.entries[entry] for entry in what.split())
-                account = self.case.accounts[who]
-                adversary = sql.value(
-                    tx, "SELECT adversary_id FROM account WHERE id = ?", [account]
-                )
-                sql.execute(
-                    tx,
-                    "INSERT INTO assignment (plan_id, account_id, adversary_id,"
-                    " entries) VALUES (?, ?, ?, ?)",
-                    [plan_id, account, adversary, np.array(ids, "<i8").tobytes()],
-                )
+        ids = self.case.entries
+        builders.add_plan(
+            self.case.store,
+            [
+                (self.case.accounts[who], [ids[entry] for entry in what.split()])
+                for who, what in pairs
+            ],
+            version=version,
+            state=state,
+        )
 
     def left(self, plan_id=1):
         """What is still planned: names of entries by account."""
@@ -102,13 +92,30 @@ class House:
             for who, packed in rows
         }
 
-    def do(self, statement, *parameters):
-        with self.case.store.write() as tx:
-            sql.execute(tx, statement, list(parameters))
-
     def rows(self, statement):
         with self.case.store.read() as tx:
             return sql.rows(tx, statement)
+
+
+def begin_with_a_whole_piece(house, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(stage, "LEAST", 1.0)
+        house.booking = house.stage()
+
+
+def between(house, monkeypatch, happens):
+    """Let something happen after booking has looked, before it writes."""
+    store = house.case.store
+    write = store.write
+
+    @contextmanager
+    def first():
+        monkeypatch.setattr(store, "write", write)
+        happens()
+        with write() as tx:
+            yield tx
+
+    monkeypatch.setattr(store, "write", first)
 
 
 @pytest.fixture
@@ -153,26 +160,26 @@ def test_a_pause_keeps_the_plan_as_it_is(house, clock):
 
 def test_a_blocked_account_keeps_its_plan_until_it_works_again(house):
     house.plan(("x/ann", "r1.a"))
-    house.do("UPDATE account SET state = 'blocked' WHERE name = 'ann'")
+    builders.block(house.case.store, "x/ann")
     assert house.tick() == 0
-    house.do("UPDATE account SET state = 'active' WHERE name = 'ann'")
+    builders.unblock(house.case.store, "x/ann")
     assert house.tick() == 1
 
 
 def test_what_may_be_open_at_once_meters_the_plan(house):
     house.case.apply(policy(PAIR + '[capacity."*"]\nopen = 2\n'))
-    house.plan(("x/ann", "r1.a r2.a r1.c r2.c r1.d"), version=2)
+    house.plan(("x/ann", "r1.a r2.a r1.c r2.c r1.d"))
     assert house.tick() == 2
     assert house.tick() == 0
     assert len(house.left()["x/ann"].split()) == 3
-    house.do("UPDATE task SET state = 'answered' WHERE id = (SELECT min(id) FROM task)")
+    builders.answer_tasks(house.case.store, [1])
     assert house.tick() == 1
 
 
 def test_what_is_given_per_hour_meters_the_plan(house, clock):
     house.case.apply(policy(PAIR + '[capacity."*"]\nper_hour = 2\n'))
     house.case.now = clock()
-    house.plan(("x/ann", "r1.a r2.a r1.c"), version=2)
+    house.plan(("x/ann", "r1.a r2.a r1.c"))
     assert house.tick() == 2
     assert house.tick() == 0
     clock.advance(seconds=HOUR + 1)
@@ -183,7 +190,7 @@ def test_a_piece_is_small_and_the_rest_comes_in_the_next_turn(house, monkeypatch
     monkeypatch.setattr(stage, "PIECE", 2)
     monkeypatch.setattr(stage, "TURN", 1)
     monkeypatch.setattr(stage, "MOST", 1)
-    house.booking._pace = 1.0
+    begin_with_a_whole_piece(house, monkeypatch)
     house.plan(("x/ann", "r1.a r2.a r1.c r2.c r1.d"))
     assert [house.tick(), house.tick(), house.tick()] == [2, 2, 1]
 
@@ -205,7 +212,7 @@ def test_a_piece_grows_and_shrinks_with_the_time_that_the_last_one_took(
     monkeypatch.setattr(stage, "PIECE", 2)
     monkeypatch.setattr(stage, "TURN", 1)
     monkeypatch.setattr(stage, "MESSAGE", 1)
-    house.booking._pace = 1.0
+    begin_with_a_whole_piece(house, monkeypatch)
     house.plan(("x/ann", "r1.a r2.a r1.c r2.c r1.d"), ("x/bob", "r1.b r2.b r2.d"))
     write = house.case.store.write
 
@@ -268,7 +275,7 @@ def test_a_piece_goes_by_entries_over_all_workers_and_fills_messages(
         "WINDOW": 2,
     }.items():
         monkeypatch.setattr(stage, name, value)
-    house.booking._pace = 1.0
+    begin_with_a_whole_piece(house, monkeypatch)
     house.plan(("x/ann", "r1.a r1.c r2.a r2.c"), ("x/bob", "r1.b r1.d r2.d"))
     assert house.tick() == 4
     assert house.left() == {"x/ann": "r2.a r2.c", "x/bob": "r2.d"}
@@ -280,15 +287,8 @@ def test_a_piece_goes_by_entries_over_all_workers_and_fills_messages(
 def test_what_is_only_paused_goes_back_into_its_own_part(house, monkeypatch):
     monkeypatch.setattr(stage, "MESSAGE", 1)
     house.plan(("x/ann", "r1.a r1.c r2.a"))
-    look = house.booking._pieces
-
-    def look_then_pause():
-        pieces = list(look())
-        with house.case.store.write() as tx:
-            pause.pause(tx, "run:default", "why", 1)
-        yield from pieces
-
-    monkeypatch.setattr(house.booking, "_pieces", look_then_pause)
+    store = house.case.store
+    between(house, monkeypatch, lambda: builders.pause(store, "run:default"))
     assert house.tick() == 0
     assert house.left() == {"x/ann": "r1.a r1.c r2.a"}
 
@@ -308,14 +308,8 @@ def test_a_plan_under_an_earlier_policy_is_not_booked(house):
 
 def test_a_policy_that_comes_between_look_and_booking_ends_the_turn(house, monkeypatch):
     house.plan(("x/ann", "r1.a"))
-    look = house.booking._pieces
-
-    def look_then_apply():
-        pieces = list(look())
-        house.case.apply(policy(PAIR, name="second"))
-        yield from pieces
-
-    monkeypatch.setattr(house.booking, "_pieces", look_then_apply)
+    other = policy(PAIR, name="second")
+    between(house, monkeypatch, lambda: house.case.apply(other))
     assert house.tick() == 0
     assert house.case.count("ledger_line", "kind = 'exposure'") == 0
     assert house.left() == {"x/ann": "r1.a"}
@@ -394,9 +388,8 @@ def test_money_that_somebody_took_meanwhile_books_nothing(house, monkeypatch):
 
 def test_a_feed_costs_nothing(house):
     purse(house, cap=0)
-    house.plan(("x/ann", "r1.a r2.a"))
     house.case.apply(policy(PAIR, fields="a = {}\nb = {}", name="published"))
-    house.do("UPDATE plan SET policy_version = 2")
+    house.plan(("x/ann", "r1.a r2.a"))
     house.booking = house.stage(MemoryFeed())
     assert house.tick() == 2
     assert house.case.count("payment") == 0

@@ -14,7 +14,7 @@ from dispatcher.stages.assembly import Assembly
 from dispatcher.stages.planning import Planning
 from dispatcher.store import lease, planning
 from dispatcher.surfaces.cli.start import main
-from tests import sql
+from tests import builders, sql
 from tests.integration.ledger_cases import PAIR, Case, policy
 
 FIELDS = 'a = { ask = "transcribe", answers = 2 }\nb = { ask = "transcribe" }'
@@ -39,25 +39,11 @@ def do(case, statement, *parameters):
         sql.execute(tx, statement, parameters)
 
 
-def answer(case, task, text):
-    with case.store.write() as tx:
-        entry, account = sql.one(
-            tx, "SELECT entry_id, account_id FROM task WHERE id = ?", [task]
-        )
-        tx.insert_many(
-            "answer",
-            ("task_id", "entry_id", "account_id", "raw", "normal", "valid", "at",
-             "counted"),
-            [(task, entry, account, text, text, 1, case.tick(), 0)],
-        )  # fmt: skip
-        sql.execute(tx, "UPDATE task SET state = 'answered' WHERE id = ?", [task])
-
-
 def burn(case):
     """Show r1.a to ann and bob, as often as t allows, and let both tasks come back."""
     case.book(("x/ann", "r1.a"), ("x/bob", "r1.a"))
     assert found(case) == []  # answers may come yet
-    do(case, "UPDATE task SET state = 'returned'")
+    builders.end_tasks(case.store)
 
 
 def test_a_field_is_burnt_when_no_showing_is_left_and_answers_are_missed(case):
@@ -68,13 +54,13 @@ def test_a_field_is_burnt_when_no_showing_is_left_and_answers_are_missed(case):
 def test_a_field_with_its_answers_is_not_burnt(case):
     booked = case.book(("x/ann", "r1.a"), ("x/bob", "r1.a"))
     for task in booked.tasks:
-        answer(case, task, b"same")
+        builders.answer_tasks(case.store, [task], "same", at=case.tick())
     assert found(case) == []
 
 
 def test_one_showing_left_is_enough_not_to_be_burnt(case):
     case.book(("x/ann", "r1.a"))
-    do(case, "UPDATE task SET state = 'returned'")
+    builders.end_tasks(case.store)
     assert found(case) == []
 
 
@@ -96,7 +82,7 @@ def test_what_is_granted_lets_it_be_planned_and_shown(case, clock, tmp_path):
         assert shown(tx, [entry])[0].limit == 3
     assert plans.draft(dry_run=True).summary["pairs"] == before["pairs"] + 1
     case.book(("x/cat", "r1.a"))
-    do(case, "UPDATE task SET state = 'returned'")
+    builders.end_tasks(case.store)
     assert found(case) == [(entry, "a", 3)]
     verdict = verify(export(case.store, tmp_path / "e", clock=clock).folder)
     assert verdict.status == 0, verdict.text
@@ -113,8 +99,8 @@ def test_a_field_in_conflict_is_open_again_with_a_grant(case, clock):
     with case.store.write() as tx:
         epoch = lease.take(tx, lease.SHARD, "d", clock(), clock() + 10**12)
     booked = case.book(("x/ann", "r1.a"), ("x/bob", "r1.a"))
-    for task, text in zip(booked.tasks, (b"one", b"two"), strict=True):
-        answer(case, task, text)
+    for task, text in zip(booked.tasks, ("one", "two"), strict=True):
+        builders.answer_tasks(case.store, [task], text, at=case.tick())
     Assembly(case.store, clock).tick(epoch)
     assert case.count("result", "state = 'conflict'") == 1
     assert found(case) == []  # its answers disagree: it is in conflict
@@ -217,8 +203,8 @@ def test_burnt_fields_are_listed_and_given_more(house):
 def test_a_field_of_an_erased_record_is_given_nothing(house, tmp_path):
     from dispatcher.store import open_store
 
-    with open_store(tmp_path / "dispatcher.db") as store, store.write() as tx:
-        sql.execute(tx, "UPDATE record SET erased_at = 9")
+    with open_store(tmp_path / "dispatcher.db") as store:
+        builders.erase_records(store, [1])
     refused = house("fields", "unburn", "r1.a", "--reason", "came back")
     assert refused.code == 1
     assert "r1.a is of a record that was erased" in refused.err

@@ -28,6 +28,7 @@ from dispatcher.ledger.book import Push
 from dispatcher.stages.collecting import Collecting
 from dispatcher.store import collecting as rows
 from dispatcher.store import lease
+from tests import builders
 from tests.integration.exchange_house import Exchange, logs
 from tests.integration.ledger_cases import Case, policy
 
@@ -112,7 +113,8 @@ def test_an_invalid_answer_is_kept_as_such_and_a_later_one_mends_it(exchange, se
     [(_, _, normal, valid)] = answers(exchange)
     assert (normal, valid) == (None, 0)
     assert "not a number" in exchange.ask("SELECT reason FROM answer")
-    exchange.do("UPDATE answer SET counted = 1")
+    exchange.assembly().tick(exchange.epoch)
+    assert exchange.ask("SELECT counted FROM answer") == 1
     exchange.market.give(exchange.token(sent[1]), "ann", "10")
     collecting.tick(exchange.epoch)
     [(_, _, normal, valid)] = answers(exchange)
@@ -338,7 +340,7 @@ def test_a_market_that_hangs_holds_up_no_other(exchange, sent):
     exchange.case.add("hanging/bob")
     exchange.case.load(("r9", "p9", 1, "abcd"))
     [task] = exchange.case.book(("hanging/bob", "r9.a"), delivery=Push()).tasks
-    exchange.do("UPDATE task SET state = 'sent' WHERE id = ?", task)
+    builders.settle_messages(exchange.store, "sent", connector="hanging")
     exchange.market.give(exchange.token(sent[0]), "ann", "x")
     hanging.give(exchange.token(task), "bob", "y")
     collecting = exchange.collecting().by_name

@@ -18,7 +18,7 @@ from dispatcher.store import open_store
 from dispatcher.surfaces.cli import status as status_command
 from dispatcher.surfaces.cli.context import wall_clock
 from dispatcher.surfaces.cli.start import hoist
-from tests import sql
+from tests import builders, sql
 
 POLICY = """
 version = 1
@@ -798,9 +798,8 @@ def dead_messages(directory):
     """Two messages that were given up; their ids."""
     book(directory, "inhouse/ann", "f1.patient_name")
     book(directory, "inhouse/bob", "f2.patient_name")
-    with open_store(directory / "dispatcher.db") as store, store.write() as tx:
-        sql.execute(tx, "UPDATE outbox SET state = 'dead'", [])
-        return [row[0] for row in sql.rows(tx, "SELECT id FROM outbox ORDER BY id")]
+    with open_store(directory / "dispatcher.db") as store:
+        return builders.settle_messages(store, "dead")
 
 
 def invite_numbers(directory):

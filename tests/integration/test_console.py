@@ -10,11 +10,11 @@ from dispatcher import access
 from dispatcher.core.errors import StoreLocked
 from dispatcher.core.rate_limit import Rate
 from dispatcher.ledger.chains import seal
-from dispatcher.model import TRANSITIONS
-from dispatcher.store import lease, settings
+from dispatcher.model import TRANSITIONS, Answer
+from dispatcher.store import answers, lease, settings, tasks
 from dispatcher.surfaces.console import ConsoleSettings, console_app
 from dispatcher.surfaces.console.pages import STANDINGS
-from tests import sql
+from tests import builders, sql
 from tests.integration.ledger_cases import Case, policy
 
 SAME = {"sec-fetch-site": "same-origin"}
@@ -40,29 +40,24 @@ def case(store):
     made = Case(store)
     made.apply(policy(RULES))
     made.add("x/ann", "x/bob", f"x/{EVIL}")
-    made.load(*((f"key-canary-{n}", "person-canary", n, "abcd") for n in range(3)))
-    with store.write() as tx:
-        sql.execute(tx, "UPDATE entry SET shown = ?", [b"Ada-Canary gout-canary"])
-        sql.execute(tx, "UPDATE record SET columns = ?", [b'["Ada-Canary"]'])
+    made.load(
+        *((f"key-canary-{n}", "person-canary", n, "abcd") for n in range(3)),
+        shown=b"Ada-Canary gout-canary",
+        cells=["Ada-Canary"],
+    )
     made.book(
         ("x/ann", "key-canary-0.a key-canary-0.c key-canary-1.d"),
         (f"x/{EVIL}", "key-canary-1.a"),
     )
+    entry = made.entries["key-canary-0.a"]
     with store.write() as tx:
-        entry = made.entries["key-canary-0.a"]
-        sql.execute(tx, "UPDATE task SET draft = ?", [b"gout-canary"])
-        sql.execute(
-            tx,
-            "INSERT INTO answer (task_id, entry_id, account_id, raw, normal, valid, at,"
-            " counted) VALUES (1, ?, 1, ?, ?, 1, 1, 1)",
-            [entry, b"Ada-Canary", b"ada-canary"],
-        )
-        sql.execute(
-            tx,
-            "INSERT INTO result (entry_id, value, confidence, answers, wanted, state,"
-            " at) VALUES (?, ?, 1.0, 1, 1, 'answered', 1)",
-            [entry, b"Ada-Canary"],
-        )
+        for task in tasks.open_tasks(tx):
+            tasks.save_draft(tx, task.id, b"gout-canary")
+        mine = Answer(task_id=1, entry_id=entry, account_id=1, raw=b"Ada-Canary",
+                      normal=b"ada-canary", valid=1, at=1, counted=1)  # fmt: skip
+        answers.put_answers(tx, [mine])
+    builders.save_results(store, [entry], value=b"Ada-Canary")
+    with store.write() as tx:
         seal(tx, at=made.tick())
     return made
 
@@ -310,11 +305,8 @@ def test_it_is_said_what_the_states_of_accounts_mean(case, client):
     assert "Accounts: 3 active." in text
     assert "unblock" not in text
     case.add("x/cat", "x/dan")
-    with case.store.write() as tx:
-        for state, name in (("stopped", "ann"), ("blocked", "bob"), ("left", "cat")):
-            sql.execute(
-                tx, "UPDATE account SET state = ? WHERE name = ?", [state, name]
-            )
+    for state, name in (("stopped", "ann"), ("blocked", "bob"), ("left", "cat")):
+        builders.move_account(case.store, f"x/{name}", state)
     text = text_of(client.get("/workers"))
     for word in "below the accuracy floor", "blocked", "left of their own wish":
         assert f"1 {word}" in text
@@ -346,13 +338,9 @@ def test_a_limit_that_is_reached_fails_in_words(case, client):
 
 
 def test_the_queue_shows_messages_by_state(case, client):
-    with case.store.write() as tx:
-        sql.execute(
-            tx,
-            "UPDATE outbox SET state = 'dead', attempts = 12, error = 'token expired'"
-            " WHERE account_id = ?",
-            [case.accounts["x/ann"]],
-        )
+    builders.settle_messages(
+        case.store, "dead", account="x/ann", tries=12, error="token expired"
+    )
     text = text_of(client.get("/queue"))
     assert "x dead 1" in text
     assert "x x/ann publish 12 token expired" in text
@@ -371,8 +359,8 @@ def test_records_are_listed_page_by_page_under_pseudonyms(store, clock, make_app
 
 
 def test_records_are_chosen_by_state(case, client):
-    with case.store.write() as tx:
-        sql.execute(tx, "UPDATE result SET state = 'conflict'")
+    entry = case.entries["key-canary-0.a"]
+    builders.save_results(case.store, [entry], "conflict")
     chosen = client.get("/records?state=conflict")
     assert chosen.text.count("<code>r") == 1
     assert client.get("/records?state=answered").text.count("<code>r") == 0

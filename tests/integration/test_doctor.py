@@ -33,9 +33,8 @@ def place(run, tmp_path) -> Path:
         case = Case(store, wall_clock() - 60_000_000)
         case.apply(policy(PAIR))
         case.add("x/canary-worker")
-        case.load(("canary-key", "canary-person", 1, "abcd"))
-        with store.write() as tx:
-            sql.execute(tx, "UPDATE entry SET shown = ?", [b"canary-value"])
+        facts = ("canary-key", "canary-person", 1, "abcd")
+        case.load(facts, shown=b"canary-value")
         case.book(("x/canary-worker", "canary-key.a canary-key.c"))
         with store.write() as tx:
             settings.note_moment(tx, settings.LEDGER_VERIFIED, wall_clock())

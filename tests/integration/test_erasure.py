@@ -17,9 +17,11 @@ from dispatcher.ledger.chains import seal
 from dispatcher.ledger.comparison import compare
 from dispatcher.model import metadata
 from dispatcher.stages.assembly import Assembly, reassemble
+from dispatcher.store import outbox
 from dispatcher.store.erasure import pending
+from dispatcher.store.outbox import Outcome
 from dispatcher.store.vault import KeyFile
-from tests import sql
+from tests import builders, sql
 from tests.integration.clinic import PEOPLE, Clinic, canary
 
 DAY = 86_400 * 1_000_000
@@ -205,13 +207,15 @@ def test_nothing_leaves_after_an_erasure(clinic):
 
 def test_a_message_on_its_way_is_waited_for(clinic):
     clinic.case.book(("folder/fox", "bert.a"))
-    clinic.lease()
+    [message] = clinic.lease()
     waits = []
 
     def wait(seconds):
         waits.append(seconds)
         if len(waits) == 2:
-            clinic.do("UPDATE outbox SET state = 'sent' WHERE state = 'leased'")
+            sent = Outcome(message, "sent", 0, 0, "h", None)
+            with clinic.store.write() as tx:
+                assert outbox.settle(tx, clinic.epoch, [sent]) == 1
 
     erasure.erase(clinic.means(wait=wait), clinic.name("bert"))
     assert len(waits) == 2
@@ -238,7 +242,7 @@ def test_what_was_packed_before_an_erasure_does_not_leave_after_it(clinic):
     clinic.case.add("memory/mia")
     market = clinic.connectors["memory"] = Slow()
     clinic.case.book(("memory/mia", "bert.b"))
-    clinic.do("UPDATE outbox SET attempts = 1 WHERE connector = 'memory'")
+    builders.settle_messages(clinic.store, "ready", connector="memory")
 
     def meanwhile():
         with pytest.raises(Conflict, match="being sent"):  # while it is leased it waits
@@ -261,7 +265,7 @@ def test_what_is_not_begun_in_time_is_begun_anew(clinic):
     market = clinic.connectors["memory"] = Slow()
     clinic.case.book(("memory/mia", "bert.b"))
     clinic.case.book(("memory/mia", "anna.a"))
-    clinic.do("UPDATE outbox SET attempts = 1 WHERE connector = 'memory'")
+    builders.settle_messages(clinic.store, "ready", connector="memory")
     told = "SELECT count(*) FROM outbox WHERE connector = 'memory' AND state = ?"
     market.meanwhile = lambda: clinic.clock.advance(seconds=200)
     clinic.send()

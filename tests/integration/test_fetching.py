@@ -17,6 +17,7 @@ from dispatcher.ledger.book import Push
 from dispatcher.stages.serving import fetching
 from dispatcher.store import pause
 from dispatcher.surfaces.taskpage.app import task_app
+from tests import builders
 from tests.contract.receiver import receiving
 from tests.integration.exchange_house import Exchange
 from tests.integration.ledger_cases import Case
@@ -175,15 +176,16 @@ def test_under_a_pause_nothing_leaves_and_nothing_is_lost(
 @pytest.mark.parametrize(
     "meanwhile",
     [
-        "UPDATE record SET erased_at = 1",
-        "UPDATE account SET state = 'blocked'",
-        "UPDATE task SET state = 'dead'",
+        lambda store: builders.erase_records(store, [1, 2]),
+        lambda store: builders.block(store, "acme/data"),
+        lambda store: builders.end_tasks(store, "dead", [1, 2, 3]),
     ],
+    ids=["erased", "blocked", "given up"],
 )
 def test_what_must_not_leave_any_more_is_missing(
     page, clock, told, exchange, meanwhile
 ):
-    exchange.do(meanwhile)
+    meanwhile(exchange.store)
     answer = ask(page, clock, tokens(told)).json()
     assert (answer["data"]["items"], answer["missing"]) == ([], tokens(told))
 

@@ -17,7 +17,7 @@ from dispatcher.stages.intake import Inbox, load
 from dispatcher.stages.intake.loading import CHANGED, DOUBLED
 from dispatcher.stages.intake.table import Options
 from dispatcher.store import lease
-from tests import sql
+from tests import builders, sql
 
 POLICY = b"""
 version = 1
@@ -283,9 +283,7 @@ def test_records_go_to_the_run_that_is_named(ready, clock):
 
 
 def test_a_cancelled_run_takes_no_records(ready, clock):
-    loaded(ready, FORMS, clock, run="old")
-    with ready.write() as tx:
-        sql.execute(tx, "UPDATE run SET state = 'cancelled' WHERE name = 'old'")
+    builders.add_run(ready, "old", "cancelled")
     with pytest.raises(Conflict, match="cancelled"):
         loaded(ready, FORMS, clock, run="old")
 

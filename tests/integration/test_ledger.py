@@ -9,8 +9,9 @@ from dispatcher.ledger.chains import seal
 from dispatcher.ledger.comparison import compare
 from dispatcher.ledger.count_updates import rebuild
 from dispatcher.ledger.explain import explain, takers
+from dispatcher.model.states import record_unit
 from dispatcher.store import lease
-from tests import sql
+from tests import builders, sql
 from tests.integration.ledger_cases import PAIR, Case, policy
 
 TABLES = ("ledger_line", "exposure_count", "task", "outbox")
@@ -118,17 +119,9 @@ def test_another_run_of_the_same_people_starts_from_what_was_seen(store):
     case.add("x/1", "x/2")
     case.load(("r1", "p1", 1, "ab"))
     case.book(("x/1", "r1.a"))
-    case.load(("r2", "p1", 2, "ab"))
-    with store.write() as tx:
-        sql.execute(
-            tx,
-            "INSERT INTO run (id, name, state, created_at)"
-            " VALUES (2, 'again', 'active', 0)",
-        )
+    case.load(("r2", "p1", 2, "ab"), run="again")
+    with store.write() as tx:  # nothing in the product cancels a run yet
         sql.execute(tx, "UPDATE run SET state = 'cancelled' WHERE id = 1")
-        sql.execute(
-            tx, "UPDATE record SET run_id = 2 WHERE id = ?", (case.records["r2"],)
-        )
     assert refusal(case, ("x/1", "r2.b")).facts["property"] == "h"
     assert case.book(("x/2", "r2.b")).new == 1
 
@@ -190,38 +183,32 @@ def test_a_field_that_is_never_sent_is_refused(store):
     assert [r.rule for r in booked.refused] == ["fields.send"]
 
 
+def pause_runs(store):
+    """Nothing in the product pauses a run by its state yet."""
+    with store.write() as tx:
+        sql.execute(tx, "UPDATE run SET state = 'paused'")
+
+
 @pytest.mark.parametrize("entries", ["r1.a", "r1.a r2.a"])
 @pytest.mark.parametrize(
-    ("statement", "word"),
+    ("stop", "word"),
     [
-        ("UPDATE account SET state = 'blocked'", "account"),
-        ("INSERT INTO pause (scope, reason, at) VALUES ('all', 'x', 0)", "pause"),
-        (
-            "INSERT INTO pause (scope, reason, at) VALUES ('connector:x', 'x', 0)",
-            "pause",
-        ),
-        (
-            "INSERT INTO pause (scope, reason, at) VALUES ('run:default', 'x', 0)",
-            "pause",
-        ),
-        ("UPDATE run SET state = 'paused'", "pause"),
+        (lambda store: builders.block(store, "x/1"), "account"),
+        (builders.pause, "pause"),
+        (lambda store: builders.pause(store, "connector:x"), "pause"),
+        (lambda store: builders.pause(store, "run:default"), "pause"),
+        (pause_runs, "pause"),
     ],
+    ids=["blocked", "all", "connector", "run", "state of the run"],
 )
-def test_the_blocked_and_the_paused_get_nothing(case, entries, statement, word):
-    with case.store.write() as tx:
-        sql.execute(tx, statement)
+def test_the_blocked_and_the_paused_get_nothing(case, entries, stop, word):
+    stop(case.store)
     assert refusal(case, ("x/1", entries)).facts["property"] == word
 
 
 @pytest.mark.parametrize("entries", ["r1.a", "r1.a r3.a"])
 def test_a_recused_person_is_not_shown_again(case, entries):
-    with case.store.write() as tx:
-        sql.execute(
-            tx,
-            "INSERT INTO recusal (adversary_id, unit_id, at) SELECT adversary_id, ?, 0"
-            " FROM account WHERE id = ?",
-            (2 * case.records["r1"], case.accounts["x/1"]),
-        )
+    builders.recuse(case.store, "x/1", record_unit(case.records["r1"]))
     assert refusal(case, ("x/1", entries)).facts["property"] == "recusal"
     assert case.book(("x/2", entries)).new
 

@@ -9,6 +9,7 @@ import pytest
 
 from dispatcher.stages.serving import (
     Given,
+    Present,
     Saved,
     Wrong,
     expire,
@@ -17,10 +18,11 @@ from dispatcher.stages.serving import (
 )
 from dispatcher.stages.serving.floor import stop_by_gold
 from dispatcher.stages.serving.values import DAY, Terms
-from dispatcher.store import Store, gold_questions
+from dispatcher.store import Store, accounts, gold_questions, money
 from dispatcher.store import policies as policy_rows
+from dispatcher.store import serving as serving_rows
 from policies.answers.validation import Mark
-from tests import sql
+from tests import builders, sql
 from tests.integration.serving_house import POLICY, House
 
 ASKED = [("Jo Doe", "Jo Doe"), ("Al Roe", "Al Roe")]
@@ -187,8 +189,9 @@ def test_who_left_during_a_test_and_is_let_in_again_goes_on(house, clock):
     serving = house.serving()
     serving.start(ann)
     assert leave(house.store, clock, ann)
-    house.do("UPDATE account SET state = 'active', invite = 1")
-    assert work(serving, ann, "Jo Doe", "Al Roe") == ["Jo Doe", "Al Roe"]
+    builders.unblock(house.store, "inhouse/ann")
+    back = Present(ann.account_id, 2)  # by a new link: theirs ended as they left
+    assert work(serving, back, "Jo Doe", "Al Roe") == ["Jo Doe", "Al Roe"]
     assert standing(house) == ("passed", 1)
 
 
@@ -236,7 +239,8 @@ def test_a_test_set_anew_lets_who_failed_begin_again_and_who_passed_be(house):
     work(serving, ann, "Jo Doe", "Al Roe")
     work(serving, bob, "no", "no")
 
-    house.do("UPDATE gold_question SET retired_at = 2")
+    with house.store.write() as tx:
+        assert gold_questions.retire(tx, house.fields["name"], gold_questions.TEST, 2)
     house.test_of(1.0, ("Cy Poe", "Cy Poe"))
     assert serving.start(bob).content == b"Cy Poe"
     assert serving.start(ann).content == b"Eve"
@@ -421,10 +425,11 @@ def test_a_draft_is_kept_to_the_last_moment_gold_or_not(house, clock, made_up):
 @pytest.mark.parametrize(
     "stop",
     [
-        "UPDATE account SET state = 'stopped'",
-        "INSERT INTO pause (scope, reason, at) VALUES ('all', 'x', 1)",
-        "INSERT INTO pause (scope, reason, at) VALUES ('connector:inhouse', 'x', 1)",
+        lambda store: builders.move_account(store, "inhouse/ann", "stopped"),
+        builders.pause,
+        lambda store: builders.pause(store, "connector:inhouse"),
     ],
+    ids=["stopped", "all is paused", "the connector is paused"],
 )
 def test_what_ran_out_is_not_given_back_under_a_stop(house, clock, made_up, stop):
     ann = planned(house, records=30)
@@ -432,7 +437,7 @@ def test_what_ran_out_is_not_given_back_under_a_stop(house, clock, made_up, stop
     serving = house.serving(gold=0.5 if made_up else 0)
     _ = first_gold(house, serving, ann) if made_up else serving.start(ann)
     clock.now += 601_000_000
-    house.do(stop)
+    stop(house.store)
     assert serving.start(ann) is None
 
 
@@ -449,7 +454,8 @@ def test_gold_of_a_field_that_is_sent_no_more_blocks_nobody(house, clock):
     with house.store.write() as tx:
         policy_rows.lock_policy_exclusive(tx)
         policy_rows.put_policy(tx, 2, "small", changed.encode(), "1" * 64, 2)
-        sql.execute(tx, "UPDATE plan SET policy_version = 2")
+        left = serving_rows.planned_entries(tx, 1, ann.account_id)
+    house.plan((ann, np.frombuffer(left, "<i8")), version=2)
     clock.now += 601_000_000
     showing = serving.start(ann)
     assert showing is not None
@@ -503,7 +509,8 @@ def test_workers_at_once_do_not_push_gold_over_its_showings(house, monkeypatch):
 def test_two_accounts_of_one_worker_never_get_the_same_gold(house):
     gold(house, 1)
     ann, too = planned(house, "ann", records=8), planned(house, "too", records=8)
-    house.do("UPDATE account SET adversary_id = 1")
+    with house.store.write() as tx:
+        accounts.end_adversary(tx, 2, 1)
     for who in (ann, too):
         ids = [
             house.record(10 * who.account_id + n, name="A")["name"] for n in range(8)
@@ -560,11 +567,8 @@ def test_when_room_is_again_tells_nothing_of_gold(store, clock, limit, wait):
 
 
 def budget(house: House, cap: int = 10**9) -> None:
-    house.do(
-        "INSERT INTO budget (run_id, currency, cap, reward, bonus, fee, taken, paid, day,"
-        " day_taken) VALUES (1, 'GBP', ?, 0, 100, 0, 0, 0, 0, 0)",
-        cap,
-    )
+    with house.store.write() as tx:
+        money.put_budget(tx, money.no_budget(1, "GBP")._replace(cap=cap, bonus=100))
 
 
 def payments(house: House, made_up: str = "gold_task") -> list[str]:
@@ -638,12 +642,10 @@ def test_who_works_on_a_paid_piece_is_asked_no_gold_where_fields_earn(house):
     ann = planned(house, records=8)
     gold(house, 8)
     budget(house)
-    house.do(
-        "INSERT INTO payment (kind, about, run_id, account_id, connector, amount, fee,"
-        " state, day, attempts, due, created_at, at) VALUES ('reward', 7, 1, ?, 'inhouse',"
-        " 1, 0, 'reserved', 0, 0, 0, 1, 1)",
-        ann.account_id,
-    )
+    piece = money.PaymentRow("reward", 7, 1, ann.account_id, "inhouse", None, 1, 0)
+    with house.store.write() as tx:
+        purse = money.lock_budgets(tx, [1])[1]
+        assert money.reserve(tx, purse, [piece], now=1, actor="daemon")
     work(house.serving(**ALWAYS), ann, *["x"] * 8)
     assert house.count("gold_task") == 0
 
@@ -697,7 +699,7 @@ def test_what_a_stopped_worker_holds_may_still_be_answered(house):
     ann = planned(house)
     serving = house.serving()
     showing = serving.start(ann)
-    house.do("UPDATE account SET state = 'stopped'")
+    builders.move_account(house.store, "inhouse/ann", "stopped")
     assert serving.start(ann).token == showing.token
     assert serving.answer(ann, showing.token, answer("Ada")) == Saved()
     assert serving.start(ann) is None
@@ -708,7 +710,7 @@ def test_agreement_below_the_floor_stops_after_so_many_answers(house, clock):
     serving = house.serving(gold=0)
     terms = Terms(floor=0.6, floor_after=3)
     work(serving, ann, "x", "y")
-    house.do("UPDATE account SET quality = 0.5")
+    builders.rate(house.store, "inhouse/ann", 0.5)
     assert stop_by_agreement(house.store, clock, terms) == 0
     work(serving, ann, "z")
     assert stop_by_agreement(house.store, clock, terms) == 1

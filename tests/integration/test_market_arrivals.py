@@ -16,7 +16,7 @@ from connectors.prolific import CONNECTOR
 from dispatcher.stages.serving import Terms
 from dispatcher.store import collecting
 from dispatcher.surfaces.taskpage import PageSettings, task_app
-from tests import sql
+from tests import builders, sql
 from tests.contract.prolific_server import PROJECT, TOKEN, WORKSPACE, prolific_server
 from tests.integration.serving_house import House
 
@@ -145,8 +145,7 @@ def test_a_stranger_with_a_good_signature_is_not_let_in(client, server, market, 
 
 def test_a_blocked_account_is_not_let_in(client, house, server, market, clock):
     form = form_of(client.get(link(server, market, clock)))
-    with house.store.write() as tx:
-        sql.execute(tx, "UPDATE account SET state = 'blocked' WHERE name = ?", (PID,))
+    builders.block(house.store, f"prolific/{PID}")
     assert client.post("/arrive", data=form).status_code == 403
 
 

@@ -15,7 +15,7 @@ from dispatcher.ledger.identity_changes import add_accounts, merge
 from dispatcher.ledger.recall import InFlightAction, revive
 from dispatcher.ledger.versions import Terms, apply_policy
 from dispatcher.store import open_store
-from tests import sql
+from tests import builders, sql
 from tests.integration.ledger_cases import PAIR, Case, policy
 
 FREE = '[property.p]\nof = ["a", "b", "c"]\ntau = 0.9\ndisclosure = "linear"\n'
@@ -58,12 +58,7 @@ def verdict(case, folder, clock):
 
 def give_up(case):
     """All messages end among the dead letters."""
-    with case.store.write() as tx:
-        sql.execute(
-            tx, "UPDATE outbox SET state = 'dead', attempts = 12, error = 'e'", []
-        )
-        sql.execute(tx, "UPDATE task SET state = 'dead'", [])
-        return [row[0] for row in sql.rows(tx, "SELECT id FROM outbox ORDER BY id")]
+    return builders.settle_messages(case.store, "dead", tries=12, error="e")
 
 
 def retry(case, ids):
@@ -238,9 +233,7 @@ def test_what_is_outside_is_withdrawn_where_that_can_be_done(
     case, withdrawing, left, after
 ):
     two_halves(case)
-    with case.store.write() as tx:
-        sql.execute(tx, "UPDATE outbox SET state = 'sent', attempts = 1, handle = 'h'")
-        sql.execute(tx, "UPDATE task SET state = 'sent'")
+    builders.settle_messages(case.store, "sent")
     done = join(case, "x/ann x/bob", accept=1, withdrawing=withdrawing)
     assert done.recalled.left == left
     assert done.recalled.beside == (2 if withdrawing else 0)

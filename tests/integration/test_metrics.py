@@ -18,10 +18,17 @@ from dispatcher.core import meters
 from dispatcher.ledger.identity_changes import merge
 from dispatcher.ledger.limit_usage import LimitUsages
 from dispatcher.ledger.shipping import attach
-from dispatcher.store import lease, money, settings, statistics
+from dispatcher.store import (
+    gold_questions,
+    lease,
+    money,
+    records,
+    settings,
+    statistics,
+)
 from dispatcher.store.money import UNIT
 from dispatcher.surfaces.console import console_app
-from tests import sql
+from tests import builders, sql
 from tests.integration.ledger_cases import Case, policy
 
 RULES = """
@@ -159,9 +166,8 @@ def test_exposures_are_counted_on_from_the_last_line(case, seen, monkeypatch):
 
 def test_a_connector_whose_message_fails_again_and_again_is_down(case, seen):
     case.book(("x/canary-ann", "canary-0.c"), ("y/canary-bob", "canary-0.a"))
-    with case.store.write() as tx:
-        sql.execute(tx, "UPDATE outbox SET attempts = 3 WHERE connector = 'x'")
-        sql.execute(tx, "UPDATE outbox SET state = 'dead' WHERE connector = 'y'")
+    builders.settle_messages(case.store, "ready", connector="x", tries=3)
+    builders.settle_messages(case.store, "dead", connector="y")
     assert seen.value('dispatcher_connector_up{connector="x"}') == 0
     assert seen.value('dispatcher_dead_letters{connector="y",kind="publish"}') == 1
 
@@ -184,45 +190,22 @@ def busy(case, seen):
     """A store in which everything that is counted has happened."""
     joined(case)
     case.book(("x/canary-ann", "canary-2.a"), ("y/canary-bob", "canary-1.a"))
+    builders.settle_messages(case.store, "dead", connector="y")
+    account, entry = case.accounts["x/canary-ann"], case.entries["canary-0.c"]
     with case.store.write() as tx:
-        sql.execute(tx, "UPDATE outbox SET state = 'dead' WHERE connector = 'y'")
-        [(task, entry, account)] = sql.rows(
-            tx, "SELECT id, entry_id, account_id FROM task ORDER BY id LIMIT 1"
-        )
-        sql.execute(
-            tx,
-            "INSERT INTO answer (task_id, entry_id, account_id, raw, valid, at, counted)"
-            " VALUES (?, ?, ?, ?, 1, 1, 1)",
-            [task, entry, account, b"canary"],
-        )
-        sql.execute(
-            tx,
-            "INSERT INTO gold_question (id, field_id, purpose, shown, media, answer)"
-            " SELECT 1, id, 'gold', ?, 'text/plain', ? FROM field WHERE name = 'c'",
-            [b"canary", b"canary"],
-        )
-        for number, correct in enumerate((1, 0, 1, 1)):
-            sql.execute(
-                tx,
-                "INSERT INTO gold_task (id, gold_question_id, account_id, state, created_at,"
-                " attempt, correct) VALUES (?, 1, ?, 'answered', 1, 0, ?)",
-                [900 + number, account, correct],
-            )
-        sql.execute(
-            tx,
-            "INSERT INTO result (entry_id, confidence, answers, wanted, state, at)"
-            " VALUES (?, 1.0, 1, 1, 'answered', 1)",
-            [entry],
-        )
-        sql.execute(
-            tx,
-            "INSERT INTO plan (id, policy_version, state, verdict, algorithm, seed,"
-            " summary, created_at) VALUES (1, 1, 'applied', 'SOLVED', 'auto', 1, ?, 1)",
-            [json.dumps({"utility": "3/2", "best": "2"})],
-        )
+        field = gold_questions.field_named(tx, "c")
+        gold = (1, field, "gold", b"canary", "text/plain", b"canary")
+        gold_questions.add(tx, [gold_questions.QuestionRow(*gold)])
+    builders.answer_tasks(case.store, [1], "canary", counted=True)
+    for correct in (1, 0, 1, 1):
+        builders.answer_gold(case.store, 1, account, correct)
+    builders.save_results(case.store, [entry])
+    summary = json.dumps({"utility": "3/2", "best": "2"})
+    builders.add_plan(case.store, [], summary=summary)
+    with case.store.write() as tx:
         purse = money.no_budget(1, "GBP")._replace(cap=5 * UNIT)
         money.put_budget(tx, purse)
-        owed = money.PaymentRow("field", task, 1, account, "x", None, UNIT // 4, 0)
+        owed = money.PaymentRow("field", 1, 1, account, "x", None, UNIT // 4, 0)
         assert money.reserve(tx, purse, [owed], now=1, actor="test")
     meters.GATE_DECISIONS.labels("deny", "history").inc()
     meters.count_moves([("booked", "sent", "x")])
@@ -314,12 +297,7 @@ def test_records_older_than_the_policy_keeps_them_are_overdue(case, seen, clock)
     case.apply(policy(RULES, entity='retain = "30d"'))
     clock.now = case.now
     with case.store.write() as tx:
-        sql.execute(tx, "UPDATE record SET loaded_at = ?", [clock()])
-        sql.execute(
-            tx,
-            "INSERT INTO load (id, run_id, source, columns, state, started_at,"
-            " records, rejected) VALUES (1, 1, 'canary', '[]', 'done', 1, 3, 0)",
-        )
+        assert records.begin_load(tx, 1, "canary", "[]", 1) == 1
     assert seen.value(name) == 0
     clock.advance(31 * 86_400)
     assert seen.value(name) == 3

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from dispatcher.ledger import chains
-from dispatcher.store import accounts, open_store
+from dispatcher.store import accounts, open_store, records
 from dispatcher.store import money as rows
 from dispatcher.store.money import PaymentRow
 from tests import sql
@@ -18,10 +18,7 @@ def place(run, sqlite_path, monkeypatch):
     """A store with one run and two workers."""
     monkeypatch.setenv("DISPATCHER_STORE", str(sqlite_path))
     with open_store(sqlite_path) as store, store.write() as tx:
-        sql.execute(
-            tx,
-            "INSERT INTO run (id, name, state, created_at) VALUES (1, 'default', 'active', 1)",
-        )
+        records.run(tx, "default", 1)
         for number, where, who in ((1, "inhouse", "ann"), (2, "folder", "cat")):
             chain = chains.begin(tx)
             account = accounts.Account(number, where, who, chain.id, "[]", "active")
@@ -194,11 +191,10 @@ def test_an_unknown_payment_is_asked_for_once_more_by_a_person(run, place):
     budget(run, "--cap", "GBP:100")
     promise(place, PaymentRow("reward", 7, 1, 1, "market", 7, 1_200_000, 0))
     with open_store(place) as store, store.write() as tx:
-        sql.execute(
-            tx, "UPDATE payment SET submission = 's', reference = 'r', attempts = 3"
-        )
-        rows.move(tx, list(rows.lock_payments(tx, "reward", [7]).values()), "unknown",
-                  now=3)  # fmt: skip
+        found = list(rows.lock_payments(tx, "reward", [7]).values())
+        for column, value in (("submission", "s"), ("reference", "r"), ("attempts", 3)):
+            rows.set_column(tx, found, column, value)
+        rows.move(tx, found, "unknown", now=3)
     done = run("payments", "approve", "reward-7", "--because", "looked", "--yes")
     assert done.code == 0
     with open_store(place) as store, store.read() as tx:

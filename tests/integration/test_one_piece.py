@@ -101,14 +101,7 @@ def test_of_two_offers_in_one_batch_one_waits(house):
     house.budget()
     planned(house)
     with house.store.write() as tx:
-        sql.execute(tx, "DELETE FROM outbox")
-        sending_rows = [(7, "paying"), (8, "paying")]
-        tx.insert_many(
-            "outbox",
-            ("id", "connector", "account_id", "kind", "state", "due", "attempts",
-             "epoch", "created_at"),
-            [(n, c, 1, "offer", "ready", 0, 0, 0, 0) for n, c in sending_rows],
-        )  # fmt: skip
+        outbox.add(tx, [(n, "paying", 1, "offer", 0, 0) for n in (7, 8)])
         assert claimed(house, tx).waiting == {8}
     assert house.payments() == {"reward-7": "reserved"}
 

@@ -30,13 +30,12 @@ def house(store, clock):
     return House(case, clock)
 
 
-def planned(house, connectors, ann="x/ann", bob="x/bob"):
+def planned(house, connectors, ann="x/ann", bob="x/bob", media="text/plain"):
     case = house.case
     case.add(ann, bob)
-    case.load(*((f"r{i}", f"p{i}", None, "ab") for i in range(RECORDS)))
-    for name, number in case.entries.items():
-        record = name.partition(".")[0].encode()
-        house.do("UPDATE entry SET shown = ? WHERE id = ?", record, number)
+    for i in range(RECORDS):
+        shown = f"r{i}".encode()
+        case.load((f"r{i}", f"p{i}", None, "ab"), shown=shown, media=media)
     names = [name for name in case.entries if name.endswith(".a")]
     others = [name.replace(".a", ".b") for name in names]
     house.plan((ann, " ".join(names)), (bob, " ".join(others)))
@@ -95,7 +94,6 @@ def test_the_order_at_two_feeds_links_no_two_fields_of_a_record(house):
     house.case.apply(policy(PAIR, fields, name="published"))
     feeds = {"ads": OneReceiver(), "ads2": OneReceiver()}
     booking = planned(house, feeds, "ads/acme", "ads2/bolt")
-    house.do("UPDATE plan SET policy_version = 2")
     booking.tick(house.epoch)
     send(house, feeds)
     mine, theirs = (
@@ -111,7 +109,6 @@ def test_what_a_limit_lets_out_an_hour_is_drawn_from_all(house, clock):
     house.case.apply(policy(PAIR, groups=caps, name="slow"))
     market = Memory()
     booking = planned(house, {"x": market})
-    house.do("UPDATE plan SET policy_version = 2")
     same = 0
     for _ in range(RECORDS // 10):
         assert booking.tick(house.epoch) == 20
@@ -131,8 +128,7 @@ def test_what_a_limit_lets_out_an_hour_is_drawn_from_all(house, clock):
 def test_a_folder_links_nothing_by_rows_names_and_time_stamps(house, tmp_path, form):
     values = {"spool": str(tmp_path / "spool"), "settle_seconds": "0", "format": form}
     folder = FOLDER.open(Settings(values))
-    booking = planned(house, {"x": folder})
-    house.do("UPDATE entry SET media = 'application/octet-stream'")
+    booking = planned(house, {"x": folder}, media="application/octet-stream")
     booking.tick(house.epoch)
     send(house, {"x": folder})
 

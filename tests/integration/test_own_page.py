@@ -7,9 +7,10 @@ import pytest
 
 from dispatcher.stages.serving import Terms
 from dispatcher.stages.serving.values import DAY
-from dispatcher.store import Store, gold_questions
+from dispatcher.store import Store, gold_questions, money
 from dispatcher.store.gold_questions import QuestionRow
 from dispatcher.surfaces.taskpage import PageSettings, task_app
+from tests import builders
 from tests.integration.serving_house import House, png
 from tests.integration.test_taskpage import (
     SAME,
@@ -85,9 +86,11 @@ def test_what_is_older_than_a_month_is_not_told(app, house, clock):
     who = planned(house, name="Ada")
     client = arrived(app, house, "ann")
     work(client, Ada="x")
-    house.do("UPDATE task SET created_at = ?", clock() - 29 * DAY)
+    clock.now += 29 * DAY
+    client = arrived(app, house, "ann")
     assert 'id="done"' in client.get("/me").text
-    house.do("UPDATE task SET created_at = ?", clock() - 31 * DAY)
+    clock.now += 2 * DAY
+    client = arrived(app, house, "ann")
     assert 'id="done"' not in client.get("/me").text
     assert who.account_id
 
@@ -97,12 +100,7 @@ def test_made_up_questions_count_so_that_the_list_tells_none_of_them(app, house)
     (question,) = house.made_up("gold", ("Jo", "Jo"))
     client = arrived(app, house, "ann")
     work(client, Ada="x")
-    now = house.clock()
-    house.do(
-        "INSERT INTO gold_task (id, gold_question_id, account_id, state, created_at, attempt,"
-        " correct) VALUES (77, ?, ?, 'answered', ?, 0, 0)",
-        question, who.account_id, now,
-    )  # fmt: skip
+    builders.answer_gold(house.store, question, who.account_id, 0, house.clock())
     assert "texts 2" in words(client.get("/me"))
 
 
@@ -117,7 +115,7 @@ def test_how_much_waits_is_told_roughly_and_for_all(app, house, fields, told):
 
 
 def test_a_test_that_was_failed_says_when_it_may_be_tried_again(app, house, clock):
-    planned(house, name="Ada")
+    who = planned(house, name="Ada")
     house.test_of(1.0, ("Jo", "Jo"))
     client = arrived(app, house, "ann")
     page = client.post("/start")
@@ -131,7 +129,10 @@ def test_a_test_that_was_failed_says_when_it_may_be_tried_again(app, house, cloc
         r"Type exactly what you see: not passed, once more from \d{4}-\d\d-\d\d",
         words(client.get("/me")),
     )
-    house.do("UPDATE qualification SET attempt = 2")
+    with house.store.write() as tx:
+        gold_questions.stand(
+            tx, who.account_id, house.fields["name"], state="failed", attempt=2
+        )
     assert "once more" not in words(client.get("/me"))
 
 
@@ -157,11 +158,10 @@ def test_a_picture_of_a_made_up_question_is_served_as_a_page_is(app, house):
 
 def test_pay_is_told_where_fields_earn_some(app, house):
     planned(house, name="Ada", age="36")
-    house.do(
-        "INSERT INTO budget (run_id, currency, cap, reward, bonus, fee, taken, paid, day,"
-        " day_taken) VALUES"
-        " (1, 'GBP', 1000000000, 0, 120000, 0, 0, 0, 0, 0)"
-    )
+    with house.store.write() as tx:
+        money.put_budget(
+            tx, money.no_budget(1, "GBP")._replace(cap=10**9, bonus=120_000)
+        )
     client = arrived(app, house, "ann")
     assert "Pay" not in words(client.get("/me"))
     work(client, Ada="x", **{"36": "36"})

@@ -17,7 +17,7 @@ from dispatcher.operations import payments
 from dispatcher.operations.workspace import Workspace
 from dispatcher.stages.paying import PATIENCE
 from dispatcher.stages.serving import Given
-from tests import sql
+from tests import builders
 from tests.contract.paying_market import PayingMarket
 from tests.integration.paying_house import (
     PENNY,
@@ -73,9 +73,7 @@ def test_a_cap_holds_in_the_middle_of_a_batch(house):
     house.budget(cap=250, reward=120)
     for name in ("ann", "bob", "cat"):
         who = house.account(name, "paying")
-        house.plan((who, many(house, 1, first=who.account_id)))
-        with house.store.write() as tx:
-            sql.execute(tx, "UPDATE plan SET state = 'applied'")
+        house.plan((who, many(house, 1, first=who.account_id)), beside=True)
     house.offer()
     assert len(house.outside.offers) == 2
     assert house.taken() == (240, 0)
@@ -86,9 +84,9 @@ def test_a_cap_holds_in_the_middle_of_a_batch(house):
 def test_an_offer_of_work_that_is_gone_is_dropped_and_costs_nothing(house):
     house.budget()
     ann = planned(house)
-    house.do("INSERT INTO pause VALUES ('connector:paying', 'x', 1)")
+    builders.pause(house.store, "connector:paying")
     house.offer()
-    house.do("DELETE FROM pause")
+    builders.resume(house.store)
     house.plan((ann, []))
     house.offer()
     assert house.payments() == {}
@@ -103,15 +101,14 @@ def test_no_piece_of_work_is_bought_where_nothing_is_left_to_do(house, clock, wh
     house.work(ann, 2 if why == "done" else 1)
     house.hand_in("ann")
     house.settle()
-    statement = {
-        "done": "SELECT 1",
-        "settled": "INSERT INTO result (entry_id, confidence, answers, wanted, state, at)"
-        " SELECT id, 1.0, 1, 1, 'conflict', 1 FROM entry e WHERE NOT EXISTS"
-        " (SELECT 1 FROM result r WHERE r.entry_id = e.id)",
-        "paused": "INSERT INTO pause (scope, reason, at) VALUES ('run:default', 'x', 1)",
-        "erased": "UPDATE record SET erased_at = 1",
-    }[why]
-    house.do(statement)
+    match why:
+        case "settled":
+            open_ = builders.unsettled(house.store)
+            builders.save_results(house.store, open_, "conflict")
+        case "paused":
+            builders.pause(house.store, "run:default")
+        case "erased":
+            builders.erase_records(house.store, [1, 2])
     clock.advance(seconds=3601)
     house.lead()
     assert house.offer() == 0

@@ -25,10 +25,11 @@ from dispatcher.stages.serving import Given
 from dispatcher.stages.serving.task_assignment import TaskAssignment
 from dispatcher.store import money as purse
 from dispatcher.store import payments as rows
+from tests import builders
 from tests.contract.paying_market import MANIFEST, PayingMarket
 from tests.integration import stages
 from tests.integration.ledger_cases import Plans
-from tests.integration.paying_house import PayingHouse, planned, submitted
+from tests.integration.paying_house import PayingHouse, many, planned, submitted
 
 
 @pytest.fixture
@@ -222,19 +223,17 @@ def test_a_piece_of_work_is_paid_by_a_run_in_the_currency_of_its_market(
     house, monkeypatch
 ):
     """Another run's offer would be rejected there, and made anew each hour."""
-    house.do(
-        "INSERT INTO run (id, name, state, created_at) VALUES (2, 'b', 'active', 1)"
-    )
+    assert builders.add_run(house.store, "b") == 2
     monkeypatch.setattr(PayingMarket, "manifest", replace(MANIFEST, currency="GBP"))
     house.budget(currency="EUR")
-    planned(house, fields=4)
+    ann = planned(house, fields=3)
     assert house.offer() == 0
     assert house.count("outbox") == 0  # no run could pay it
     house.budget(2)
     house.offer()
     assert house.payments() == {}
     assert house.ask("SELECT state FROM outbox") == "ready"  # it waits
-    house.do("UPDATE record SET run_id = 2 WHERE id > 3")
+    house.plan((ann, many(house, 1, first=4, run_id=2)), beside=True)
     house.clock.advance(seconds=61)
     assert house.sending.tick(house.epoch) == 1
     assert (house.taken(1), house.taken(2)) == ((0, 0), (120, 0))
@@ -269,7 +268,8 @@ def test_work_that_is_over_is_told_again_where_nothing_was_heard_of_it(
     for _ in range(2):
         stage.reconcile(Mending(mend=True))
     assert asked == 2 * again * [Handle(key, reference)]
-    house.do("UPDATE payment SET progress = 'approved'")
+    with house.store.write() as tx:
+        purse.note_progress(tx, [(1, None, "approved")], clock())
     stage.reconcile(Mending(mend=True))
     assert len(asked) == 2 * again
 

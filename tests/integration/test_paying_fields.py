@@ -13,6 +13,7 @@ from connectors.base import (
 )
 from dispatcher.stages.serving import Given
 from dispatcher.store.money import DAY
+from tests import builders
 from tests.contract.paying_market import PayingMarket
 from tests.integration.paying_house import (
     PENNY,
@@ -137,7 +138,7 @@ def test_a_field_that_is_not_answered_gives_its_money_back(house, clock, way):
         clock.advance(seconds=61)
         house.expire()
     else:
-        house.do("UPDATE task SET state = 'dead'")
+        builders.end_tasks(house.store, "dead")
     house.settle()
     assert house.payments() == {"field-1": "released"}
     assert (house.taken(), house.purse().day_taken) == ((0, 0), 0)
@@ -237,27 +238,21 @@ def test_no_piece_of_work_is_bought_that_no_field_could_be_paid_in(house):
 
 def test_a_field_of_a_run_in_another_currency_is_not_shown_in_a_piece(house):
     """A piece of work is paid in one sum."""
-    house.do(
-        "INSERT INTO run (id, name, state, created_at) VALUES (2, 'b', 'active', 1)"
-    )
+    assert builders.add_run(house.store, "b") == 2
     house.budget(bonus=12)
     house.budget(2, currency="EUR", bonus=12)
-    ann = planned(house)
-    house.do("UPDATE record SET run_id = 2 WHERE id > 3")
+    ann = house.account("ann", "paying")
+    house.plan((ann, [*many(house, 3), *many(house, 1, first=4, run_id=2)]))
     house.offer()
     assert house.work(ann, 4) == 3
     assert house.taken(2) == (0, 0)
 
 
 def test_two_runs_have_two_purses(house):
-    house.do(
-        "INSERT INTO run (id, name, state, created_at) VALUES (2, 'b', 'active', 1)"
-    )
+    assert builders.add_run(house.store, "b") == 2
     house.budget(cap=12, bonus=12)
     house.budget(2, cap=12, bonus=12)
     ann = house.account("ann", "inhouse")
-    fields = many(house, 4)
-    house.do("UPDATE record SET run_id = 2 WHERE id > 2")
-    house.plan((ann, fields))
+    house.plan((ann, [*many(house, 2), *many(house, 2, first=3, run_id=2)]))
     assert house.work(ann, 4) == 2
     assert house.taken(1) == house.taken(2) == (12, 0)

@@ -11,7 +11,7 @@ from dispatcher.stages.intake import load, runs
 from dispatcher.stages.planning import Planning
 from dispatcher.stages.serving import Given
 from dispatcher.store import Store, lease, pilots, records
-from tests import sql
+from tests import builders, sql
 from tests.integration.ledger_cases import Case, policy
 from tests.integration.serving_house import House
 
@@ -273,10 +273,8 @@ def test_the_report_tells_confidence_time_and_what_is_in_conflict(store, clock):
         showing = serving.start(ann)
         clock.advance(6)
         serving.answer(ann, showing.token, Given({"answer": "Ada"}))
-    house.do(
-        "INSERT INTO result (entry_id, confidence, answers, wanted, state, at)"
-        " VALUES (1, 0.9, 1, 1, 'answered', 1), (2, 0.4, 1, 1, 'conflict', 1)"
-    )
+    builders.save_results(store, [1], confidence=0.9)
+    builders.save_results(store, [2], "conflict", confidence=0.4)
     with store.read() as tx:
         (row,) = pilots.by_field(tx, 1)
     assert row == pilots.FieldRow("name", 3, 1, 1, 2, 0.9, 6.0)

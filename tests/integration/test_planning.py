@@ -9,6 +9,7 @@ from connectors.testing.hostile import Memory
 from dispatcher.core.errors import Conflict, Infeasible, NotFound, Unfinished
 from dispatcher.ledger.book import Asks, Push, book
 from dispatcher.ledger.identity_changes import merge
+from dispatcher.model.states import record_unit
 from dispatcher.preflight import Preflight
 from dispatcher.stages import planning
 from dispatcher.stages.planning import Planning
@@ -17,7 +18,7 @@ from dispatcher.store import gold_questions, lease, money
 from dispatcher.store import planning as rows
 from dispatcher.store.money import UNIT
 from policies.solvers import Solution, Verdict
-from tests import sql
+from tests import builders, sql
 from tests.contract.memory_feed import MemoryFeed
 from tests.contract.paying_market import Outside, PayingMarket
 from tests.integration.ledger_cases import PAIR, Case, policy
@@ -76,7 +77,8 @@ def book_all(case):
             at=case.tick(),
             cause="test",
         )
-        sql.execute(tx, "UPDATE assignment SET entries = ?", [b""])
+        left = rows.lock_all_planned(tx)
+        rows.keep_all_planned(tx, [(plan, who, b"") for plan, who, _ in left])
     return planned
 
 
@@ -297,8 +299,7 @@ def test_a_returned_task_is_planned_for_somebody_else(case):
     case.load(("r1", "p", None, "a"))
     case.book(("x/bob", "r1.a"))
     assert planning.draft().summary["pairs"] == 0  # still in his hands
-    with case.store.write() as tx:
-        sql.execute(tx, "UPDATE task SET state = 'returned'")
+    builders.end_tasks(case.store)
     planning.apply(planning.draft().plan_id)
     assert pairs(case) == {("x/ann", "r1.a")}
 
@@ -308,28 +309,15 @@ def test_answers_and_results_end_the_need(case):
     planning = ready(case, fields=TWO, accounts=("x/ann", "x/bob", "x/cat"))
     case.load(("r1", "p", None, "a"))
     case.book(("x/ann", "r1.a"))
-    with case.store.write() as tx:
-        sql.execute(tx, "UPDATE task SET state = 'answered'")
-        sql.execute(
-            tx,
-            "INSERT INTO answer (task_id, entry_id, account_id, raw, valid, at, counted)"
-            " SELECT id, entry_id, account_id, ?, 1, 0, 0 FROM task",
-            [b"raw"],
-        )
+    builders.answer_tasks(case.store)
     assert planning.draft(dry_run=True).summary["pairs"] == 1
-    with case.store.write() as tx:
-        sql.execute(
-            tx,
-            "INSERT INTO result (entry_id, confidence, answers, wanted, state, at)"
-            " VALUES (?, 0.9, 1, 4, 'open', 0)",
-            [case.entries["r1.a"]],
-        )
+    entry = case.entries["r1.a"]
+    builders.save_results(case.store, [entry], "open", wanted=4)
     # consensus wants 4 by now: 3 more, but t = answers + 2 = 4 leaves 3, and 2 workers
     # are left who did not see it
     with pytest.raises(Infeasible, match="with 3 adversaries; 4 are needed"):
         planning.draft(dry_run=True)
-    with case.store.write() as tx:
-        sql.execute(tx, "UPDATE result SET state = 'answered'")
+    builders.save_results(case.store, [entry])
     assert planning.draft(dry_run=True).summary["answers"] == 0
 
 
@@ -338,8 +326,7 @@ def test_a_field_is_never_planned_past_t(case):
     planning = ready(case, budget="t = 2", accounts=("x/1", "x/2", "x/3"))
     case.load(("r1", "p", None, "a"))
     case.book(("x/1", "r1.a"), ("x/2", "r1.a"))
-    with case.store.write() as tx:
-        sql.execute(tx, "UPDATE task SET state = 'returned'")
+    builders.end_tasks(case.store)
     told = planning.draft().summary
     assert (told["pairs"], told["burnt"]) == (0, 1)
 
@@ -382,13 +369,7 @@ def test_who_knows_the_person_gets_nothing_of_them(case):
     """Ann recused herself from the record: both go to Bob, who may not have both."""
     planning = ready(case)
     case.load(("r1", "p", None, "ac"))
-    with case.store.write() as tx:
-        sql.execute(
-            tx,
-            "INSERT INTO recusal (adversary_id, unit_id, at)"
-            " SELECT adversary_id, ?, 0 FROM account WHERE name = 'ann'",
-            [2 * case.records["r1"]],
-        )
+    builders.recuse(case.store, "x/ann", record_unit(case.records["r1"]))
     planning.apply(planning.draft().plan_id)
     assert pairs(case) == {("x/bob", "r1.a"), ("x/bob", "r1.c")}
 
@@ -399,12 +380,7 @@ def test_blocked_accounts_get_nothing(case):
     case.load(("r1", "p", None, "a"))
     planning.apply(planning.draft().plan_id)
     ((who, _),) = pairs(case)
-    with case.store.write() as tx:
-        sql.execute(
-            tx,
-            "UPDATE account SET state = 'blocked' WHERE id = ?",
-            [case.accounts[who]],
-        )
+    builders.block(case.store, who)
     planning.apply(planning.draft().plan_id)
     other = {"x/ann": "x/bob", "x/bob": "x/ann"}[who]
     assert pairs(case) == {(other, "r1.a")}
@@ -414,9 +390,8 @@ def test_the_better_worker_is_preferred(case):
     """Bob's quality is 0.9, Ann's 0.6: he gets the one field."""
     planning = ready(case, '[[utility]]\nworker = "*"\nfrom = "quality"\n' + PAIR)
     case.load(("r1", "p", None, "a"))
-    with case.store.write() as tx:
-        sql.execute(tx, "UPDATE account SET quality = 0.6 WHERE name = 'ann'")
-        sql.execute(tx, "UPDATE account SET quality = 0.9 WHERE name = 'bob'")
+    builders.rate(case.store, "x/ann", 0.6)
+    builders.rate(case.store, "x/bob", 0.9)
     planning.apply(planning.draft().plan_id)
     assert pairs(case) == {("x/bob", "r1.a")}
 
@@ -425,15 +400,12 @@ def test_the_same_seed_gives_the_same_plan(case):
     """A dry run of it, too."""
     planning = ready(case, accounts=tuple(f"x/{i}" for i in range(5)))
     case.load(*((f"r{i}", f"p{i}", None, "abcd") for i in range(20)))
-    mark = planning.draft(seed=5).summary["sha256"]
+    mark = planning.draft(seed=5, dry_run=True).summary["sha256"]
+    assert planning.draft(seed=5).summary["sha256"] == mark
+    assert planning.draft(seed=6, dry_run=True).summary["sha256"] != mark
     one = pairs(case, ["draft"])
-    with case.store.write() as tx:
-        sql.execute(tx, "DELETE FROM assignment")
-        sql.execute(tx, "DELETE FROM plan")
-    assert planning.draft(seed=5, dry_run=True).summary["sha256"] == mark
     assert planning.draft(seed=5).summary["sha256"] == mark
     assert pairs(case, ["draft"]) == one
-    assert planning.draft(seed=6).summary["sha256"] != mark
 
 
 def test_a_draft_that_is_out_of_date_is_not_applied(case):
@@ -464,13 +436,11 @@ def test_what_an_older_policys_plan_left_is_planned_anew_and_not_twice(case):
     planning = ready(case, accounts=("x/ann",))
     case.load(("r1", "p", None, "a"))
     planning.apply(planning.draft(seed=1).plan_id)
-    with case.store.write() as tx:
-        sql.execute(tx, "UPDATE account SET state = 'blocked' WHERE name = 'ann'")
+    builders.block(case.store, "x/ann")
     case.add("x/bob")
     case.apply(policy(PAIR, name="two"))
     plan_id = planning.draft(seed=1).plan_id
-    with case.store.write() as tx:
-        sql.execute(tx, "UPDATE account SET state = 'active' WHERE name = 'ann'")
+    builders.unblock(case.store, "x/ann")
     planning.apply(plan_id)
     assert pairs(case) == {("x/bob", "r1.a")}
 
@@ -524,9 +494,8 @@ def test_a_tick_holds_back_what_has_no_plan_and_goes_on_when_workers_come(case):
 def test_cancelled_runs_are_not_planned(case):
     """Their records still count for what others may see, but are not asked for."""
     planning = ready(case)
-    case.load(("r1", "p", None, "ab"))
-    with case.store.write() as tx:
-        sql.execute(tx, "UPDATE run SET state = 'cancelled'")
+    builders.add_run(case.store, "old", "cancelled")
+    case.load(("r1", "p", None, "ab"), run="old")
     assert planning.draft().summary["answers"] == 0
 
 
@@ -706,8 +675,7 @@ def test_feeds_get_what_is_not_asked_and_workers_what_is(case):
     assert sorted(e for a, e in booked if a != "x/ann") == [
         "r1.b", "r1.c", "r1.d", "r1.d",
     ]  # fmt: skip
-    with case.store.write() as tx:
-        sql.execute(tx, "UPDATE task SET state = 'published' WHERE connector = 'f'", [])
+    builders.settle_messages(case.store, "published", connector="f")
     assert planning.draft(seed=1).plan_id is None
 
 
@@ -736,8 +704,7 @@ def test_what_lies_at_a_feed_is_no_answer_once_somebody_is_asked(case):
     case.load(("r1", "p", None, "b"))
     planning.apply(planning.draft(seed=1).plan_id)
     assert book_all(case) == {("f/acme", "r1.b")}
-    with case.store.write() as tx:
-        sql.execute(tx, "UPDATE task SET state = 'published'", [])
+    builders.settle_messages(case.store, "published")
     asked = PUBLISHED.replace("b = {}", 'b = { ask = "transcribe" }')
     case.apply(policy(PAIR, fields=asked, name="two"))
     assert planning.draft(seed=1).summary["pairs"] == 1
@@ -783,11 +750,8 @@ def test_work_that_no_market_pays_has_no_pieces_and_no_fee(case):
 
 def test_each_run_pays_for_its_own_fields(case):
     planning = ready(case)
-    case.load(*((f"r{i}", "p", None, "ab") for i in range(3)))
-    with case.store.write() as tx:
-        sql.execute(tx, "INSERT INTO run (id, name, state, created_at)"
-                   " VALUES (2, 'other', 'active', 1)")  # fmt: skip
-        sql.execute(tx, "UPDATE record SET run_id = 2 WHERE id = 1")
+    case.load(("r0", "p", None, "ab"), ("r1", "p", None, "ab"))
+    case.load(("r2", "p", None, "ab"), run="other")
     budget(case)
     budget(case, 2, bonus=2)
     costs = planning.draft(seed=1).summary["costs"]

@@ -93,8 +93,8 @@ def test_plan_changes_nothing_and_tells_all(house, tmp_path):
 
 
 def test_plan_says_how_many_planned_showings_the_version_refuses(house, tmp_path):
-    with open_store(tmp_path / "dispatcher.db") as store, store.write() as tx:
-        sql.execute(tx, "UPDATE account SET state = 'blocked' WHERE id > 2")
+    for worker in FOUR[2:]:
+        assert house("workers", "block", worker).code == 0
     assert house("plan").code == 0
     assert house("plan", "apply").code == 0
     told = json.loads(house("--json", "policy", "plan", "strict.toml").out)

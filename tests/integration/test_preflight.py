@@ -19,7 +19,7 @@ from dispatcher.stages.planning import Planning
 from dispatcher.stages.sending import Sending, Terms
 from dispatcher.store import booking, money, pause
 from dispatcher.store.money import UNIT
-from tests import sql
+from tests import builders, sql
 from tests.contract.memory_feed import FEED, MemoryFeed
 from tests.integration.ledger_cases import Case, policy
 from tests.integration.test_booking import House
@@ -304,10 +304,8 @@ def test_what_a_connector_could_not_send_is_refused_with_its_mend(
 
 def planned_before(house, account):
     """Put a plan in force that gives an account a field; return how many are planned."""
-    house.do("DELETE FROM assignment")
-    house.do("DELETE FROM plan")
-    version = house.rows("SELECT max(version) FROM policy")[0][0]
-    house.plan((account, "r1.a"), version=version)
+    builders.end_plans(house.case.store)
+    house.plan((account, "r1.a"))
     return 1
 
 
@@ -323,8 +321,7 @@ def test_what_is_set_up_well_is_refused_nothing(house, tmp_path, kind):
 @pytest.mark.parametrize("kind", ["mturk", "prolific"])
 def test_one_run_whose_reward_fits_is_enough(house, tmp_path, kind):
     house.case.load(("r1", "p", None, "a"))
-    house.do("INSERT INTO run (id, name, state, created_at)"
-             " VALUES (2, 'other', 'active', 1)")  # fmt: skip
+    builders.add_run(house.case.store, "other")
     budget(house.case, 0.125, "GBP")
     row = money.no_budget(2, "USD")._replace(cap=100 * UNIT, reward=2 * UNIT)
     with house.case.store.write() as tx:
@@ -397,8 +394,7 @@ def test_a_kind_of_question_that_a_market_cannot_ask_goes_to_another(house):
     _, planning, booking_ = stages(house, {"x": few, "y": Memory()})
     planning.tick(house.epoch)
     assert pairs(case) == {("y/bob", "r1.d"), ("y/bob", "r2.d")}
-    house.do("DELETE FROM assignment")
-    house.do("DELETE FROM plan")
+    builders.end_plans(house.case.store)
     house.plan(("x/ann", "r1.d"))  # made while x was another kind of market
     assert booking_.tick(house.epoch) == 0
     assert exposures(case) == 0
@@ -410,23 +406,14 @@ def test_a_kind_of_question_that_a_market_cannot_ask_goes_to_another(house):
 # -- sizes -------------------------------------------------------------------------------
 
 
-def shows(house, entry, size):
-    house.do(
-        "UPDATE entry SET shown = ? WHERE id = ?",
-        b"x" * size,
-        house.case.entries[entry],
-    )
-
-
 SMALL = Limits(items=100, content_bytes=100, offer_bytes=250)
 
 
 def test_what_is_too_long_for_a_connector_goes_to_one_that_takes_it(house):
     case = house.case
     case.add("x/ann", "y/bob")
-    case.load(("r1", "p", None, "a"), ("r2", "q", None, "a"))
-    shows(house, "r1.a", 101)
-    shows(house, "r2.a", 100)
+    case.load(("r1", "p", None, "a"), shown=b"x" * 101)
+    case.load(("r2", "q", None, "a"), shown=b"x" * 100)
     small = Declares(limits=SMALL)
     _, planning, _ = stages(house, {"x": small, "y": Memory()})
     for seed in range(5):
@@ -440,14 +427,13 @@ def test_what_is_too_long_for_a_connector_goes_to_one_that_takes_it(house):
 def test_what_is_too_long_for_all_is_held_back_and_never_booked(house):
     case = house.case
     case.add("x/ann")
-    case.load(("r1", "p", None, "a"), ("r2", "q", None, "a"))
-    shows(house, "r1.a", 101)
+    case.load(("r1", "p", None, "a"), shown=b"x" * 101)
+    case.load(("r2", "q", None, "a"))
     _, planning, booking_ = stages(house, {"x": Declares(limits=SMALL)})
     assert planning.tick(house.epoch) == 1
     assert pairs(case) == {("x/ann", "r2.a")}
     assert case.count("held_back") == 1
-    house.do("DELETE FROM assignment")
-    house.do("DELETE FROM plan")
+    builders.end_plans(house.case.store)
     house.plan(("x/ann", "r1.a r2.a"))  # made while x took more
     assert booking_.tick(house.epoch) == 1
     assert (exposures(case), planned_for(case, "x")) == (1, set())
@@ -457,9 +443,8 @@ def test_messages_are_cut_by_bytes_so_that_each_can_be_sent(house):
     """100, 100, 100 and 40 in any order: two messages, for 250 bytes go in one."""
     case, market = house.case, Declares(limits=SMALL)
     case.add("x/ann")
-    case.load(*((f"r{i}", f"p{i}", None, "a") for i in range(4)))
     for i, size in enumerate((100, 100, 100, 40)):
-        shows(house, f"r{i}.a", size)
+        case.load((f"r{i}", f"p{i}", None, "a"), shown=b"x" * size)
     _, planning, booking_ = stages(house, {"x": market})
     assert planning.tick(house.epoch) == 4
     assert booking_.tick(house.epoch) == 4
@@ -474,8 +459,7 @@ def test_messages_are_cut_by_bytes_so_that_each_can_be_sent(house):
 
 def test_what_stays_with_us_may_be_of_any_length(house):
     house.case.add("page/ann")
-    house.case.load(("r1", "p", None, "a"))
-    shows(house, "r1.a", 40 << 20)
+    house.case.load(("r1", "p", None, "a"), shown=b"x" * (40 << 20))
     _, planning, _ = stages(house, {"page": Inhouse(bytes(32))})
     assert planning.tick(house.epoch) == 1
 

@@ -6,6 +6,9 @@ import sqlite3
 
 import pytest
 
+from dispatcher.store import events, gold_questions, open_store
+from dispatcher.store.vault import KeyFile
+from tests import builders
 from tests.integration.serving_house import png
 
 POLICY = """
@@ -44,6 +47,11 @@ def place(run, tmp_path):
 def write(place, name: str, *lines: str) -> str:
     (place / name).write_text("\n".join(lines) + "\n")
     return name
+
+
+def store_of(place):
+    key_file = KeyFile(place / "dispatcher.key")
+    return open_store(place / "dispatcher.db", key_file=key_file)
 
 
 @contextlib.contextmanager
@@ -111,13 +119,8 @@ def test_gold_that_was_asked_of_as_many_as_may_see_a_field_is_used_up(run, place
     assert run("workers", "gold", "add", "name", file).code == 0
     for n in (1, 2, 3):
         assert "used up" not in run("status").out
-        with opened(place) as database:
-            database.execute(
-                "INSERT INTO gold_task (id, gold_question_id, account_id, state, created_at,"
-                " attempt) SELECT ?, p.id, a.id, 'answered', 1, 0 FROM gold_question p,"
-                " account a WHERE a.id = ?",
-                (900 + n, n),
-            )
+        with store_of(place) as store:
+            builders.answer_gold(store, 1, n, correct=0)
     assert "the made-up questions of name are used up" in run("status").out
     assert run("workers", "gold", "drop", "name").code == 0
     assert "used up" not in run("status").out
@@ -212,15 +215,17 @@ def test_a_stopped_worker_is_told_of_and_lifted(run, place):
     assert run("workers", "add", "inhouse/ann").code == 0
     file = write(place, "test.csv", "shown,answer", "Jo,Jo")
     assert run("workers", "qualification", "set", "name", file).code == 0
-    with opened(place) as database:
-        database.execute("UPDATE account SET state = 'stopped', quality = 0.41")
-        database.execute(
-            "INSERT INTO event (id, at, actor, action, detail) VALUES (99, 1, 'floor',"
-            ' \'account.stopped\', \'{"account": 1, "by": "agreement", "percent": 41}\')'
-        )
-        database.execute(
-            "INSERT INTO qualification VALUES (1, 1, 'failed', 1, 5, 3, 1)"
-        )
+    with store_of(place) as store:
+        builders.rate(store, "inhouse/ann", 0.41)
+        with store.write() as tx:
+            gold_questions.stand(
+                tx, 1, 1, state="failed", attempt=1, asked=5, correct=3, ended_at=1
+            )
+            events.add_event(
+                tx, 1, "floor", "account.stopped",
+                {"account": 1, "by": "agreement", "percent": 41},
+            )  # fmt: skip
+        builders.move_account(store, "inhouse/ann", "stopped")
     needs = json.loads(run("status", "--json").out)["needs_you"]
     assert any("1 worker is below the accuracy floor" in told for told in needs)
     shown = run("workers", "show", "inhouse/ann").out

@@ -3,7 +3,7 @@
 import pytest
 
 from dispatcher.store import outbox
-from tests import sql
+from tests import builders, sql
 from tests.integration.ledger_cases import Case, policy
 
 
@@ -24,14 +24,10 @@ def states(case):
 
 def kill(case, *positions):
     """Give messages up, by their place in the queue; return their ids."""
-    with case.store.write() as tx:
+    with case.store.read() as tx:
         ids = [row[0] for row in outbox.messages(tx, None, 10)]
-        chosen = [ids[i] for i in positions]
-        sql.execute(
-            tx,
-            "UPDATE outbox SET state = 'dead', attempts = 12 WHERE id = ANY(?)",
-            [chosen],
-        )
+    chosen = [ids[i] for i in positions]
+    builders.settle_messages(case.store, "dead", chosen, tries=12)
     return chosen
 
 
@@ -75,8 +71,9 @@ def test_a_dead_message_waits_again_with_all_its_tries(case, clock):
 
 
 def test_only_the_dead_are_revived(case, clock):
-    with case.store.write() as tx:
+    with case.store.read() as tx:
         ids = [row[0] for row in outbox.messages(tx, None, 10)]
-        sql.execute(tx, "UPDATE outbox SET state = 'sent' WHERE id = ?", [ids[0]])
+    builders.settle_messages(case.store, "sent", ids[:1])
+    with case.store.write() as tx:
         assert outbox.revive(tx, ids, clock()) == 0
     assert states(case) == ["sent", "ready", "ready"]

@@ -8,7 +8,7 @@ from connectors.base import Form, Item, Offer
 from connectors.folder import Folder
 from dispatcher.core.keys import offer_key
 from dispatcher.store import open_store
-from tests import sql
+from dispatcher.store.collecting import cursor, save_cursor
 
 
 @pytest.fixture
@@ -51,12 +51,10 @@ def test_what_differs_is_mended_when_asked_and_then_nothing_differs(house, tmp_p
 
 def test_all_answers_are_read_again_when_asked(house, tmp_path):
     with open_store(tmp_path / "dispatcher.db") as store, store.write() as tx:
-        sql.execute(tx, "INSERT INTO cursor (connector, value) VALUES ('folder', '12')")
+        save_cursor(tx, "folder", "12")
     house("folder", "--answers")
     with open_store(tmp_path / "dispatcher.db") as store, store.read() as tx:
-        assert (
-            sql.value(tx, "SELECT value FROM cursor WHERE connector = 'folder'") == ""
-        )
+        assert cursor(tx, "folder") == ""
 
 
 @pytest.mark.parametrize(

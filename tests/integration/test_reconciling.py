@@ -11,8 +11,10 @@ from connectors.folder import Folder
 from connectors.testing.hostile import Memory
 from dispatcher.core import keys
 from dispatcher.core.errors import StaleLease
+from dispatcher.ledger.book import Push
 from dispatcher.stages.reconciling import Mending
 from dispatcher.store import lease, outbox, pause
+from tests import builders
 from tests.integration import stages
 from tests.integration.exchange_house import Exchange, logs
 from tests.integration.ledger_cases import Case
@@ -157,26 +159,27 @@ def test_what_another_store_offered_is_left_alone(exchange, sent):
 
 
 def test_what_another_connector_of_ours_offered_there_is_left_alone(exchange, sent):
-    exchange.do("UPDATE outbox SET connector = 'other' WHERE id = ?", sent[0])
-    exchange.do("UPDATE task SET connector = 'other' WHERE outbox_id = ?", sent[0])
+    exchange.case.add("other/cem")
+    exchange.case.book(("other/cem", "r0.a"), delivery=Push(due=0))
+    other = stages.sending(exchange.store, {"other": exchange.market}, exchange.clock)
+    assert other.tick(exchange.epoch) == 1
+    exchange.clock.advance(seconds=3600)
+    assert len(exchange.market.offers) == 5
     drift = reconciling(exchange).by_name["memory"].reconcile(MEND)
     assert counts(drift) == {}
     assert exchange.market.withdrawn == set()
 
 
 def test_what_was_given_up_and_lies_there_counts_as_sent(exchange, sent):
-    exchange.do(
-        "UPDATE outbox SET state = 'dead', handle = NULL, error = 'no answer'"
-        " WHERE id = ?",
-        sent[2],
-    )
-    exchange.do("UPDATE task SET state = 'dead' WHERE outbox_id = ?", sent[2])
+    [message] = exchange.book(("ann", "r0.b")).messages
+    builders.settle_messages(exchange.store, "dead", tries=12, error="no answer")
+    put(exchange.market, exchange.key(message))
     drift = reconciling(exchange).by_name["memory"].reconcile(MEND)
     assert counts(drift) == {"arrived": 1}
     exchange.sending().tick(exchange.epoch)
     assert set(exchange.states()) == {"sent"}
     assert set(exchange.states("task")) == {"sent"}
-    assert len(exchange.market.offers) == 4
+    assert len(exchange.market.offers) == 5
 
 
 def test_what_is_still_open_after_a_withdrawal_is_withdrawn_again(

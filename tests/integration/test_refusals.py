@@ -11,7 +11,9 @@ from dispatcher.ledger.active_policy import current_policy
 from dispatcher.ledger.decision import decide
 from dispatcher.ledger.explain import explain
 from dispatcher.ledger.refusals import PASSING, Refusal
-from tests import sql
+from dispatcher.model.states import record_unit, subject_unit
+from dispatcher.store import Store
+from tests import builders, sql
 from tests.integration.ledger_cases import PAIR, Case, policy
 
 UNSENT = """
@@ -52,7 +54,7 @@ RECORDS = (
 class Cause(NamedTuple):
     """How x/1 comes to be refused one entry, and what the refusal says.
 
-    ``before`` is what it was shown until then; ``write`` changes the store.
+    ``before`` is what it was shown until then; ``stands`` what is done besides.
     """
 
     source: bytes
@@ -61,7 +63,25 @@ class Cause(NamedTuple):
     value: Fraction | int = 1
     limit: Fraction | int = 1
     before: str = ""
-    write: str = ""
+    stands: Callable[[Store], None] | None = None
+
+
+def block(store):
+    builders.block(store, "x/1")
+
+
+def pause(store):
+    builders.pause(store, "connector:x")
+
+
+def recuse(store):
+    builders.recuse(store, "x/1", record_unit(1))
+
+
+def unrecuse(store):
+    """Nothing in the product does so."""
+    with store.write() as tx:
+        sql.execute(tx, "DELETE FROM recusal")
 
 
 CAUSES = {
@@ -75,35 +95,31 @@ CAUSES = {
         policy(PAIR),
         "r1.a",
         "account",
-        write="UPDATE account SET state = 'blocked' WHERE name = '1'",
+        stands=block,
     ),
     "the pilot is awaited": Cause(
         policy(PAIR),
         "r1.a",
         "pilot",
-        write="UPDATE record SET waits_since = 1 WHERE id = 1",
+        stands=builders.hold_for_pilot,
     ),
     "work is paused": Cause(
         policy(PAIR),
         "r1.a",
         "pause",
-        write="INSERT INTO pause (scope, reason, at) VALUES ('connector:x', 'x', 0)",
+        stands=pause,
     ),
     "the record was recused": Cause(
         policy(PAIR),
         "r1.a",
         "recusal",
-        write="INSERT INTO recusal (adversary_id, unit_id, at)"
-        " SELECT a.adversary_id, 2 * r.id, 0 FROM account a, record r"
-        " WHERE a.name = '1' AND r.id = 1",
+        stands=recuse,
     ),
     "the person was recused": Cause(
         policy(PAIR),
         "r2.a",
         "recusal",
-        write="INSERT INTO recusal (adversary_id, unit_id, at)"
-        " SELECT a.adversary_id, 2 * r.subject_id + 1, 0 FROM account a, record r"
-        " WHERE a.name = '1' AND r.id = 1",
+        stands=lambda store: builders.recuse(store, "x/1", subject_unit(1)),
     ),
     "it was shown t times": Cause(
         policy(PAIR, budget="t = 2"), "r1.a", "budget.t", 3, 2, before="others"
@@ -145,9 +161,8 @@ def ready(store, cause: Cause) -> Case:
         case.book(("y/3", cause.asked), ("y/4", cause.asked))
     elif cause.before:
         case.book(("x/1", cause.before))
-    if cause.write:
-        with store.write() as tx:
-            sql.execute(tx, cause.write)
+    if cause.stands:
+        cause.stands(store)
     return case
 
 
@@ -225,21 +240,20 @@ def test_every_way_to_book_refuses_for_the_same_reason(store, name):
 
 STANDING = {
     "account": (
-        "UPDATE account SET state = 'blocked' WHERE name = '1'",
-        "UPDATE account SET state = 'active'",
+        block,
+        lambda store: builders.unblock(store, "x/1"),
     ),
     "pilot": (
-        "UPDATE record SET waits_since = 1 WHERE id = 1",
-        "UPDATE record SET waits_since = NULL",
+        builders.hold_for_pilot,
+        builders.end_pilot,
     ),
     "pause": (
-        "INSERT INTO pause (scope, reason, at) VALUES ('connector:x', 'x', 0)",
-        "DELETE FROM pause",
+        pause,
+        builders.resume,
     ),
     "recusal": (
-        "INSERT INTO recusal (adversary_id, unit_id, at)"
-        " SELECT adversary_id, 2, 0 FROM account WHERE name = '1'",
-        "DELETE FROM recusal",
+        recuse,
+        unrecuse,
     ),
 }
 """What stands against x/1 and record r1, and what takes it away again."""
@@ -250,13 +264,11 @@ def test_of_several_causes_the_first_is_reported(store, way):
     pair = Cause(policy(PAIR, budget="t = 2"), "r1.b", "a-b", before="r1.a")
     case = ready(store, pair)
     case.book(("y/3", "r1.b"), ("y/4", "r1.b"))
-    with store.write() as tx:
-        for begin, _ in STANDING.values():
-            sql.execute(tx, begin)
+    for begin, _ in STANDING.values():
+        begin(store)
     found = [way(case, pair.asked).rule]
     for _, end in STANDING.values():
-        with store.write() as tx:
-            sql.execute(tx, end)
+        end(store)
         found.append(way(case, pair.asked).rule)
     assert found == [*STANDING, "a-b"]
 
@@ -277,6 +289,5 @@ def test_what_a_worker_holds_already_is_judged_by_nothing_but_its_standing(store
     booked = case.book(*again, skip=True)
     assert booked.refused == []
     assert booked.new == len(again) - 1
-    with store.write() as tx:
-        sql.execute(tx, "UPDATE account SET state = 'blocked' WHERE name = '1'")
+    block(store)
     assert way(case, "r1.a").rule == "account"

@@ -15,7 +15,7 @@ from dispatcher.stages.intake import runs
 from dispatcher.stages.intake.loading import ERASED, OTHER, RESPELLED, load
 from dispatcher.store import open_store, pause, serving
 from dispatcher.store.vault import KeyFile
-from tests import sql
+from tests import builders, sql
 from tests.integration.ledger_cases import PAIR, Case, policy
 
 SECRET = Secret(passphrase=b"six words that nobody guesses")
@@ -173,8 +173,7 @@ def test_lost_records_wait_for_no_pilot_of_a_run_that_they_left(house):
     source = house.file(FIRST, SECOND)
     house.load(source)
     house.lose()
-    with house.store.write() as tx:
-        sql.execute(tx, "UPDATE record SET waits_since = 1")
+    builders.hold_for_pilot(house.store)
     house.load(source)
     assert house.ask("SELECT count(*) FROM record WHERE waits_since IS NOT NULL") == 0
 

@@ -25,10 +25,12 @@ from dispatcher.core.errors import StaleLease, StoreUnusable
 from dispatcher.ledger import versions
 from dispatcher.ledger.book import Push
 from dispatcher.ledger.recall import InFlightAction
+from dispatcher.model.states import record_unit
 from dispatcher.stages.sending import Terms, backoff
 from dispatcher.store import lease
 from dispatcher.store import outbox as rows
 from dispatcher.store.dumping import make_ready
+from tests import builders
 from tests.contract.memory_feed import FEED, MemoryFeed
 from tests.integration.exchange_house import FIELDS, Exchange, logs
 from tests.integration.ledger_cases import Case, policy
@@ -133,10 +135,11 @@ def test_what_a_killed_daemon_had_leased_is_asked_for_by_the_next(exchange, cloc
 @pytest.mark.parametrize(
     "meanwhile",
     [
-        "UPDATE task SET state = 'answered'",  # collected before it was asked for
-        "UPDATE task SET state = 'returned'",
-        "UPDATE account SET state = 'blocked'",
+        builders.answer_tasks,  # collected before it was asked for
+        builders.end_tasks,
+        lambda store: builders.block(store, "memory/ann"),
     ],
+    ids=["answered", "returned", "blocked"],
 )
 def test_what_arrived_before_a_crash_is_sent_whatever_came_of_it_since(
     exchange, clock, meanwhile
@@ -145,7 +148,7 @@ def test_what_arrived_before_a_crash_is_sent_whatever_came_of_it_since(
     with exchange.store.write() as tx:  # claimed and published, then killed
         (mine,) = rows.claim(tx, "memory", exchange.epoch, clock(), clock() + HOUR, 9)
     exchange.market.offers[exchange.key(mine.id)] = "what the killed daemon published"
-    exchange.do(meanwhile)
+    meanwhile(exchange.store)
     with exchange.store.write() as tx:
         epoch = lease.take(tx, lease.SHARD, "next", clock() + 20, clock() + HOUR)
     assert exchange.sending().tick(epoch) == 1
@@ -292,11 +295,11 @@ def test_a_paused_connector_or_run_sends_nothing_and_loses_nothing(exchange, clo
     exchange.book(("ann", "r1.a"))
     sending = exchange.sending()
     for scope in ("all", "connector:memory", "run:default"):
-        exchange.do("DELETE FROM pause")
-        exchange.do("INSERT INTO pause (scope, reason, at) VALUES (?, 'x', 1)", scope)
+        builders.resume(exchange.store)
+        builders.pause(exchange.store, scope)
         assert sending.tick(exchange.epoch) == 0
         clock.advance(seconds=90)
-    exchange.do("DELETE FROM pause")
+    builders.resume(exchange.store)
     assert exchange.market.calls == 0
     assert sending.tick(exchange.epoch) == 1
     assert exchange.ask("SELECT attempts FROM outbox") == 1
@@ -317,17 +320,15 @@ def test_a_field_that_a_later_policy_keeps_back_never_leaves(exchange):
 
 def test_a_blocked_account_is_sent_nothing(exchange):
     exchange.book(("ann", "r1.a"))
-    exchange.do("UPDATE account SET state = 'blocked' WHERE name = 'ann'")
+    builders.block(exchange.store, "memory/ann")
     assert exchange.sending().tick(exchange.epoch) == 0
     assert (exchange.states(), exchange.states("task")) == (["dead"], ["dead"])
 
 
 def test_an_offer_of_work_carries_no_content(exchange):
-    exchange.do(
-        "INSERT INTO outbox (id, connector, account_id, kind, state, due, attempts,"
-        " epoch, created_at) VALUES (99, 'inhouse', ?, 'offer', 'ready', 0, 0, 0, 0)",
-        exchange.case.accounts["memory/ann"],
-    )
+    ann = exchange.case.accounts["memory/ann"]
+    with exchange.store.write() as tx:
+        rows.add(tx, [(99, "inhouse", ann, "offer", 0, 0)])
     exchange.connectors["inhouse"] = Inhouse(b"k" * 32)
     assert exchange.sending(link="http://x.test/").tick(exchange.epoch) == 1
     assert exchange.ask("SELECT handle FROM outbox WHERE id = 99") == exchange.key(99)
@@ -337,13 +338,8 @@ def test_a_withdrawal_takes_the_named_message_back(exchange):
     booked = exchange.book(("ann", "r1.a"))
     sending = exchange.sending()
     sending.tick(exchange.epoch)
-    exchange.do(
-        "INSERT INTO outbox (id, connector, account_id, kind, state, due, attempts,"
-        " epoch, created_at, handle)"
-        " VALUES (99, 'memory', ?, 'withdraw', 'ready', 0, 0, 0, 0, ?)",
-        exchange.case.accounts["memory/ann"],
-        str(booked.messages[0]),
-    )
+    with exchange.store.write() as tx:
+        assert rows.withdraw(tx, booked.messages, 0) == 1
     assert sending.tick(exchange.epoch) == 1
     assert exchange.market.withdrawn == {exchange.key(booked.messages[0])}
     with exchange.store.write() as tx:  # a second one is not written for it
@@ -383,13 +379,13 @@ def test_another_offers_handle_is_not_believed_and_the_market_is_asked(exchange,
 
 
 def test_no_value_reaches_a_log_or_an_error(exchange, clock, logs):
-    exchange.do("UPDATE entry SET shown = ?", b"canary-value")
+    exchange.case.load(("r3", "p3", 1, "abc"), shown=b"canary-value")
     exchange.market.before = [
         Rejected("the market says: canary-value is no good"),
         RuntimeError("canary-value"),
         TryLater("canary-value", after=1),
     ]
-    exchange.book(("ann", "r1.a r1.b r1.c"), per_message=1)
+    exchange.book(("ann", "r3.a r3.b r3.c"), per_message=1)
     sending = exchange.sending()
     for _ in range(4):
         sending.tick(exchange.epoch)
@@ -431,8 +427,8 @@ def test_a_dead_market_degrades_only_itself(store, clock):
     exchange.connectors["other"] = alive
     exchange.case.add("memory/ann", "other/bob")
     exchange.case.load(("r1", "p1", 1, "abcd"), ("r2", "p2", 1, "abcd"))
-    exchange.case.book(("memory/ann", "r1.a"), ("other/bob", "r2.a"), delivery=Push())
-    exchange.do("UPDATE outbox SET due = 0 WHERE state = 'ready'")
+    both = ("memory/ann", "r1.a"), ("other/bob", "r2.a")
+    exchange.case.book(*both, delivery=Push(due=0))
     sending = exchange.sending()
     with ThreadPoolExecutor(1) as pool:
         hung = pool.submit(sending.by_name["memory"].tick, exchange.epoch)
@@ -521,9 +517,9 @@ def test_a_connector_that_quotes_a_value_in_part_is_not_repeated(
     exchange, logs, value, words
 ):
     # As it is written, cut short by it or by us, on two lines, in other letters.
-    exchange.do("UPDATE entry SET shown = ? WHERE field_id = 1", value.encode())
+    exchange.case.load(("r3", "p3", 1, "a"), shown=value.encode())
     exchange.market.before = [Rejected(words)]
-    exchange.book(("ann", "r1.a"))
+    exchange.book(("ann", "r3.a"))
     exchange.sending().tick(exchange.epoch)
     assert exchange.states() == ["dead"]
     assert exchange.ask("SELECT error FROM outbox") == "Rejected"
@@ -543,11 +539,7 @@ def test_a_connector_that_quotes_nothing_is_heard(exchange):
 def test_nothing_more_of_a_person_goes_to_whom_asked_for_that(exchange):
     exchange.book(("ann", "r1.a r2.a"))
     record = exchange.case.records["r1"]
-    exchange.do(
-        "INSERT INTO recusal (adversary_id, unit_id, at)"
-        " SELECT adversary_id, CAST(? AS BIGINT), 1 FROM account WHERE name = 'ann'",
-        2 * record,
-    )
+    builders.recuse(exchange.store, "memory/ann", record_unit(record))
     assert exchange.sending().tick(exchange.epoch) == 1
     (offer,) = exchange.market.offers.values()
     assert [item.token for item in offer.items] == [exchange.token(2)]

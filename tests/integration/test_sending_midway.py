@@ -11,6 +11,7 @@ from connectors.testing.hostile import MEMORY, Memory
 from dispatcher.core.errors import StaleLease
 from dispatcher.ledger.identity_changes import merge
 from dispatcher.store import lease, pause
+from tests import builders
 from tests.integration.exchange_house import Exchange
 from tests.integration.ledger_cases import Case
 
@@ -54,9 +55,7 @@ def test_a_daemon_whose_lease_is_taken_hands_nothing_more_over(exchange, clock):
 
 
 def test_a_worker_who_is_blocked_gets_nothing_more(exchange):
-    exchange.market.meanwhile = lambda: exchange.do(
-        "UPDATE account SET state = 'blocked' WHERE name = 'cid'"
-    )
+    exchange.market.meanwhile = lambda: builders.block(exchange.store, "memory/cid")
     assert exchange.sending().tick(exchange.epoch) == 2
     assert exchange.states() == ["sent", "sent", "dead"]
     assert exchange.states("task") == ["sent", "sent", "dead"]

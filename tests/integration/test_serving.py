@@ -8,6 +8,7 @@ import pytest
 
 from dispatcher.core.errors import Refused, StaleLease
 from dispatcher.ledger.book import Asks, Pull, book
+from dispatcher.model.states import record_unit
 from dispatcher.stages.serving import (
     Given,
     Present,
@@ -21,7 +22,7 @@ from dispatcher.stages.serving import (
 from dispatcher.store import Store
 from dispatcher.store import serving as rows
 from policies.answers.validation import Mark
-from tests import sql
+from tests import builders, sql
 from tests.integration.serving_house import POLICY, House, png
 from tests.patience import PATIENCE
 
@@ -101,7 +102,7 @@ def test_a_planned_pair_that_is_unsafe_by_now_is_not_shown(house):
     with house.store.write() as tx:
         book(tx, [Asks(ann.account_id, [entries["name"]])], delivery=Pull(1), at=1,
              cause="test")  # fmt: skip
-    house.do("UPDATE task SET state = 'answered'")
+    builders.answer_tasks(house.store)
     serving = house.serving()
 
     assert serving.start(ann).content == b"36"
@@ -119,7 +120,7 @@ def test_a_pair_that_the_gate_refuses_leaves_the_plan_and_is_free_for_others(hou
     with house.store.write() as tx:
         book(tx, [Asks(ann.account_id, [entries["name"]])], delivery=Pull(1), at=1,
              cause="test")  # fmt: skip
-    house.do("UPDATE task SET state = 'answered'")
+    builders.answer_tasks(house.store)
     serving = house.serving()
 
     assert serving.start(ann) is None
@@ -135,17 +136,16 @@ def test_a_pause_leaves_the_plan_as_it_is(house):
     ann = house.account("ann")
     house.plan((ann, [entries["name"]]))
     serving = house.serving()
-    house.do("INSERT INTO pause (scope, reason, at) VALUES ('all', 'x', 1)")
+    builders.pause(house.store)
     assert serving.start(ann) is None
-    house.do("DELETE FROM pause")
+    builders.resume(house.store)
     assert serving.start(ann).content == b"Ada"
 
 
 def test_a_plan_for_another_version_of_the_policy_is_not_served(house):
     entries = house.record(1, name="Ada")
     ann = house.account("ann")
-    house.plan((ann, [entries["name"]]))
-    house.do("UPDATE plan SET policy_version = 2")
+    house.plan((ann, [entries["name"]]), version=2)
     assert house.serving().start(ann) is None
 
 
@@ -215,7 +215,7 @@ def test_what_was_planned_for_a_blocked_worker_is_free_at_once(house):
     entries = house.record(1, name="Ada")
     ann, bob = house.account("ann"), house.account("bob")
     house.plan((ann, [entries["name"]]), (bob, []))
-    house.do("UPDATE account SET state = 'blocked' WHERE id = ?", ann.account_id)
+    builders.block(house.store, "inhouse/ann")
 
     assert house.serving().start(bob).content == b"Ada"
 
@@ -246,9 +246,9 @@ def test_a_paused_store_connector_or_run_shows_nothing(house):
     house.plan((ann, [entries["name"]]))
     serving = house.serving()
     for scope in ("all", "connector:inhouse", "run:default"):
-        house.do("INSERT INTO pause (scope, reason, at) VALUES (?, 'x', 1)", scope)
+        builders.pause(house.store, scope)
         assert serving.start(ann) is None
-        house.do("DELETE FROM pause")
+        builders.resume(house.store)
     house.do("UPDATE run SET state = 'paused'")
     assert serving.start(ann) is None
     assert house.exposures() == 0
@@ -298,10 +298,10 @@ def test_a_worker_who_was_blocked_or_uninvited_gets_nothing(house):
     ann = house.account("ann")
     house.plan((ann, [entries["name"]]))
     serving = house.serving()
-    house.do("UPDATE account SET invite = 2")
+    builders.revoke_invites(house.store, "inhouse/ann")
     assert serving.start(ann) is None
     again = Present(ann.account_id, 2)
-    house.do("UPDATE account SET state = 'blocked'")
+    builders.block(house.store, "inhouse/ann")
     assert serving.start(again) is None
     assert house.exposures() == 0
 
@@ -586,11 +586,8 @@ def test_a_late_answer_shows_nothing_again_of_a_person_the_worker_knows(house, c
     serving = house.serving(lease=60)
     first = serving.start(ann)
     clock.advance(seconds=61)
-    house.do("UPDATE task SET state = 'expired'")
-    house.do(
-        "INSERT INTO recusal (adversary_id, unit_id, at)"
-        " SELECT adversary_id, CAST(2 AS BIGINT), 1 FROM account WHERE name = 'ann'"
-    )
+    assert expire(house.store, clock) == 1
+    builders.recuse(house.store, "inhouse/ann", record_unit(1))
     assert (
         serving.answer(ann, house.token(first.task_id), Given({"answer": ""})) is None
     )

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from dispatcher.operations.status import WaitingPilot, status
-from dispatcher.store import lease, pause
+from dispatcher.store import lease, pause, planning
 from dispatcher.store.statistics import DownRow
 from dispatcher.surfaces.cli.status import lay_out
-from tests import sql
+from tests import builders
 from tests.integration.ledger_cases import PAIR, Case, policy
 
 MINUTE = 60
@@ -59,16 +59,11 @@ def test_the_work_is_told_apart_by_connector(case, clock):
     """At x: one message failed and waits 90 s, one was answered; at y all is fresh."""
     case.add("y/eve")
     case.book(("x/ann", "r1.a"), ("x/bob", "r1.b"), ("y/eve", "r1.a"))
-    tried = "UPDATE outbox SET attempts = 2, due = ? WHERE account_id = ?"
-    sent = "UPDATE outbox SET state = 'sent', attempts = 1 WHERE account_id = ?"
-    with case.store.write() as tx:
-        sql.execute(tx, tried, [clock() + 90_000_000, case.accounts["x/ann"]])
-        sql.execute(tx, sent, [case.accounts["x/bob"]])
-        sql.execute(
-            tx,
-            "UPDATE task SET state = 'answered' WHERE account_id = ?",
-            [case.accounts["x/bob"]],
-        )
+    builders.settle_messages(case.store, "sent", account="x/bob")
+    builders.settle_messages(
+        case.store, "ready", account="x/ann", tries=2, due=clock() + 90_000_000
+    )
+    builders.answer_tasks(case.store, [2])
     found = status(case.store, clock())
     until = clock() + 90_000_000
     rows = {row.connector: row[1:] for row in found.connectors}
@@ -85,9 +80,7 @@ def test_the_work_is_told_apart_by_connector(case, clock):
 
 def test_a_message_that_was_given_up_may_have_arrived(case, clock):
     case.book(("x/ann", "r1.a"))
-    with case.store.write() as tx:
-        sql.execute(tx, "UPDATE outbox SET state = 'dead', attempts = 5")
-        sql.execute(tx, "UPDATE task SET state = 'dead'")
+    builders.settle_messages(case.store, "dead", tries=5)
     (row,) = status(case.store, clock()).connectors
     assert (row.open, row.in_doubt, row.rests_until) == (0, 1, None)
 
@@ -111,18 +104,11 @@ def test_a_joined_adversary_is_counted_once(case, clock):
 def test_what_needs_the_operator_is_said_with_the_command(case, clock):
     lead(case, clock)
     case.book(("x/ann", "r1.a"), ("x/bob", "r1.b"))
+    builders.settle_messages(case.store, "dead", account="x/ann")
     with case.store.write() as tx:
-        sql.execute(
-            tx,
-            "UPDATE outbox SET state = 'dead' WHERE account_id = ?",
-            [case.accounts["x/ann"]],
-        )
         pause.pause(tx, "connector:x", "token expired", clock())
-        sql.execute(
-            tx,
-            "INSERT INTO held_back (entry_id, plan_id, reason) VALUES (?, 1, ?)",
-            [case.entries["r1.d"], "5 needed: d and c may not share a worker"],
-        )
+        reason = "5 needed: d and c may not share a worker"
+        planning.hold_back(tx, [(case.entries["r1.d"], 1, reason)])
     clock.now = case.now
     clock.advance(seconds=11 * MINUTE)
     lead(case, clock)
@@ -149,10 +135,7 @@ def test_each_pause_is_told_with_the_command_that_ends_it(case, clock, scope, op
 def test_a_connector_that_fails_again_and_again_is_named(case, clock):
     lead(case, clock)
     case.book(("x/ann", "r1.a"), ("x/bob", "r1.b"))
-    with case.store.write() as tx:
-        sql.execute(
-            tx, "UPDATE outbox SET attempts = 3, error = 'TooLong' WHERE id = 1"
-        )
+    builders.settle_messages(case.store, "ready", [1], tries=3, error="TooLong")
     found = status(case.store, clock())
     assert found.down == [DownRow("x", 2, "TooLong")]
     assert any("connector x is down" in told for told in found.needs_you)

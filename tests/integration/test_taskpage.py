@@ -13,6 +13,7 @@ from dispatcher.identity import invite_link
 from dispatcher.stages.serving import Terms
 from dispatcher.store import Store
 from dispatcher.surfaces.taskpage import PageSettings, task_app
+from tests import builders
 from tests.integration.serving_house import House, png
 
 SAME = {"sec-fetch-site": "same-origin"}
@@ -139,7 +140,7 @@ def test_a_session_ends_when_its_invite_is_revoked(app, house):
     client.headers.update(SAME)
     code = house.invite("ann")
     assert page_of(client.post("/arrive", data={"invite": code})) == "ready"
-    house.do("UPDATE account SET invite = 2")
+    builders.revoke_invites(house.store, "inhouse/ann")
     assert page_of(client.get("/")) == "arrive"
     assert page_of(client.post("/arrive", data={"invite": code})) == "arrive"
 
@@ -184,9 +185,9 @@ def test_a_link_that_does_not_hold_opens_nothing_and_tells_no_reason(app, house,
     if case == "forged":
         code = code[:-2] + ("aa" if code[-2:] != "aa" else "bb")
     if case == "revoked":
-        house.do("UPDATE account SET invite = 2")
+        builders.revoke_invites(house.store, "inhouse/ann")
     if case == "blocked":
-        house.do("UPDATE account SET state = 'blocked'")
+        builders.block(house.store, "inhouse/ann")
     if case == "unknown":
         code = house.invite("nobody")
     client = browser(app)
@@ -201,7 +202,7 @@ def test_a_link_that_does_not_hold_opens_nothing_and_tells_no_reason(app, house,
 
 def test_a_worker_who_is_blocked_is_out_at_once(app, house):
     client = one_task(house, app)
-    house.do("UPDATE account SET state = 'blocked'")
+    builders.block(house.store, "inhouse/ann")
     for answer in (client.get("/"), client.post("/start")):
         assert page_of(answer) == "arrive"
     assert house.exposures() == 0
@@ -616,7 +617,7 @@ def test_nothing_to_do_and_refused_and_paused_look_the_same(app, house):
     client.post(f"/task/{token_of(first)}/answer", data={"outcome": "illegible"})
     nothing = arrived(app, house, "bob").post("/start")
     refused = client.post("/start")
-    house.do("INSERT INTO pause (scope, reason, at) VALUES ('all', 'x', 1)")
+    builders.pause(house.store)
     paused = client.post("/start")
     pages = {(p.status_code, _plain(p.text)) for p in (refused, nothing, paused)}
     assert len(pages) == 1

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ortools.sat.python import cp_model
 
 from policies.model.problem import Average, Coalitions, Plan
 from policies.model.sets import NO_CAP, Measure
@@ -21,13 +22,13 @@ from tests.unit.policies.tiny import Made, Tiny, step
 def test_one_call_has_the_time_that_the_model_left(monkeypatch):
     """A clock of one second a look: what making the model took is gone, no more."""
     seen = []
-    run = cpsat._run
+    run = cp_model.CpSolver.solve
 
-    def watched(built, rng, limits):
-        seen.append(limits.seconds)
-        return run(built, rng, limits)
+    def watched(solver, *rest):
+        seen.append(solver.parameters.max_time_in_seconds)
+        return run(solver, *rest)
 
-    monkeypatch.setattr(cpsat, "_run", watched)
+    monkeypatch.setattr(cp_model.CpSolver, "solve", watched)
     ticks = count()
     limits = Limits(seconds=100, clock=lambda: float(next(ticks)))
     tiny = Tiny(3, 2, [step(0, 1, 2)], weights=[[1, 2], [3, 1], [2, 2]])
@@ -68,7 +69,7 @@ def averaged():
 @pytest.mark.parametrize("made", [0, 1, 3])
 def test_a_model_that_is_not_made_in_time_is_not_searched(monkeypatch, made):
     """What is left out of it may be what leaves no plan: no verdict, and a bound."""
-    monkeypatch.setattr(cpsat, "_run", None)
+    monkeypatch.setattr(cp_model.CpSolver, "solve", None)
     looks = iter([False] * made)
     limits = Limits(stopped=lambda: next(looks, True))
     for problem in (averaged(), Tiny(3, 2, [step(0, 1), step(1, 2)]).problem()):

@@ -1,6 +1,6 @@
 """Annealing keeps all limits, comes close to the best plan, and bounds worst tradeoffs."""
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import combinations, count
 
@@ -20,6 +20,7 @@ from policies.solvers.kernels import annealing as kernel
 from policies.solvers.kernels.compiling import kernels
 from policies.solvers.kernels.plan_state import DEGREE, GIVEN, U
 from policies.solvers.load_tables import loads
+from policies.solvers.search import annealing
 from policies.solvers.search.annealing import (
     AnnealingSolver,
     PenaltyAnnealer,
@@ -139,10 +140,10 @@ def test_crowded_adversaries_swap_entries():
     document["weights"] = [[1, 9], [1, 9], [9, 1], [9, 1]]
     document["utility_norm"] = 36
     problem = read_instance(document).problem
-    annealer = SmoothAnnealer(problem, np.random.default_rng(0), Limits())
     start = np.array([[1, 0], [1, 0], [0, 1], [0, 1]], np.bool_)
-    annealer.best = annealer._start = start
-    annealer.value = -1.0
+    rng = np.random.default_rng(0)
+    annealer = SmoothAnnealer(problem, rng, Limits(), start=start)
+    assert annealer.value < best(document)
     annealer.run(2_000)
     assert annealer.value == pytest.approx(best(document))
 
@@ -209,7 +210,38 @@ def test_too_many_coalitions_are_refused_before_they_fill_memory():
     assert annealable(read_instance(document | {"any_m": 2}).problem)
 
 
-def test_a_run_that_is_cut_by_the_clock_ends_cold():
+@dataclass
+class Walk:
+    """Numbers that each stretch of steps began with, and the lowest limit on a set."""
+
+    numbers: list[np.ndarray] = field(default_factory=list)
+    caps: list[int] = field(default_factory=list)
+
+    def column(self, place):
+        return [numbers[place] for numbers in self.numbers]
+
+
+@pytest.fixture
+def walk(monkeypatch):
+    """What the kernel is given, stretch by stretch; it is run all the same."""
+    seen = Walk()
+
+    def watched(name, *, quick):
+        compiled = kernels(name, quick=quick)
+
+        def anneal(state, extra, numbers, draws):
+            if len(draws):  # without any it is only compiled
+                seen.numbers.append(numbers.copy())
+                seen.caps.append(int(extra.cap.min()))
+            compiled["anneal"](state, extra, numbers, draws)
+
+        return {"anneal": anneal}
+
+    monkeypatch.setattr(annealing, "kernels", watched)
+    return seen
+
+
+def test_a_run_that_is_cut_by_the_clock_ends_cold(walk):
     """Two million steps do not fit into forty looks at a clock: it cools by the clock."""
     now = [0.0]
 
@@ -222,21 +254,18 @@ def test_a_run_that_is_cut_by_the_clock_ends_cold():
     annealer = SmoothAnnealer(problem, np.random.default_rng(0), limits)
     annealer.run()
     assert annealer.spent < 200_000
-    assert annealer._part(10, 0, now[0] - 1.0) == 1.0
+    hot, *_, cold = walk.column(kernel.TEMPERATURE)
+    assert cold < hot / 40  # of 75 at the very end
     assert annealer.value == pytest.approx(best(drawn("smooth")))
 
 
-def test_where_there_is_much_to_look_at_looks_are_rare():
+def test_where_there_is_much_to_look_at_looks_are_rare(walk):
     """A thousand steps change few of 100,000 loads; a look goes through all of them."""
     wide = {"n": 300, "k": 300, "sizes": [3] * 300}
-    rests = []
     for document in (drawn("smooth"), drawn("mean", **wide), drawn("smooth", **wide)):
         problem = read_instance(document).problem
-        annealer = SmoothAnnealer(problem, np.random.default_rng(0), Limits())
-        state = annealer.arrays.state(annealer._start)
-        extra = annealer.arrays.annealing(state, smooth=True)
-        rests.append(annealer._numbers(extra)[kernel.LOOK])
-    assert rests == [100, 100, 300 * (300 + 300) / 3 / 100]
+        SmoothAnnealer(problem, np.random.default_rng(0), Limits()).run(1)
+    assert walk.column(kernel.LOOK) == [100, 100, 300 * (300 + 300) / 3 / 100]
 
 
 @pytest.mark.parametrize("name", ["smooth", "parts", "sealed", "border"])
@@ -284,20 +313,25 @@ def test_loads_too_many_to_list_are_annealed_by_the_same_terms():
 
 
 @pytest.mark.parametrize("name", ["below", "smooth"])
-def test_the_price_of_limits_stays_near_what_pairs_are_worth(name):
+def test_the_price_of_limits_stays_near_what_pairs_are_worth(name, walk):
     """A limit that no plan keeps, and none at all: the next run starts in reach of both."""
     document = drawn(name, n=12, k=4, sizes=[5, 6, 7], any_m=2)
     document["tau"] = 0.1 if name == "below" else 0.0
     annealer = SmoothAnnealer(
         read_instance(document).problem, np.random.default_rng(0), Limits()
     )
-    annealer.run(100_000)
-    low, high = annealer._walls
-    assert low <= annealer._wall <= high
-    assert high < 100 * max(annealer._size, float(annealer.arrays.tables.worth.max()))
+    for _ in range(2):
+        annealer.run(100_000)
+    worth = annealer.arrays.tables.worth
+    share = -np.sort(-worth, axis=1)[:, :2].sum() / len(worth)
+    for low, price, high in zip(
+        *map(walk.column, (kernel.LOW, kernel.PRICE, kernel.HIGH)), strict=True
+    ):
+        assert low <= price <= high
+        assert high < 100 * max(share, float(worth.max()))
 
 
-def test_a_level_in_vain_is_not_tried_again():
+def test_a_level_in_vain_is_not_tried_again(walk):
     """Seven entries among five, of whom two pool: f is 4/7 at least."""
     document = drawn("smooth", n=7, k=5, sizes=[7], any_m=2, t=1)
     annealer = SmoothAnnealer(
@@ -306,11 +340,10 @@ def test_a_level_in_vain_is_not_tried_again():
     levels = []
     for _ in range(12):
         annealer.run(4_000)
-        if annealer._at >= 0:
-            levels.append(annealer._steps[annealer._at])
+        levels.append(walk.caps[-1])
     assert annealer.level == pytest.approx(4 / 7)
-    assert min(levels) == pytest.approx(3 / 7)
-    assert levels.count(min(levels)) == 1
+    assert min(levels) == 3  # of seven entries
+    assert levels.count(3) == 1
 
 
 def solve(tiny, seed=0, **limits):
@@ -439,8 +472,11 @@ def ring(n=5, k=2, **more):
 
 
 def laid_out(crossing):
-    """A drawn plan, what annealing keeps beside it, and its numbers."""
-    state = crossing.arrays.state(crossing._drawn())
+    """A plan of one copy each, what annealing keeps beside it, and its numbers."""
+    n, k = crossing.arrays.able.shape
+    chosen = np.zeros((n, k), np.bool_)
+    chosen[np.arange(n), np.arange(n) % k] = True
+    state = crossing.arrays.state(chosen)
     extra = crossing.arrays.annealing(state, smooth=False)
     extra.sums[kernel.OVER] = np.maximum(state.load - extra.cap, 0).sum()
     state.total[U] = state.worth[state.chosen].sum()
