@@ -191,7 +191,8 @@ def answered(empty):
     for who, value in (("ann", "red"), ("bob", "blue")):
         answer(exchange, who, "r1.c", value)
     exchange.assembly().tick(exchange.epoch)
-    builders.save_results(exchange.store, [exchange.case.entries["r1.c"]], "conflict")
+    entry = exchange.case.entries["r1.c"]
+    builders.save_results(exchange.store, [entry], "conflict", value=b"red")
     return exchange
 
 
