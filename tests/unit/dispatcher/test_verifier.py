@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from dispatcher import verifier
-from tests.unit.verifier_bundles import (
+from tests.unit.dispatcher.verifier_bundles import (
     NO_HASH,
     World,
     canonical,
