@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import struct
 from contextlib import suppress
 from fractions import Fraction
 
@@ -18,7 +17,6 @@ from dispatcher.core.errors import (
     LedgerBroken,
     LedgerForeign,
     NeedsMigration,
-    NotFound,
     NotShipped,
     PastLimit,
     Refused,
@@ -31,7 +29,7 @@ from dispatcher.custody import backup
 from dispatcher.custody.evidence import export, verify
 from dispatcher.custody.in_place_recovery import keep_out
 from dispatcher.custody.restore import Gap, Target, restore
-from dispatcher.custody.sealed_file import CHUNK, Secret, read_sealed, write_sealed
+from dispatcher.custody.sealed_file import Secret
 from dispatcher.ledger.chains import seal
 from dispatcher.ledger.comparison import compare
 from dispatcher.ledger.exhausted_fields import unburn
@@ -367,39 +365,6 @@ def test_no_truncation_and_no_changed_byte_is_taken(case, tmp_path):
     path.write_bytes(whole + b"more")
     with pytest.raises(BackupBroken):
         backup.verify(path, SECRET)
-
-
-def test_chunks_can_not_be_swapped_dropped_or_doubled(tmp_path):
-    path = tmp_path / "big"
-    noise = np.random.default_rng(1).bytes(3 * CHUNK).hex()
-    header = {"id": "b", "schema": "1"}
-    with path.open("wb") as file:
-        write_sealed(file, header, iter([noise + "\n"]), SECRET, os.urandom)
-    data = path.read_bytes()
-    start = data.index(b"\n") + 1
-    start += 4 + struct.unpack(">I", data[start : start + 4])[0] + 7
-    chunks, at = [], start
-    while at < len(data):
-        size = 4 + struct.unpack(">I", data[at : at + 4])[0]
-        chunks.append(data[at : at + size])
-        at += size
-    assert len(chunks) >= 3
-
-    def text(parts):
-        path.write_bytes(data[:start] + b"".join(parts))
-        with path.open("rb") as file:
-            return list(read_sealed(file, SECRET)[1])
-
-    assert text(chunks) == [noise]
-    for parts in (
-        chunks[:-1],
-        chunks[1:],
-        [chunks[1], chunks[0], *chunks[2:]],
-        [chunks[0], *chunks],
-        [],
-    ):
-        with pytest.raises(BackupBroken):
-            text(parts)
 
 
 def test_a_backup_of_a_future_schema_says_what_to_do(case, tmp_path, monkeypatch):
@@ -786,11 +751,3 @@ def test_a_disk_that_is_full_leaves_no_half_backup(case, tmp_path, monkeypatch):
     with pytest.raises(NotShipped):
         keep(case, tmp_path)
     assert list((tmp_path / "kept").iterdir()) == []
-
-
-def test_what_is_no_backup_is_told(tmp_path):
-    with pytest.raises(NotFound):
-        backup.look(tmp_path / "none")
-    (tmp_path / "odd").write_bytes(b"x" * 100)
-    with pytest.raises(BackupBroken):
-        backup.look(tmp_path / "odd")

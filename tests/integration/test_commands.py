@@ -17,7 +17,6 @@ from dispatcher.operations import status as status_operation
 from dispatcher.store import open_store
 from dispatcher.surfaces.cli import status as status_command
 from dispatcher.surfaces.cli.context import wall_clock
-from dispatcher.surfaces.cli.start import hoist
 from tests import builders, sql
 
 POLICY = """
@@ -147,22 +146,6 @@ def test_wrong_words_are_told_like_every_error(run, words):
     done = run(*words)
     fails(done, 2, "E002")
     assert "--help" in done.err
-
-
-def test_options_for_all_commands_may_follow_the_command():
-    assert hoist(["status", "--json", "-q", "--watch", "1"]) == [
-        "--json",
-        "-q",
-        "status",
-        "--watch",
-        "1",
-    ]
-    assert hoist(["records", "show", "--", "--json"]) == [
-        "records",
-        "show",
-        "--",
-        "--json",
-    ]
 
 
 @pytest.mark.parametrize("words", [["--json", "status"], ["status", "--json"]])

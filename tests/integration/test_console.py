@@ -10,10 +10,9 @@ from dispatcher import access
 from dispatcher.core.errors import StoreLocked
 from dispatcher.core.rate_limit import Rate
 from dispatcher.ledger.chains import seal
-from dispatcher.model import TRANSITIONS, Answer
+from dispatcher.model import Answer
 from dispatcher.store import answers, lease, settings, tasks
 from dispatcher.surfaces.console import ConsoleSettings, console_app
-from dispatcher.surfaces.console.pages import STANDINGS
 from tests import builders, sql
 from tests.integration.ledger_cases import Case, policy
 
@@ -313,10 +312,6 @@ def test_it_is_said_what_the_states_of_accounts_mean(case, client):
     assert "x/ann below the accuracy floor" in text
     assert "x/dan active" not in text
     assert "dispatcher workers unblock ACCOUNT lets it work again" in text
-
-
-def test_every_state_of_an_account_has_a_word():
-    assert STANDINGS.keys() == TRANSITIONS["account"].keys()
 
 
 def test_an_address_past_the_last_page_says_so(client):

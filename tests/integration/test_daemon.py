@@ -7,11 +7,10 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from dispatcher.app.daemon import Daemon, Every, Tick
+from dispatcher.app.daemon import Daemon, Tick
 from dispatcher.app.leadership import LEASE_SECONDS, Standby, take_lease
 from dispatcher.app.systemd import Notifier
 from dispatcher.core.errors import (
@@ -189,16 +188,6 @@ def test_a_time_of_day_that_is_set_gives_each_tick_a_turn_and_keeps_its_rhythm(
     daemon.stop()
     assert len(rare) == 3
     daemon.raise_if_lost()
-
-
-def test_turns_that_were_missed_for_a_year_are_not_counted_one_by_one():
-    """APScheduler asks for one time after another until one is later than now."""
-    every = Every(seconds=2, timezone=UTC)
-    last, now = datetime(2026, 1, 1, tzinfo=UTC), datetime(2027, 1, 1, tzinfo=UTC)
-    assert every.get_next_fire_time(last, now) == now + timedelta(seconds=2)
-    assert every.get_next_fire_time(now, now) == now + timedelta(seconds=2)
-    late = now + timedelta(seconds=1.5)
-    assert every.get_next_fire_time(now, late) == now + timedelta(seconds=2)
 
 
 def test_a_failing_tick_stops_no_other_and_tells_no_value(store, clock, logs):

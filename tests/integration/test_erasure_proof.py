@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 
 from dispatcher.core.errors import WrongKey
-from dispatcher.core.keys import folded, place_of
+from dispatcher.core.keys import place_of
 from dispatcher.custody import backup, erasure
 from dispatcher.custody.erasure import erase_again
 from dispatcher.custody.evidence import export, verify
@@ -123,12 +123,6 @@ def test_somebody_of_a_like_key_who_was_there_before_stays(clinic, tmp_path):
     erasure.erase(clinic.means(), found.id)
     path.write_text("id,person,when,a,b,more\nx3,7,2026-01-01,A,B,C\n")
     assert load(clinic.store, path, clock=clinic.clock).counts.records == 1
-
-
-def test_folding_keeps_different_keys_apart():
-    keys = ["7", "70", "rx-7", "rx-70", "rx7", "a", "b", "0", "100"]
-    assert len({folded(key) for key in keys}) == len(keys)
-    assert folded("ＲＸ\u00a0-007") == folded("rx-7")
 
 
 def test_what_others_have_too_is_no_trace(clinic):

@@ -1,11 +1,9 @@
 """Accounts: how they are written, found, blocked, invited and read from files."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from dispatcher import identity
-from dispatcher.core.errors import Conflict, Invalid, NotFound, Usage
+from dispatcher.core.errors import Conflict, NotFound
 from dispatcher.ledger.active_policy import current_policy
 from tests.integration.ledger_cases import PAIR, Case, policy
 
@@ -20,23 +18,6 @@ def test_a_name_is_any_text_that_can_be_shown(case, name):
     case.add(f"x/{name}")
     with case.store.read() as tx:
         assert identity.find(tx, f"x/{name}").name == name
-
-
-@pytest.mark.parametrize(
-    "text", ["", "ann", "/ann", "x/", "X/ann", "x/ ann", "x/a\0b", "x/a\nb", "x/\ud800"]
-)
-def test_what_is_no_account_is_refused(text):
-    with pytest.raises(Usage):
-        identity.account_of(text)
-
-
-@given(st.text(max_size=30))
-def test_any_text_is_an_account_or_refused(text):
-    try:
-        connector, name = identity.account_of(text)
-    except Usage:
-        return
-    assert f"{connector}/{name}" == text
 
 
 def test_an_account_is_added_once(case):
@@ -101,31 +82,3 @@ def test_revoking_raises_the_number_that_invites_must_have(case):
         assert identity.find(tx, "x/ann") == after
         with pytest.raises(NotFound):
             identity.revoke_invites(tx, "x/bob")
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "worker\nx/ann\nx/bob\n",
-        "name,connector\r\nann,x\r\nbob,x\r\n",
-        "\ufeffaccount,quality\nx/ann,1\n\nx/bob,1\n",
-        "x/ann\nx/bob\nx/ann",
-        '{"worker": "x/ann"}\n{"connector": "x", "name": "bob"}\n',
-    ],
-)
-def test_accounts_are_read_from_a_file(text):
-    read = identity.read_accounts(text.encode())
-    assert read.names == (("x", "ann"), ("x", "bob"))
-    assert read.rejected == ()
-
-
-def test_bad_lines_of_a_file_are_told_by_line():
-    read = identity.read_accounts(b"worker\nx/ann\nbob\nx/\n")
-    assert read.names == (("x", "ann"),)
-    assert [line for line, _ in read.rejected] == [3, 4]
-
-
-@pytest.mark.parametrize("data", [b"", b" \n", b"\xff\xfe", b"who\nx/ann\n"])
-def test_a_file_that_names_no_account_is_invalid(data):
-    with pytest.raises(Invalid):
-        identity.read_accounts(data)

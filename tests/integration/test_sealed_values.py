@@ -8,7 +8,7 @@ from dispatcher.core.errors import EXIT_WRONG_KEY, StoreUnusable, WrongKey
 from dispatcher.core.keyring import read_keyring
 from dispatcher.custody.key_rotation import rekey_store, seal_leftovers
 from dispatcher.store import open_store, rekey
-from dispatcher.store.vault import CACHED, KeyFile, Vault
+from dispatcher.store.vault import KeyFile
 from tests import sql
 from tests.integration.clinic import FIELDS, PEOPLE, Clinic, canary, whole
 
@@ -48,16 +48,6 @@ def test_a_store_in_clear_is_sealed_while_it_works(clinic, key_file):
         needle = canary("anna", "").encode()
         for path in store.path.parent.glob("dispatcher.db*"):
             assert needle not in path.read_bytes()
-
-
-def test_every_column_with_values_is_known_to_the_rekeying():
-    # A table with a key_id that is missing there would stay in clear for ever.
-    from dispatcher.model import metadata
-
-    keyed = {
-        table.name for table in metadata.sorted_tables if "key_id" in table.columns
-    }
-    assert keyed == {plain.table for plain in rekey.TABLES}
 
 
 def test_a_rekeying_that_was_broken_off_goes_on(clinic, key_file):
@@ -211,12 +201,3 @@ def test_a_subject_has_one_key_and_a_record_without_one_its_own(
         keys = [row[0] for row in sql.rows(tx, "SELECT key_id FROM record ORDER BY id")]
     assert keys[0] == keys[1]
     assert len(set(keys)) == 3
-
-
-def test_the_cache_of_open_keys_has_a_bound():
-    vault = Vault()
-    for number in range(CACHED + 10):
-        vault._keep(number, None)
-    assert len(vault._ciphers) == CACHED
-    assert 5 not in vault
-    assert CACHED + 9 in vault

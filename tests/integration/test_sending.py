@@ -26,7 +26,6 @@ from dispatcher.ledger import versions
 from dispatcher.ledger.book import Push
 from dispatcher.ledger.recall import InFlightAction
 from dispatcher.model.states import record_unit
-from dispatcher.stages.sending import Terms, backoff
 from dispatcher.store import lease
 from dispatcher.store import outbox as rows
 from dispatcher.store.dumping import make_ready
@@ -489,16 +488,6 @@ def test_a_folder_gets_one_directory_a_message(store, clock, tmp_path):
     assert exchange.sending().tick(exchange.epoch) == 1
     [batch] = (tmp_path / "spool").glob("agency*/batch-*")
     assert (batch / "tasks.csv").read_text("utf-8-sig").count("shown") == 2
-
-
-def test_waits_double_up_to_an_hour_and_are_spread():
-    assert [backoff(n, 0) // 1_000_000 for n in (1, 2, 3, 12, 99)] == [
-        2, 4, 8, 3600, 3600,
-    ]  # fmt: skip
-    assert len({backoff(5, n) for n in range(8)}) == 8
-    assert all(backoff(3, n) >= backoff(3, 0) * 3 // 4 for n in range(8))
-    with pytest.raises(ValueError, match="attempts is 0"):
-        Terms(attempts=0)
 
 
 LONG = "Jane Roe, 12 Harbour Street, penicillin 500 mg three times a day. " * 12

@@ -95,10 +95,6 @@ def one_task(house, app, **values):
 # -- arriving --------------------------------------------------------------------------
 
 
-def test_an_invite_link_carries_its_code_behind_the_hash():
-    assert invite_link("https://t.example/", "v1.x.y") == "https://t.example/#k=v1.x.y"
-
-
 def test_the_first_page_shows_a_form_and_sets_no_session(app, house):
     page = browser(app).get("/")
     assert page_of(page) == "arrive"

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dispatcher.core import keys
+from dispatcher.core.keys import folded
 
 KEY = bytes(range(32))
 OTHER = bytes(32)
@@ -95,3 +96,9 @@ def test_every_changed_bit_and_every_cut_is_told(value, data):
     ):
         with pytest.raises(keys.BadSeal):
             keys.unseal(cipher, place, damaged)
+
+
+def test_folding_keeps_different_keys_apart():
+    keys = ["7", "70", "rx-7", "rx-70", "rx7", "a", "b", "0", "100"]
+    assert len({folded(key) for key in keys}) == len(keys)
+    assert folded("ＲＸ\u00a0-007") == folded("rx-7")
