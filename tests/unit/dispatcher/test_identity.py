@@ -58,3 +58,57 @@ def test_an_invite_link_carries_its_code_behind_the_hash():
         identity.invite_link("https://t.example/", "v1.x.y")
         == "https://t.example/#k=v1.x.y"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("v1.x.y", ("inhouse", "v1.x.y")),
+        ("https://t.example/#k=v1.x.y", ("inhouse", "v1.x.y")),
+        (" https://t.example/#k=turkle~v1.x.y\n", ("turkle", "v1.x.y")),
+        ("turkle~v1.x.y", ("turkle", "v1.x.y")),
+        ("", ("inhouse", "")),
+    ],
+)
+def test_a_code_is_read_from_a_link_or_as_it_is(text, code):
+    assert identity.read_code(text) == code
+
+
+@given(
+    st.sampled_from(["inhouse", "turkle"]), st.from_regex(r"[\w.-]+", fullmatch=True)
+)
+def test_the_code_of_a_link_is_read_back(connector, code):
+    link = identity.invite_link("https://t.example", code, connector)
+    assert identity.read_code(link) == (connector, code)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "worker,group\nx/ann,1\nx/bob,2\ny/ann,1\nx/cat,3\ny/bob,2\n",
+        "Group,Account,more\n1,x/ann,a\n2,x/bob\n\n 1 , y/ann ,c\n2,y/bob,d\n",
+        '{"worker": "x/ann", "group": "1"}\n{"account": "x/bob", "group": "2"}\n'
+        '{"worker": "y/ann", "group": " 1"}\n{"worker": "y/bob", "group": "2"}\n',
+    ],
+    ids=["csv", "other columns", "jsonl"],
+)
+def test_accounts_with_the_same_group_are_one_worker(text):
+    """An account that is alone in its group says nothing."""
+    read = identity.read_groups(text.encode())
+    assert read.parts == (("x/ann", "y/ann"), ("x/bob", "y/bob"))
+    assert read.rejected == ()
+
+
+def test_lines_of_groups_that_say_nothing_are_told_by_line():
+    text = "worker,group\nx/ann,1\nann,1\nx/bob,\n,1\ny/ann,1\n"
+    read = identity.read_groups(text.encode())
+    assert read.parts == (("x/ann", "y/ann"),)
+    assert [line for line, _ in read.rejected] == [3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\xff\xfe", b"worker\nx/ann\n", b"group\n1\n", b"x/ann,1\n"]
+)
+def test_a_file_that_groups_no_accounts_is_invalid(data):
+    with pytest.raises(Invalid):
+        identity.read_groups(data)
