@@ -23,7 +23,7 @@ from policies.model.problem import Pairs, Plan, Problem
 from policies.model.sets import Bools, Ints
 from policies.solvers.coloring import coloured, level
 from policies.solvers.exact import linear_model
-from policies.solvers.exact.linear_model import Builder, Late, Power, Row, Sum
+from policies.solvers.exact.linear_model import Builder, Late, Power, Row, Sum, Union
 from policies.solvers.interfaces import (
     Cause,
     Clash,
@@ -141,8 +141,15 @@ class _Writer:
                 raise Late
             if isinstance(row, Power):
                 self._power(row)
+            elif isinstance(row, Union):
+                self._union(row)
             else:
                 self._row(row)
+
+    def _union(self, row: Union) -> None:
+        """Write what a coalition holds: half the rows that clauses would be."""
+        parts = [self.columns[c] for c in row.of]
+        self.model.add_max_equality(self.columns[row.column], parts)
 
     def _row(self, row: Row) -> None:
         """Write a row."""

@@ -184,6 +184,20 @@ class Power:
         return found
 
 
+@dataclass(frozen=True, eq=False)
+class Union:
+    """A 0-1 column that is 1 just where one of others is.
+
+    Attributes
+    ----------
+    column : int
+    of : list of int
+    """
+
+    column: int
+    of: list[int]
+
+
 @dataclass(eq=False)
 class Builder:
     """Makes the model of one problem.
@@ -231,7 +245,7 @@ class Builder:
     whole: list[bool] = field(default_factory=list)
     upper: list[Fraction | float] = field(default_factory=list)
     grid: list[Fraction] = field(default_factory=list)
-    rows: list[Row | Power] = field(default_factory=list)
+    rows: list[Row | Power | Union] = field(default_factory=list)
     guards: list[int] = field(default_factory=list)
     withheld: dict[int, int] = field(default_factory=dict)
     impossible: bool = False
@@ -304,7 +318,7 @@ class Builder:
         """Add low <= sum of parts <= high."""
         self._add(Row(parts, high, low=low, scale=scale, guard=guard))
 
-    def _add(self, row: Row | Power) -> None:
+    def _add(self, row: Row | Power | Union) -> None:
         if self.over():
             raise Late
         self.rows.append(row)
@@ -353,8 +367,11 @@ class Builder:
         if len(columns) <= 1 or single:  # a clause of CP-SAT's has a literal an entry
             return Sum(columns, np.ones(len(columns), np.int64))
         union = self.new(whole=False)
-        for c in columns.tolist():
-            self.above(union, _column(c))
+        if self.whole_numbers:
+            self._add(Union(union, columns.tolist()))
+        else:
+            for c in columns.tolist():
+                self.above(union, _column(c))
         self._unions[key] = _column(union)
         return self._unions[key]
 

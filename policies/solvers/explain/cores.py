@@ -291,25 +291,35 @@ def proven_core(
 def _needed(
     problem: Problem, low: int, rng: np.random.Generator, limits: Limits
 ) -> tuple[int | None, bool]:
-    """Adversaries that would do (new ones free of history), and if one fewer would not."""
-    over, exact, m = limits.deadline(), True, problem.coalitions.any_m
+    """Adversaries that would do (new ones free of history), and if one fewer would not.
+
+    They are tried one more at a time. Where that stays open, twice as many more are,
+    then the numbers between, by halves: models grow, and what is open mostly stays so.
+    """
+    over, m = limits.deadline(), problem.coalitions.any_m
     apart = not (problem.averages or problem.coalitions or problem.links)
     high = problem.n_adversaries + int(problem.lo.sum()) if apart else None
     # every copy to an adversary of its own crosses no limit of a set
     last = low + (_POOLED if m > 1 else MORE)
     last = last if high is None else min(high, last)
-    for number in range(low, last):
-        if over() or (m > 1 and comb(number, min(m, number)) > _POOLS):
-            break
-        if number - problem.n_adversaries > _WIDEST:
+    last = min(last, problem.n_adversaries + _WIDEST + 1)
+    refuted = below = low - 1
+    step, found = 1, False
+    while not over():
+        number = (below + high) // 2 if found and high else below + step
+        pools = comb(number, min(m, number)) if m > 1 else 0
+        if number == below or number >= last or pools > _POOLS:
             break
         told = possible(widened(problem, number), rng, _slice(limits, 0.25))
         if told:
-            return number, exact
-        exact = exact and told is False
-    else:
-        return high, exact and high is not None and high <= last
-    return high, False
+            high, found = number, True
+            continue
+        below = number
+        if told is None:
+            step *= 2
+        else:
+            refuted = number
+    return high, refuted + 1 == high
 
 
 def widened(problem: Problem, number: int) -> Problem:

@@ -74,18 +74,31 @@ def test_more_coalitions_than_are_listed_end_the_count_of_adversaries():
     assert (found.needed, found.exact) == (None, False)
 
 
-def test_where_pairs_pool_and_searches_stay_open_24_numbers_are_tried(monkeypatch):
-    """Each is a model of all pairs of adversaries: 64 of them took minutes."""
-    tried = []
+@pytest.mark.parametrize(
+    ("told", "tried", "needed"),
+    [
+        (lambda k: None, [3, 5, 9, 17], (None, False)),
+        (lambda k: True if k > 5 else None, [3, 5, 9, 7, 6], (6, False)),
+        (lambda k: k > 5 or (False if k > 3 else None), [3, 5, 7, 6], (6, True)),
+        (lambda k: k > 5, [3, 4, 5, 6], (6, True)),
+    ],
+    ids=["all open", "few open", "one open", "none open"],
+)
+def test_where_searches_stay_open_numbers_of_adversaries_are_passed_over(
+    monkeypatch, told, tried, needed
+):
+    """Where pairs pool each is a model of all pairs: 24 that stay open took 25 s of CPU."""
+    asked = []
 
-    def left_open(problem, rng, limits):
-        tried.append(problem.n_adversaries)
+    def possible(problem, rng, limits):
+        asked.append(problem.n_adversaries)
+        return told(problem.n_adversaries)
 
-    monkeypatch.setattr(cores, "possible", left_open)
+    monkeypatch.setattr(cores, "possible", possible)
     problem = read_instance(document(any_m=2)).problem
     found = cores.explain(problem, np.random.default_rng(0), Limits()).core
-    assert (found.needed, found.exact) == (None, False)
-    assert tried == list(range(3, 27))
+    assert (found.needed, found.exact) == needed
+    assert asked == tried
 
 
 @pytest.mark.parametrize("kind", ["step", "linear", "quadratic"])
