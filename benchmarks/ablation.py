@@ -72,17 +72,18 @@ KEPT = {
     "by-proof": "the plan that a certificate promises",
     "by-number": "step tradeoffs of a mean, of which there is none here",
     "leakless": "step tradeoffs, of which there is none here",
-    "listing-first": "aggregates that no linear model says, of which there is none here",
+    "few-plans": "time and exact bounds where plans are few: no engine is loaded",
+    "listing": "aggregates that no linear model says, of which there is none here",
     "cp-sat-after": "means that end on a limit: tau .2 of 4 sets of 100 entries, k = 3: "
     "proven at work .3, else a gap of .064 %",
-    "listing": "few plans where HiGHS gives up; nothing on the shared instances",
     "prices": "bounds of worst tradeoffs where any 2 of 4 adversaries pool, 40 entries, "
     "10 sets: linear 4.9 to 7.8 % lower, quadratic 2.7 to 5.6 %",
     "across": "sparse sets: 400 entries, 640 sets, k = 2: 6.5 % of the value in 5 s",
     "socp": "quadratic means under 4 s: the search that loads no compiled kernels",
     "loads": "large worst loads: quadworst_D200 in 10 s .7534 of .7544, else .7518 of .7565",
     "annealing": "what HiGHS's model is too large for",
-    "late-greedyl": "a stop at once, where pairs are too few for the first rows",
+    "late-greedyl": "a plan where GREEDYL and three repairs have one, whatever the clock says",
+    "late-greedy": "a plan where GREEDY and three repairs have one, whatever the clock says",
 }
 """What rows are for beyond these problems."""
 

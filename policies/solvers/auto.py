@@ -1,17 +1,18 @@
 """AUTO: one table of what is tried, and when; one search that goes through it.
 
-A row is a name, a phase, when it applies (by :class:`policies.solvers.features.Features`,
-computed once) and a solver. The phases:
+A row is a name, a phase, when it applies (by :class:`policies.solvers.features.Features`)
+and a solver. The phases:
 
-1. ``first``: cheap rows, one after another, until one is sure. GREEDYL and GREEDY are
-   among them, so that at any limit the answer is at least as good as theirs.
+1. ``first``: cheap rows, one after another, until one is sure. ``greedy``: GREEDYL and
+   GREEDY, which are not skipped when time is over, and where they take little not cut by
+   the clock: at any limit the answer is at least as good as theirs.
 2. ``alone``: a row that answers by itself, often after it divided the problem and
-   searched its parts. Rows of both phases come in the table's order.
+   searched its parts. Rows of these phases come in the table's order.
 3. ``exact`` and ``search``, at once: an exact engine that starts from the plan held has
    all the time that is left; beside it one search improves that plan, after rows in phase
    ``bound``. The next exact row follows where one ends without a proof. Where an engine
    proves nothing soon, the search comes first, and the engine starts from what it found.
-4. ``last``: what is left to try without a plan.
+4. ``last``: what is left to try without a plan, GREEDYL and GREEDY to their end.
 
 One deadline reaches every step. Where there is no plan, a smallest core is found.
 """
@@ -19,7 +20,7 @@ One deadline reaches every step. Where there is no plan, a smallest core is foun
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from copy import copy
+from copy import copy, deepcopy
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import inf
@@ -61,6 +62,7 @@ from policies.solvers.interfaces import (
     free_bound,
     knows_measures,
     never,
+    timeless,
 )
 from policies.solvers.kernels.compiling import kernels
 from policies.solvers.load_tables import loads
@@ -86,6 +88,7 @@ Applies = Callable[[Features], bool]
 Step = Callable[["Search", Limits, Callable[[], bool]], "Solution | None"]
 """Solve what the search is at within limits, or until the last argument says so."""
 
+_LISTED: Final = 400_000  # numbers to look at, for all plans, in about .05 s
 _TINY: Final = 64  # pairs below which exact solvers come before heuristics
 _PAIRWISE: Final = 20_000  # pairs above which GREEDY costs seconds
 _COMPILED: Final = 10_000  # members x observers from which kernels pay at any limit
@@ -103,8 +106,7 @@ _PRICED: Final = 0.4  # of the time of a search, for prices of what observers se
 _LEAST: Final = 0.02  # seconds that a step gets in any case
 _SPARE: Final = 0.03  # of the time (and at most so many seconds), for the answer
 _SPARED: Final = 0.15
-_CHEAP: Final = 0.4  # of the time, at most, for a greedy plan
-_STRAINED: Final = 0.08  # the same where an entry has few places to go
+_CHEAP: Final = 0.4  # of the time, at most, for a greedy plan that takes long
 _SEALED: Final = 0.5  # of the time, for plans that complete no set of a tradeoff
 _RELAXATIONS: Final = 40  # of levels of f, at most
 _AGAIN: Final = 5  # times that heuristics over relations draw anew, while there is time
@@ -119,7 +121,7 @@ class Row:
     name : str
         Unique; by it a row can be switched off.
     phase : str
-        ``alone``, ``first``, ``exact``, ``bound``, ``search`` or ``last``.
+        ``alone``, ``first``, ``greedy``, ``exact``, ``bound``, ``search`` or ``last``.
     applies : callable
         Whether the row is for problems with these features.
     solver : callable
@@ -154,7 +156,7 @@ class Auto:
 
     def rows(self, problem: Problem, limits: Limits) -> tuple[str, ...]:
         """Names of the rows for a problem, in order: how it is treated."""
-        features = Features.of(problem, limits)
+        features = Features(problem, limits)
         chosen = (r for r in TABLE if r.name not in self.off and r.applies(features))
         return tuple(row.name for row in chosen)
 
@@ -190,6 +192,8 @@ class Search:
         Shared by all parts of one problem.
     whole : Search or None
         The search that this is a component of.
+    hurried : bool
+        Whether greedy plans end by the clock too: others are held where this is asked.
     found : list of Solution
     """
 
@@ -199,12 +203,13 @@ class Search:
     limits: Limits
     prover: Prover
     whole: Search | None = None
+    hurried: bool = False
     found: list[Solution] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.began = self.limits.clock()
         self.over = self.limits.deadline()
-        self.features = Features.of(self.problem, self.limits)
+        self.features = Features(self.problem, self.limits)
 
     @property
     def best(self) -> Solution | None:
@@ -221,9 +226,12 @@ class Search:
         """Return the limits with this share of the time that is left."""
         return self.limits.part(share).left(self.began, share, _LEAST)
 
-    def ask(self, problem: Problem, limits: Limits) -> Solution:
+    def ask(
+        self, problem: Problem, limits: Limits, *, hurried: bool = True
+    ) -> Solution:
         """Search another problem within limits."""
-        return Search(self.off, problem, self.rng, limits, self.prover).answer()
+        off, rng, prover = self.off, self.rng, self.prover
+        return Search(off, problem, rng, limits, prover, hurried=hurried).answer()
 
     def seed(self) -> int:
         """Draw a seed for an engine."""
@@ -246,7 +254,7 @@ class Search:
 
     def answer(self) -> Solution:
         """Go through the phases, one after another, until an answer is sure."""
-        for row in self.rows("first", "alone"):
+        for row in self.rows("first", "greedy", "alone"):
             if row.phase == "first" and self.found and self.over():
                 continue
             one = row.solver(self, self.left(), never)
@@ -259,18 +267,24 @@ class Search:
                 return self._told(merged(self.found, one.stopped))
         proof = self.prover(self.problem)
         self._race()
-        for row in self.rows("last"):
-            if self.best is not None or any(map(sure, self.found)):
-                break
-            one = row.solver(self, self.left(), never)
-            if one is not None:
-                self.found.append(one)
+        self._last()
         if not self.found:
             self.found.append(_nothing(self))
         return self.prover.certain(self._told(merged(self.found, self.why())), proof)
 
+    def _last(self) -> None:
+        """Run the last rows until there is a plan, or a proof that there is none."""
+        for row in self.rows("last"):
+            if self.best is not None or any(map(sure, self.found)):
+                return
+            one = row.solver(self, self.left(), never)
+            if one is not None:
+                self.found.append(one)
+
     def _alone(self, one: Solution) -> Solution:
         """Return the answer of a row by itself, or a better plan that was held."""
+        if one.verdict in (Verdict.UNKNOWN, Verdict.CERTIFIED):
+            self._last()
         best = self.best
         if best is None or one.verdict is Verdict.INFEASIBLE:
             return one
@@ -433,7 +447,8 @@ def _fewer(search: Search, limits: Limits, done: Callable[[], bool]) -> Solution
     chosen = needed(search.problem)
     if chosen is None:
         return None
-    found = search.ask(among(search.problem, chosen), limits)
+    part = among(search.problem, chosen)
+    found = search.ask(part, limits, hurried=search.hurried)
     return among_all(search.problem, found, chosen)
 
 
@@ -444,7 +459,8 @@ def _scaled(
     near, unit = near_one(search.problem)
     if near is search.problem:
         return None
-    return restored(search.problem, search.ask(near, limits), unit)
+    found = search.ask(near, limits, hurried=search.hurried)
+    return restored(search.problem, found, unit)
 
 
 def _valued(search: Search, limits: Limits, done: Callable[[], bool]) -> Solution:
@@ -545,7 +561,10 @@ def _cliques(
 
 
 def _relations(search: Search, limits: Limits, done: Callable[[], bool]) -> Solution:
-    """Cosine under a limit or in a tradeoff: nothing disclosed, or whatever is found."""
+    """Cosine under a limit or in a tradeoff: nothing disclosed, or whatever is found.
+
+    GREEDYL's and GREEDY's plans are held already.
+    """
     del limits, done
     problem, rng = search.problem, search.rng
     if search.features.listable:
@@ -576,9 +595,9 @@ def _relations(search: Search, limits: Limits, done: Callable[[], bool]) -> Solu
 
 def _drawn(search: Search) -> Iterator[Solution]:
     """Greedy plans, drawn anew as long as there is time."""
-    named: list[Solver] = [Greedy(myopic=True), Graspl(), RandPlus()]
+    named: list[Solver] = [Graspl(), RandPlus()]
     if search.features.pairs <= _PAIRWISE:
-        named += [Greedy(), Grasp()]
+        named += [Grasp()]
     for _ in range(_AGAIN if search.limits.seconds != inf else 1):
         for solver in named:
             if search.over():
@@ -612,11 +631,12 @@ def _pair_search(
     return searched(search.problem) if small(search.problem) else None
 
 
-GREEDY: Final = Greedy()
+GREEDYL: Final = Greedy(myopic=True, repairs=1)
+GREEDY: Final = Greedy(repairs=1)
 
 
-def _greedy(solver: Solver) -> Step:
-    """Run GREEDY or GREEDYL: in full, but for what is tight, where they rarely end well.
+def _greedy(solver: Greedy) -> Step:
+    """Run GREEDY or GREEDYL as ``solve --algorithm`` does: from the same random numbers.
 
     A component is not tried again where it is most of the whole, nor GREEDY where GREEDYL
     found nothing: on none of 1,700 problems of the baseline it found more.
@@ -632,11 +652,36 @@ def _greedy(solver: Solver) -> Step:
         ):
             return None
         in_vain = search.best is None and "greedyl" not in search.off
-        if solver is GREEDY and in_vain:
+        if in_vain and not solver.myopic:
             return None
-        share = _STRAINED if search.features.tight else _CHEAP
-        part = limits.left(limits.clock(), share)
-        return solver(problem, search.rng, replace(part, work=few(part.work)))
+        return _constructed(search, solver, limits, _CHEAP)
+
+    return run
+
+
+def _constructed(
+    search: Search, solver: Greedy, limits: Limits, share: float
+) -> Solution | None:
+    """Return a greedy plan: in a share of the time, or where it takes little in any case."""
+    if not solver.supports(search.problem):
+        return None
+    features = search.features
+    little = features.quickly_dealt if solver.myopic else features.quickly_picked
+    part = limits.left(limits.clock(), share, _LEAST)
+    if little and not (search.hurried or search.whole):
+        part = replace(part, clock=timeless)
+    rng = deepcopy(search.rng)
+    return solver(search.problem, rng, replace(part, work=few(part.work)))
+
+
+def _late(solver: Greedy) -> Step:
+    """Run GREEDY or GREEDYL where nothing else found a plan, with all their repairs."""
+
+    def run(
+        search: Search, limits: Limits, done: Callable[[], bool]
+    ) -> Solution | None:
+        del done
+        return _constructed(search, solver, limits, 1.0)
 
     return run
 
@@ -693,6 +738,18 @@ def _leakless(search: Search, limits: Limits, done: Callable[[], bool]) -> Solut
     del done
     rest = limits.left(limits.clock(), _SEALED)  # a plan may pay for a whole set
     return leakless(search.problem, lambda p: search.ask(p, rest.part(_SEALED)))
+
+
+def _few_plans(
+    search: Search, limits: Limits, done: Callable[[], bool]
+) -> Solution | None:
+    """Look at all plans, whatever the time: it takes so little.
+
+    Where there is none, rows that take the problem apart say better why.
+    """
+    del done
+    found = listed(search.problem, replace(limits, clock=timeless))
+    return found if found.verdict is Verdict.SOLVED else None
 
 
 def _listing(search: Search, limits: Limits, done: Callable[[], bool]) -> Solution:
@@ -795,7 +852,7 @@ def _levels(
 SUBMODULAR: Final[tuple[Solver, ...]] = (Submodular(), ContinuousGreedy())
 IMPROVERS: Final[tuple[Solver, ...]] = (Exchange(), SocpRounding(), AnnealingSolver())
 MAKERS: Final[dict[str, Solver]] = {
-    "greedyl": Greedy(myopic=True),
+    "greedyl": GREEDYL,
     "moser-tardos": MoserTardos(),
 }
 
@@ -803,7 +860,7 @@ MAKERS: Final[dict[str, Solver]] = {
 def _warm(f: Features) -> bool:
     """Whether kernels pay: loading them costs about half a second of CPU."""
     loading = _LOADED if f.large else _LOADING
-    return f.size >= _COMPILED or f.seconds >= loading
+    return f.size >= _COMPILED or f.limits.seconds >= loading
 
 
 def _near(f: Features) -> bool:
@@ -831,32 +888,33 @@ def _always(f: Features) -> bool:
     return f.pairs >= 0
 
 
-def _of_sets(f: Features) -> bool:
-    """Whether u is a sum over pairs, and sets say what is disclosed."""
-    return not f.valued and f.kind != "links"
+def _pairwise(f: Features) -> bool:
+    """Whether GREEDY takes little of the time."""
+    return f.pairs <= _PAIRWISE and not f.valued and f.quickly_picked
 
 
-def _cheap(f: Features) -> bool:
-    """Whether a greedy plan comes first: exact engines are sooner where pairs are few."""
-    return _of_sets(f) and f.pairs > _TINY
+def _searched(f: Features) -> bool:
+    """Whether plans are searched, for a utility that is a sum over pairs."""
+    return not f.valued and f.pairs <= f.limits.exact_size
 
 
 TABLE: Final[tuple[Row, ...]] = (
     # name, phase, when it applies, solver
-    Row("planned", "alone", lambda f: f.backlog and f.pairs > f.exact_size, _planned),
+    Row(
+        "planned",
+        "alone",
+        lambda f: f.pairs > f.limits.exact_size and f.backlog,
+        _planned,
+    ),
     Row("valued", "alone", lambda f: f.valued, _valued),
-    Row("fewer-adversaries", "alone", _of_sets, _fewer),
+    Row("few-plans", "first", lambda f: f.looks <= _LISTED, _few_plans),
+    Row("fewer-adversaries", "alone", lambda f: not f.valued, _fewer),
     Row("scaled", "alone", lambda f: not f.valued, _scaled),
     Row("counting", "first", _always, _counting),
     Row("best-copies", "first", _always, _best_copies),
+    Row("greedyl", "greedy", lambda f: not f.valued, _greedy(GREEDYL)),
+    Row("greedy", "greedy", _pairwise, _greedy(GREEDY)),
     Row("relations", "alone", lambda f: f.kind == "links", _relations),
-    Row("greedyl", "first", _cheap, _greedy(Greedy(myopic=True))),
-    Row(
-        "greedy",
-        "first",
-        lambda f: _cheap(f) and f.pairs <= _PAIRWISE and f.quick,
-        _greedy(GREEDY),
-    ),
     Row("components", "alone", lambda f: f.separable, _components),
     Row("pair-search", "first", lambda f: f.pairs_only, _pair_search),
     Row("cliques", "alone", lambda f: f.pairs_only, _cliques),
@@ -871,9 +929,9 @@ TABLE: Final[tuple[Row, ...]] = (
     Row("by-number", "exact", lambda f: f.stepped, _by_number),
     Row("leakless", "exact", lambda f: f.wholes, _leakless),
     Row(
-        "listing-first",
+        "listing",
         "exact",
-        lambda f: f.listable and (f.stepped or not f.modelled),
+        lambda f: (f.stepped or not f.modelled) and f.listable,
         _listing,
     ),
     Row(
@@ -885,7 +943,6 @@ TABLE: Final[tuple[Row, ...]] = (
     Row("cp-sat-feasible", "exact", lambda f: f.counted, _feasible),
     Row("highs", "exact", lambda f: f.highs and not f.heavy, _highs),
     Row("cp-sat-after", "exact", lambda f: f.cpsat and not f.counted, _cpsat),
-    Row("listing", "exact", lambda f: f.listable, _listing),
     Row("prices", "bound", _priceable, _prices),
     Row("levels", "bound", _levelled, _levels),
     Row("across", "search", lambda f: f.crossed and _near(f), _across),
@@ -899,5 +956,8 @@ TABLE: Final[tuple[Row, ...]] = (
     Row("socp", "search", _mean, _heuristic(SocpRounding())),
     Row("neighbourhood", "search", lambda f: f.highs and _near(f), _neighbourhood),
     Row("annealing", "search", lambda f: f.annealable and _near(f), _annealing),
-    Row("late-greedyl", "last", _of_sets, _heuristic(Greedy(myopic=True))),
+    Row("late-greedyl", "last", _searched, _late(Greedy(myopic=True))),
+    Row(
+        "late-greedy", "last", lambda f: _searched(f) and _pairwise(f), _late(Greedy())
+    ),
 )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from math import inf
 from typing import Final
 
 import numpy as np
@@ -12,10 +14,10 @@ from policies.model.objective import Objective
 from policies.model.problem import Plan, Problem
 from policies.model.problem_arrays import able
 from policies.model.sets import Measure
-from policies.solvers.coloring import small_sets, stuck, tight
+from policies.solvers.coloring import stuck, tight
 from policies.solvers.exact.conflict_graph import pairs_only
 from policies.solvers.exact.cpsat import CpSat
-from policies.solvers.exact.enumeration import listable
+from policies.solvers.exact.enumeration import listable, looks
 from policies.solvers.exact.epsilon_constraint import stepped, whole
 from policies.solvers.exact.highs import Milp, linear
 from policies.solvers.interfaces import Limits
@@ -23,21 +25,6 @@ from policies.solvers.kernels.compiling import FROM
 from policies.solvers.load_tables import plain
 from policies.solvers.rounding.socp_rounding import priced
 from policies.solvers.search.annealing import annealable, crossable
-
-HEURISTICS: Final = {
-    "mean": ("exchange", "socp-rounding", "annealing"),
-    "worst": ("annealing",),
-    "sealed": (),
-    "links": (),
-}
-"""Solvers that give a start and improve it, by what f is; the first that fits."""
-
-GREEDY: Final = {
-    "mean": ("graspl",),
-    "worst": ("graspl",),
-    "links": ("greedyl", "graspl", "rand-plus", "greedy", "grasp"),
-}
-"""Solvers that give a start where none of those fits."""
 
 LARGE: Final = 12_000
 """Members x observers from which HiGHS proves no tradeoff over loads."""
@@ -48,6 +35,13 @@ PROVEN: Final = 600
 MEASURES: Final = (Measure.LINEAR, Measure.QUADRATIC)
 """Of the sets whose tradeoffs have heuristics with bounds of their own."""
 
+DEALT: Final = 100_000
+"""Pairs that a sweep looks at up to which GREEDYL takes about .2 s.
+
+500 entries, 50 sets and 10 adversaries are 80,000; 5,000 entries in three sets each, and
+5 adversaries, are 100,000.
+"""
+
 _BUILT: Final = 1e-5  # seconds for a member and observer
 _PICKING: Final = 0.2  # of the time, for GREEDY at most
 _PICKED: Final = 8e-7  # seconds of GREEDY for each pair that it looks at
@@ -55,170 +49,181 @@ _LOADED: Final = 0.7  # seconds in which compiled kernels are loaded
 _TIMES: Final = 50  # so many times faster they are
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Features:
     """What the rows of ``auto``'s table ask of a problem and its limits.
 
-    Attributes
-    ----------
-    pairs : int
-        Entries x adversaries.
-    size : int
-        Members of sets x observers: what kernels and models work on.
-    kind : str
-        ``mean`` or ``worst`` (f of a tradeoff, or a limited mean), ``sealed`` (limits on
-        step sets alone) or ``links`` (relations that count).
-    backlog : bool
-        Whether there is nothing but what plans of policies have.
-    valued : bool
-        Whether the utility is no sum over pairs.
-    separable : bool
-        Whether components of the sets have nothing to do with each other.
-    counted : bool
-        Whether all limits are on single sets: CP-SAT counts them in whole numbers.
-    modelled : bool
-        Whether HiGHS's linear model says everything.
-    wholes : bool
-        Whether a tradeoff is over sets that are disclosed whole or not at all.
-    stepped : bool
-        Whether a mean of such sets counts, which CP-SAT takes number by number.
-    listable : bool
-        Whether all plans can be looked at.
-    pairs_only : bool
-        Whether all sets are pairs that nobody may hold both of.
-    cpsat, highs : bool
-        Whether the engine takes the problem; HiGHS only where its model is built in time.
-    loads : bool
-        Whether this is a tradeoff of the worst linear or quadratic load alone.
-    heavy : bool
-        Whether this is a tradeoff over loads that is too large for HiGHS to prove.
-    large : bool
-        Whether f counts, and HiGHS proves nothing soon.
-    tight : bool
-        Whether an entry has few places to go.
-    loose : bool
-        Whether plans are easy to find.
-    crossed : bool
-        Whether plans come from crossing limits.
-    annealable : bool
-        Whether annealing of what observers see takes the problem.
-    alone : bool
-        Whether no other heuristic fits it.
-    quick : bool
-        Whether GREEDY takes little of the time.
-    seconds : float
-        The time limit.
-    exact_size : float
-        See :class:`policies.solvers.interfaces.Limits`.
+    Each is worked out when the first row asks for it.
     """
 
-    pairs: int
-    size: int
-    kind: str
-    backlog: bool
-    valued: bool
-    separable: bool
-    counted: bool
-    modelled: bool
-    wholes: bool
-    stepped: bool
-    listable: bool
-    pairs_only: bool
-    cpsat: bool
-    highs: bool
-    loads: bool
-    heavy: bool
-    large: bool
-    tight: bool
-    loose: bool
-    crossed: bool
-    annealable: bool
-    alone: bool
-    quick: bool
-    seconds: float
-    exact_size: float
+    problem: Problem
+    limits: Limits
 
-    @classmethod
-    def of(cls, problem: Problem, limits: Limits) -> Features:
-        """Look at a problem once."""
-        observers = problem.n_adversaries + len(problem.groups)
-        return cls(
-            pairs=problem.n_entries * problem.n_adversaries,
-            size=len(problem.sets.entry) * observers,
-            kind=shape(problem),
-            backlog=not special(problem),
-            valued=problem.utilities is not None,
-            separable=separable(problem),
-            counted=budgeted(problem),
-            modelled=modelled(problem),
-            wholes=whole(problem),
-            stepped=stepped(problem),
-            listable=listable(problem),
-            pairs_only=pairs_only(problem),
-            cpsat=CpSat().supports(problem),
-            highs=Milp().supports(problem) and building(problem) < limits.seconds,
-            loads=plain(problem, MEASURES, average=False),
-            heavy=heavy(problem),
-            large=large(problem),
-            tight=tight(problem),
-            loose=loose(problem),
-            crossed=crossed(problem),
-            annealable=annealable(problem),
-            alone=only_annealing_fits(problem),
-            quick=picking(problem) < _PICKING * limits.seconds,
-            seconds=limits.seconds,
-            exact_size=limits.exact_size,
-        )
+    @cached_property
+    def pairs(self) -> int:
+        """Entries x adversaries."""
+        return self.problem.n_entries * self.problem.n_adversaries
 
+    @cached_property
+    def observers(self) -> int:
+        """Adversaries, and coalitions of them."""
+        return self.problem.n_adversaries + len(self.problem.groups)
 
-def special(problem: Problem) -> bool:
-    """Whether a problem has what no plan of a policy has: it is taken as a whole."""
-    tradeoff = problem.goal.objective is Objective.TRADEOFF
-    pooled = bool(problem.coalitions or problem.links or problem.utilities)
-    known = problem.goal.worst if tradeoff else problem.aggregate is None
-    return pooled or problem.strict_history or not known
+    @cached_property
+    def size(self) -> int:
+        """Members of sets x observers: what kernels and models work on."""
+        return len(self.problem.sets.entry) * self.observers
 
+    @cached_property
+    def looks(self) -> float:
+        """Numbers that a look at all plans takes, about; inf where they are too many."""
+        return looks(self.problem) if self.listable else inf
 
-def shape(problem: Problem) -> str:
-    """What f is: the key of ``HEURISTICS``."""
-    if not linear(problem):
-        return "links"
-    budget = problem.goal.objective is Objective.DISC_BUDGET
-    steps = all(m is Measure.STEP for m in problem.sets.measures)
-    if budget and steps and not problem.averages:
-        return "sealed"
-    mean = problem.goal.average if not budget else bool(problem.averages)
-    return "mean" if mean else "worst"
+    @cached_property
+    def listable(self) -> bool:
+        """Whether all plans can be looked at."""
+        return listable(self.problem)
 
+    @cached_property
+    def kind(self) -> str:
+        """What f is.
 
-def modelled(problem: Problem) -> bool:
-    """Whether HiGHS's model says everything: no roots; wholes are worth a closer look."""
-    how = problem.aggregate
-    if how is None or how.shape is not Shape.SOFT_MAX:
-        return not whole(problem)
-    return problem.goal.objective is Objective.DISC_BUDGET and not how.summed
+        ``mean`` or ``worst`` (f of a tradeoff, or a limited mean), ``sealed`` (limits on
+        step sets alone) or ``links`` (relations that count).
+        """
+        problem = self.problem
+        if not linear(problem):
+            return "links"
+        if self.tradeoff:
+            return "mean" if problem.goal.average else "worst"
+        steps = all(m is Measure.STEP for m in problem.sets.measures)
+        if problem.averages:
+            return "mean"
+        return "sealed" if steps else "worst"
 
+    @cached_property
+    def tradeoff(self) -> bool:
+        """Whether f has a price."""
+        return self.problem.goal.objective is Objective.TRADEOFF
 
-def heavy(problem: Problem) -> bool:
-    """Whether this is a tradeoff over loads that is too large for HiGHS to prove."""
-    size = len(problem.sets.entry) * problem.n_adversaries
-    return size >= LARGE and plain(problem, MEASURES, average=problem.goal.average)
+    @cached_property
+    def backlog(self) -> bool:
+        """Whether there is nothing but what plans of policies have."""
+        problem = self.problem
+        known = problem.goal.worst if self.tradeoff else problem.aggregate is None
+        special = problem.coalitions or problem.links or problem.utilities
+        return bool(known and not special and not problem.strict_history)
 
+    @cached_property
+    def valued(self) -> bool:
+        """Whether the utility is no sum over pairs."""
+        return self.problem.utilities is not None
 
-def large(problem: Problem) -> bool:
-    """Whether f counts, and HiGHS proves nothing soon."""
-    pairs = problem.n_entries * problem.n_adversaries
-    return pairs >= PROVEN and shape(problem) in ("mean", "worst")
+    @cached_property
+    def separable(self) -> bool:
+        """Whether components of the sets have nothing to do with each other."""
+        problem = self.problem
+        return not (self.tradeoff or problem.averages) and problem.capacity is None
 
+    @cached_property
+    def counted(self) -> bool:
+        """Whether all limits are on single sets: CP-SAT counts them in whole numbers."""
+        return not self.problem.averages and self.cpsat
 
-def budgeted(problem: Problem) -> bool:
-    """Whether all limits are on single sets, which CP-SAT counts in whole numbers."""
-    return not problem.averages and CpSat().supports(problem)
+    @cached_property
+    def modelled(self) -> bool:
+        """Whether HiGHS's model says everything: no roots; wholes are worth a closer look."""
+        how = self.problem.aggregate
+        if how is None or how.shape is not Shape.SOFT_MAX:
+            return not self.wholes
+        return not (self.tradeoff or how.summed)
 
+    @cached_property
+    def wholes(self) -> bool:
+        """Whether a tradeoff is over sets that are disclosed whole or not at all."""
+        return whole(self.problem)
 
-def loose(problem: Problem) -> bool:
-    """Whether plans are easy to find: small whole sets, and many places to go."""
-    return shape(problem) == "sealed" and small_sets(problem) and not tight(problem)
+    @cached_property
+    def stepped(self) -> bool:
+        """Whether a mean of such sets counts, which CP-SAT takes number by number."""
+        return stepped(self.problem)
+
+    @cached_property
+    def pairs_only(self) -> bool:
+        """Whether all sets are pairs that nobody may hold both of."""
+        return pairs_only(self.problem)
+
+    @cached_property
+    def cpsat(self) -> bool:
+        """Whether CP-SAT takes the problem."""
+        return CpSat().supports(self.problem)
+
+    @cached_property
+    def highs(self) -> bool:
+        """Whether HiGHS takes the problem, and its model is built in time."""
+        size = self.size + self.problem.n_entries * self.observers
+        return Milp().supports(self.problem) and _BUILT * size < self.limits.seconds
+
+    @cached_property
+    def loads(self) -> bool:
+        """Whether this is a tradeoff of the worst linear or quadratic load alone."""
+        return plain(self.problem, MEASURES, average=False)
+
+    @cached_property
+    def heavy(self) -> bool:
+        """Whether this is a tradeoff over loads that is too large for HiGHS to prove."""
+        problem = self.problem
+        size = len(problem.sets.entry) * problem.n_adversaries
+        return size >= LARGE and plain(problem, MEASURES, average=problem.goal.average)
+
+    @cached_property
+    def large(self) -> bool:
+        """Whether f counts, and HiGHS proves nothing soon."""
+        return self.pairs >= PROVEN and self.kind in ("mean", "worst")
+
+    @cached_property
+    def tight(self) -> bool:
+        """Whether an entry has few places to go."""
+        return tight(self.problem)
+
+    @cached_property
+    def crossed(self) -> bool:
+        """Whether plans come from crossing limits: of small or easy colourings CP-SAT's."""
+        return crossable(self.problem) and (not self.tight or stuck(self.problem))
+
+    @cached_property
+    def annealable(self) -> bool:
+        """Whether annealing of what observers see takes the problem."""
+        return annealable(self.problem)
+
+    @cached_property
+    def alone(self) -> bool:
+        """Whether no other heuristic fits it."""
+        return only_annealing_fits(self.problem)
+
+    @cached_property
+    def quickly_dealt(self) -> bool:
+        """Whether GREEDYL takes little, whatever the time."""
+        return self.size + self.problem.n_entries * self.observers <= DEALT
+
+    @cached_property
+    def quickly_picked(self) -> bool:
+        """Whether GREEDY takes little of the time."""
+        return self.picking < _PICKING * self.limits.seconds
+
+    @cached_property
+    def picking(self) -> float:
+        """Seconds of GREEDY, about: after each pair it looks again at all around it."""
+        problem, sets, n = self.problem, self.problem.sets, self.problem.n_entries
+        rows = 1 + len(sets.entry) / max(1, n)
+        size = np.diff(sets.start).astype(np.float64)
+        near = min(float(size @ size) / max(1, n), n)
+        copies = int(np.minimum(problem.hi, problem.n_adversaries).sum())
+        seen = self.observers / max(1, problem.n_adversaries)
+        looks = rows * seen * (self.pairs + near * copies)
+        if self.size + n * self.observers >= FROM:
+            return _LOADED + _PICKED * looks / _TIMES
+        return _PICKED * looks
 
 
 def only_annealing_fits(problem: Problem) -> bool:
@@ -226,38 +231,6 @@ def only_annealing_fits(problem: Problem) -> bool:
     average = problem.goal.average
     fits = priced(problem) is not None or plain(problem, MEASURES, average=average)
     return annealable(problem) and not fits
-
-
-def crossed(problem: Problem) -> bool:
-    """Whether plans come from crossing limits: of small or easy colourings CP-SAT's."""
-    return crossable(problem) and (not tight(problem) or stuck(problem))
-
-
-def building(problem: Problem) -> float:
-    """Seconds, about, in which HiGHS's model of the problem is built."""
-    observers = problem.n_adversaries + len(problem.groups)
-    return _BUILT * (len(problem.sets.entry) + problem.n_entries) * observers
-
-
-def picking(problem: Problem) -> float:
-    """Seconds, about, that GREEDY takes: after each pair it looks again at all around it."""
-    n, sets = problem.n_entries, problem.sets
-    observers = problem.n_adversaries + len(problem.groups)
-    rows = 1 + len(sets.entry) / max(1, n)
-    size = np.diff(sets.start).astype(np.float64)
-    near = min(float(size @ size) / max(1, n), n)
-    copies = int(np.minimum(problem.hi, problem.n_adversaries).sum())
-    seen = observers / max(1, problem.n_adversaries)
-    looks = rows * seen * (n * problem.n_adversaries + near * copies)
-    if (len(sets.entry) + n) * observers >= FROM:
-        return _LOADED + _PICKED * looks / _TIMES
-    return _PICKED * looks
-
-
-def separable(problem: Problem) -> bool:
-    """Whether components of the sets have nothing to do with each other."""
-    budget = problem.goal.objective is Objective.DISC_BUDGET
-    return budget and problem.capacity is None and not problem.averages
 
 
 def free_plan(problem: Problem) -> Plan:

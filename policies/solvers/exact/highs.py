@@ -32,6 +32,7 @@ from policies.solvers.exact.linear_model import (
     Late,
     Power,
     Row,
+    Union,
 )
 from policies.solvers.interfaces import (
     Limits,
@@ -140,6 +141,9 @@ def build(
     for row in made.rows:
         if isinstance(row, Power):
             rows += _chords(row, TANGENTS if many else SECANTS)
+        elif isinstance(row, Union):
+            ends = np.array([1.0, -1.0])
+            rows += [(np.array([c, row.column]), ends, -np.inf, 0.0) for c in row.of]
         else:
             rows.append(_written(made, row, margin))
     start = np.cumsum([0, *(len(row[0]) for row in rows)])

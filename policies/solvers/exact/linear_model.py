@@ -186,7 +186,7 @@ class Power:
 
 @dataclass(frozen=True, eq=False)
 class Union:
-    """A 0-1 column that is 1 just where one of others is.
+    """A 0-1 column: the highest of others.
 
     Attributes
     ----------
@@ -367,11 +367,7 @@ class Builder:
         if len(columns) <= 1 or single:  # a clause of CP-SAT's has a literal an entry
             return Sum(columns, np.ones(len(columns), np.int64))
         union = self.new(whole=False)
-        if self.whole_numbers:
-            self._add(Union(union, columns.tolist()))
-        else:
-            for c in columns.tolist():
-                self.above(union, _column(c))
+        self._add(Union(union, columns.tolist()))
         self._unions[key] = _column(union)
         return self._unions[key]
 

@@ -38,6 +38,7 @@ from policies.model.sets import Ints
 from policies.solvers.interfaces import Limits, Solution
 from policies.solvers.search.delta_evaluation import Floats, Gains
 from policies.solvers.search.local_search import (
+    REPAIRS,
     Meter,
     blocks,
     climb,
@@ -77,6 +78,8 @@ class Greedy:
         ``random``.
     local : str
         Which local form, where myopic: ``rounds`` or ``onward``.
+    repairs : int
+        Times that ejection chains start afresh where copies stay missing.
     """
 
     repeats: int = 1
@@ -84,6 +87,7 @@ class Greedy:
     myopic: bool = False
     order: str = "degree"
     local: str = "rounds"
+    repairs: int = REPAIRS
 
     def __post_init__(self) -> None:
         if self.repeats < 1 or self.width < 1:
@@ -130,7 +134,7 @@ class Greedy:
                 break
         if limits.paper and not kept_beats(best, empty):
             kept = Plan()
-        return finish(gains, kept, rng, meter, (self._told(),))
+        return finish(gains, kept, rng, meter, (self._told(),), self.repairs)
 
     def _once(self, problem: Problem) -> bool:
         """Whether the plan is made before compiled kernels could be loaded."""

@@ -12,14 +12,9 @@ from policies.instances.instance_file import read_instance
 from policies.model.sets import Measure
 from policies.solvers import SOLVERS, Limits, Verdict
 from policies.solvers.auto import Auto
+from policies.solvers.coloring import small_sets
 from policies.solvers.exact import linear_model
-from policies.solvers.features import (
-    LARGE,
-    budgeted,
-    crossed,
-    heavy,
-    loose,
-)
+from policies.solvers.features import LARGE, Features
 from policies.solvers.search.greedy import Graspl
 from tests.unit.policies.referee import best
 from tests.unit.policies.tiny import Tiny, classes, step
@@ -29,27 +24,35 @@ def made(measure, *, average, n=60, m=8, k=3, t=2):
     return paper_data.synthetic(0, n, m, k, t, measure, average=average)
 
 
+def features(problem):
+    return Features(problem, Limits())
+
+
 def test_only_large_tradeoffs_over_loads_are_left_to_heuristics_alone():
     """500 x 50 x 2 is; a tenth of it, a limit, or a step function is not."""
     big = made(Measure.LINEAR, average=True, n=500, m=50, k=2)
     assert len(big.sets.entry) * 2 >= LARGE
-    assert heavy(big)
-    assert not heavy(made(Measure.LINEAR, average=True))
-    assert not heavy(made(Measure.STEP, average=False, n=500, m=50, k=2))
-    assert not heavy(paper_data.sealed(big))
+    assert features(big).heavy
+    assert not features(made(Measure.LINEAR, average=True)).heavy
+    assert not features(made(Measure.STEP, average=False, n=500, m=50, k=2)).heavy
+    assert not features(paper_data.sealed(big)).heavy
 
 
-def test_small_whole_sets_with_many_places_are_loose():
-    """Three adversaries and one copy are tight; so are sets of half of all entries."""
-    assert loose(Tiny(6, 4, [step(0, 1, 2)], hi=[1] * 6).problem())
-    assert not loose(Tiny(6, 3, [step(0, 1, 2)], hi=[1] * 6).problem())
-    assert not loose(Tiny(30, 4, [step(*range(15))], hi=[2] * 30).problem())
+def test_three_adversaries_and_one_copy_are_few_places_to_go():
+    assert not features(Tiny(6, 4, [step(0, 1, 2)], hi=[1] * 6).problem()).tight
+    assert features(Tiny(6, 3, [step(0, 1, 2)], hi=[1] * 6).problem()).tight
+    assert not features(Tiny(6, 3, [step(0, 1, 2)], hi=[2] * 6).problem()).tight
+
+
+def test_sets_of_half_of_all_entries_are_not_small():
+    assert small_sets(Tiny(6, 4, [step(0, 1, 2)]).problem())
+    assert not small_sets(Tiny(30, 4, [step(*range(15))]).problem())
 
 
 def test_cp_sat_counts_limits_on_single_sets():
     """A cap on a mean, or a tradeoff, is not for it."""
-    assert budgeted(Tiny(2, 2, [classes((0,), (1,))]).problem())
-    assert not budgeted(made(Measure.LINEAR, average=False))
+    assert features(Tiny(2, 2, [classes((0,), (1,))]).problem()).counted
+    assert not features(made(Measure.LINEAR, average=False)).counted
 
 
 @pytest.mark.parametrize(
@@ -217,7 +220,7 @@ def test_a_small_colouring_is_proven_as_by_highs():
 def test_many_strained_entries_are_annealed_rather_than_coloured(sizes, expected):
     """CP-SAT may prove few by itself, and more where there is room."""
     problem = drawn(*sizes)
-    assert crossed(problem) is expected
+    assert features(problem).crossed is expected
 
 
 def test_many_easy_entries_are_proven():

@@ -151,7 +151,7 @@ def test_an_engine_that_used_up_its_time_is_no_end(many):
     """All plans, or what greedy and a local search find, stand in for it."""
     problem, off = four(), {"highs", "cp-sat-after"}
     if many:
-        off.add("listing")
+        off.add("few-plans")
     solver = Auto(frozenset(off))
     found = solver(problem, np.random.default_rng(0), Limits(work=2.0))
     assert found.verdict is Verdict.SOLVED
