@@ -42,6 +42,7 @@ Action = Callable[[int, int], object]
 ROW = DriverStatement(select(Entry).where(Entry.id == bindparam("entry")))
 COLUMN = DriverStatement(select(Entry.record_id).where(Entry.id == bindparam("entry")))
 WORKERS = 300
+TRANSACTIONS = 6  # in which a history is booked, each for as many workers
 COPIES = 2
 PAIRS = 500  # asked over and over: the pages that they touch stay in the cache
 POLICY = (
@@ -146,9 +147,10 @@ def book_all(store: Store, records: int) -> None:
         )
         for worker in range(WORKERS)
     ]
-    for first in range(0, WORKERS, 50):
+    size = WORKERS // TRANSACTIONS
+    for first in range(0, WORKERS, size):
         with store.write() as tx:
-            part = asks[first : first + 50]
+            part = asks[first : first + size]
             book(tx, part, delivery=Push(), at=4, cause="plan", skip_refused=True)
 
 

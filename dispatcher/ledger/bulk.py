@@ -266,6 +266,8 @@ class Batch:
             for i, part in runs(np.argsort(asked[0], kind="stable"), asked[0])
         ]
         table = exposure_counts.counts(self.tx, wanted)
+        if not len(table):
+            return  # nothing is held yet: to look for it would sort all that is asked
         place = np.searchsorted(self.adversaries, table[:, 0])
         span = max(table[:, 1].max(initial=0), asked[1].max(initial=0)) + 1
         mine = np.isin(place * span + table[:, 1], asked[0] * span + asked[1])
