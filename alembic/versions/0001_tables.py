@@ -684,6 +684,9 @@ def _money() -> None:
         _text("why", null=True),
         sa.PrimaryKeyConstraint("id", name="pk_payment_event"),
     )
+    op.create_index(
+        "ix_payment_event_kind_payment_event_about", "payment_event", ["kind", "about"]
+    )
 
 
 def _running() -> None:

@@ -84,6 +84,7 @@ class PaymentEvent(SQLModel, table=True):
     """Every change of every payment, append-only (triggers refuse update and delete)."""
 
     __tablename__ = "payment_event"
+    __table_args__ = (Index(None, "kind", "about"),)
     id: int = Field(sa_column=number())
     kind: str = Field(sa_column=word(8))
     about: int = Field(sa_column=big())

@@ -134,7 +134,7 @@ def listed(
 
 
 def events(tx: Tx, kind: str, about: int) -> Sequence[EventRow]:
-    """Every change of a payment, the first one first (grows with all payments)."""
+    """Every change of a payment, the first one first."""
     return tx.execute(_EVENTS, {"kind": kind, "about": about}).all()
 
 

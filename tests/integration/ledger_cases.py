@@ -4,7 +4,8 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
+from sqlalchemy import ClauseElement, Executable
+from sqlalchemy.ext.compiler import compiles
 
 from dispatcher.core import keys
 from dispatcher.ledger.active_policy import current_policy
@@ -231,6 +232,8 @@ class Plans:
     def __init__(self, tx):
         self._tx = tx
         self.told = []
+        if tx.dialect == "postgresql":  # whose tables are small here, and soon read
+            sql.execute(tx, "SET LOCAL enable_seqscan = off")
 
     def execute(self, statement, parameters):
         self._explain(statement, parameters)
@@ -249,8 +252,22 @@ class Plans:
         return self._tx.driver_rows(statement, parameters)
 
     def _explain(self, statement, parameters):
-        if not isinstance(statement, DriverStatement):
-            statement = DriverStatement(statement)
-        text, values = statement.for_driver(SQLiteDialect_pysqlite(), parameters)
-        found = sql.rows(self._tx, f"EXPLAIN QUERY PLAN {text}", values)
+        if isinstance(statement, DriverStatement):
+            statement = statement._construct
+        found = self._tx.execute(Explained(statement), parameters)
         self.told += [row[-1] for row in found]
+
+
+class Explained(Executable, ClauseElement):
+    """A statement that tells how it would be run, and is not."""
+
+    inherit_cache = False
+
+    def __init__(self, statement):
+        self.statement = statement
+
+
+@compiles(Explained)
+def explained(element, compiler, **options):
+    words = "EXPLAIN QUERY PLAN" if compiler.dialect.name == "sqlite" else "EXPLAIN"
+    return f"{words} {compiler.process(element.statement, **options)}"

@@ -24,6 +24,7 @@ from dispatcher.stages.reconciling import Mending, Reconciling
 from dispatcher.stages.serving import Given
 from dispatcher.stages.serving.task_assignment import TaskAssignment
 from dispatcher.store import money as purse
+from dispatcher.store import payables
 from dispatcher.store import payments as rows
 from tests import builders
 from tests.contract.paying_market import MANIFEST, PayingMarket
@@ -297,6 +298,13 @@ def test_no_look_for_what_has_to_move_reads_all_payments(sqlite_store):
     whole = [one for one in plans.told if one.startswith("SCAN payment")]
     assert len(plans.told) > 20
     assert by_kind_alone + whole == []
+
+
+def test_the_history_of_a_payment_reads_that_of_no_other(store):
+    with store.read() as tx:
+        plans = Plans(tx)
+        payables.events(plans, "field", 7)
+    assert "ix_payment_event_kind_payment_event_about" in " ".join(plans.told)
 
 
 def test_late_answers_are_found_page_by_page_and_from_the_first_again(house):
