@@ -185,7 +185,7 @@ def erase_rows(
             rows.suppress(tx, _spelled_in(tx, secret, (), name))
             rows.blank_subject(tx, person, context.clock())
         detail: dict[str, int | str] = {"id": name, **part.deleted}
-        add_event(tx, context.clock(), "operator", "subject.erased", detail)
+        add_event(tx, context.clock(), context.actor, "subject.erased", detail)
         return part
 
     done.add(once_sent(context, work))
@@ -368,6 +368,8 @@ class ErasureContext:
         Waits for so many seconds.
     shipped : Path or None
         Folder of the shipped ledger: the list is kept there too.
+    actor : str
+        Who erases, for the audit log.
     """
 
     store: Store
@@ -377,6 +379,7 @@ class ErasureContext:
     directory: Path | None = None
     wait: Callable[[float], None] = time.sleep
     shipped: Path | None = None
+    actor: str = field(kw_only=True)
 
     @property
     def lists(self) -> list[Path]:

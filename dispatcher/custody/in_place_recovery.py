@@ -45,7 +45,8 @@ class Recovered:
 
 def keep_out(store: Store, listed: Listed, clock: Clock) -> int:
     """Erase again who is back; return how many people and records that were."""
-    return keep_erased(ErasureContext(store, {}, clock, rewrite=_nothing), listed)
+    context = ErasureContext(store, {}, clock, rewrite=_nothing, actor="restore")
+    return keep_erased(context, listed)
 
 
 def hold(tx: Tx, at: int) -> None:

@@ -74,6 +74,7 @@ def erasure_context(
         rewrite,
         workspace.directory,
         shipped=workspace.shipped,
+        actor=workspace.actor,
     )
 
 

@@ -106,6 +106,7 @@ def run(
     StaleLease, StoreEdited
         Why it stopped leading.
     """
+    workspace = replace(workspace, actor="daemon")
     notifier = Notifier(os.environ, time.monotonic)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is something to reload
     with workspace.open_store() as store:

@@ -154,12 +154,18 @@ class Clinic:
     def answer(self, worker: str, said: dict[str, str], *, taken: bool = True) -> None:
         self.put(worker, "answers.csv" if taken else "my-copy.csv", said)
 
-    def means(self, **more) -> ErasureContext:
+    def means(self, *, actor="cli", **more) -> ErasureContext:
         def rewrite(run: str, path: Path) -> None:
             rewrite_export(self.store, run, path)
 
         return ErasureContext(
-            self.store, self.connectors, self.clock, rewrite, self.place, **more
+            self.store,
+            self.connectors,
+            self.clock,
+            rewrite,
+            self.place,
+            actor=actor,
+            **more,
         )
 
     def ask(self, statement: str, *parameters):

@@ -61,6 +61,12 @@ def test_after_an_erasure_no_canary_is_anywhere(clinic):
     assert done.recalled == {"inhouse": 1}
 
 
+def test_the_audit_log_says_who_erased(clinic):
+    erasure.erase(clinic.means(actor="daemon"), clinic.name("anna"))
+    who = clinic.ask("SELECT actor FROM event WHERE action = 'subject.erased'")
+    assert who == "daemon"
+
+
 def test_others_keep_what_is_theirs(clinic):
     before = clinic.export.read_text()
     erasure.erase(clinic.means(), clinic.name("anna"))

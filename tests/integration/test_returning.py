@@ -192,6 +192,7 @@ def test_who_was_erased_after_the_backup_is_erased_in_what_is_restored(house, lo
         lambda *_: None,
         house.place,
         shipped=house.place / "shipped",
+        actor="cli",
     )
     for key in ("p1", "r3"):  # one whom the backup has, a record that it has not
         [found] = erasure.find(house.store, key)
