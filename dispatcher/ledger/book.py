@@ -257,9 +257,7 @@ class _Booking:
         if new:
             exposure_counts.add_counts(self.tx, counts_of(self.force, adversary, entry))
             field = self.force.fields[entry.field_id]
-            if field.placed:
-                added = relations.visit_of(self.tx, field, entry, adversary)
-                visits.add_visits(self.tx, added)
+            visits.add_visits(self.tx, relations.visit_of(field, entry, adversary))
             if facts.averages is not None:
                 averages.keep(self.tx, adversary, facts.averages)
         return new

@@ -32,7 +32,7 @@ from dispatcher.ledger.refusals import Refusal
 from dispatcher.ledger.relations import Granted, Visit, around, visit_of
 from dispatcher.ledger.violations import Rows, over_limit
 from dispatcher.model import record_unit, subject_unit
-from dispatcher.store import decisions, exposure_counts
+from dispatcher.store import decisions, exposure_counts, relations
 from dispatcher.store import ledger as rows
 from dispatcher.store.ledger import AccountRow, EntryRow
 from dispatcher.store.transaction import Tx
@@ -95,6 +95,7 @@ class Batch:
         self._granted: dict[int, Granted] = defaultdict(Granted)  # by adversary
         # rows of the summary about the units asked for
         self.known = np.empty((0, 5), np.int64)
+        self._places: dict[int, tuple[str, int]] = {}  # by entry
         self._read_showings()
 
     def _read_entries(self) -> None:
@@ -193,6 +194,7 @@ class Batch:
         """Return the entry of ask ``i``."""
         number = int(self.ask_entry[i])
         own, subject = int(self._own[number]), int(self.subject[number])
+        place, visits = self._places.get(int(self.ids[number]), (None, None))
         return EntryRow(
             id=int(self.ids[number]),
             record_id=int(self.record[number]),
@@ -202,6 +204,8 @@ class Batch:
             record=self._pseudonyms[own],
             run_id=self._runs[own],
             waiting=self._waiting[own],
+            place=place,
+            visits=visits,
         )
 
     def account_of(self, i: int) -> AccountRow:
@@ -285,6 +289,7 @@ class Batch:
         """Decide doubtful asks in order; correct ``new`` where one comes again."""
         if not len(doubtful):
             return
+        self._read_places(doubtful)
         held = self._held_units(doubtful)
         shown = self.shown.copy()
         taken: set[tuple[int, int]] = set()
@@ -301,6 +306,13 @@ class Batch:
                 taken.add((adversary, number))
                 shown[number] += 1
                 self._add(held, adversary, ask.entry)
+
+    def _read_places(self, doubtful: Ints) -> None:
+        """Set where the asked entries are, of fields whose places rules ask for."""
+        asked = np.unique(self.ask_entry[doubtful])
+        placed = [n for n, field in self.force.fields.items() if field.placed]
+        asked = asked[np.isin(self.field[asked], np.array(placed, np.int64))]
+        self._places = relations.places_of(self.tx, self.ids[asked].tolist())
 
     def _facts(
         self, i: int, held: dict[tuple[int, int], Held], showings: int
@@ -348,7 +360,7 @@ class Batch:
         who = int(self.adversaries[adversary])
         if field.links and entry.subject_id is not None:
             granted, person = self._granted[who], entry.subject_id
-            granted.visits[person] += visit_of(self.tx, field, entry, who)
+            granted.visits[person] += visit_of(field, entry, who)
             granted.entries[person].append(entry)
         for unit in units_of(entry):
             mine = held[adversary, unit]

@@ -104,7 +104,7 @@ def around(
     if not field.links or entry.subject_id is None:
         return []
     unplaced = held or not field.placed
-    place, visits = (None, 0) if unplaced else rows.place_of(tx, entry.id)
+    place = None if unplaced else entry.place
     asked = {} if held else {(entry.record_id, force.fields[entry.field_id].name): 1}
     person = entry.subject_id
     found = []
@@ -130,7 +130,9 @@ def around(
         of = vectors(seen, rule.fields)
         mine = of.get(person, EMPTY)
         friends = tuple(of[other] for other in others if other in of)
-        found.append(Around(rule, mine, with_visit(mine, place, visits), friends))
+        found.append(
+            Around(rule, mine, with_visit(mine, place, entry.visits or 0), friends)
+        )
     return found
 
 
@@ -181,16 +183,12 @@ def named(
             yield person, names[number], str(place), visits
 
 
-def visit_of(
-    tx: Tx, field: FieldPolicy, entry: EntryRow, adversary_id: int
-) -> list[Visit]:
+def visit_of(field: FieldPolicy, entry: EntryRow, adversary_id: int) -> list[Visit]:
     """What one showing adds to the summary of visits."""
-    if not field.placed or entry.subject_id is None:
+    person, place, visits = entry.subject_id, entry.place, entry.visits
+    if not field.placed or person is None or place is None or visits is None:
         return []
-    place, visits = rows.place_of(tx, entry.id)
-    if place is None:
-        return []
-    return [(adversary_id, entry.subject_id, entry.field_id, place, visits)]
+    return [(adversary_id, person, entry.field_id, place, visits)]
 
 
 def past_links(

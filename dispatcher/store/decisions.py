@@ -76,8 +76,8 @@ def ask_question(entry_id: int, account_id: int) -> Question:
 
 def ask(row: Row) -> AskRow:
     """Read the row that :func:`ask_question` asks for."""
-    account_row, entry_row = AccountRow._make(row[:5]), EntryRow._make(row[5:13])
-    return AskRow(account_row, entry_row, *row[13:])
+    account_row, entry_row = AccountRow._make(row[:5]), EntryRow._make(row[5:15])
+    return AskRow(account_row, entry_row, *row[15:])
 
 
 _ACCOUNT: Final = select(Account.id).where(Account.id == bindparam("account"))

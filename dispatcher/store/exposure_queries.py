@@ -76,10 +76,10 @@ def seen_of_links(
 ) -> list[SeenRow]:
     """What an adversary was shown of linked people at the place of an entry."""
     people = relations.friends(tx, relation, entry.subject_id or 0)
-    place, _ = relations.place_of(tx, entry.id)
-    if place is None or not people:
+    if entry.place is None or not people:
         return []
-    return _shown(tx, _AT_PLACE, adversary_id, {"people": people, "place": place})
+    given = {"people": people, "place": entry.place}
+    return _shown(tx, _AT_PLACE, adversary_id, given)
 
 
 def seen_of_people(

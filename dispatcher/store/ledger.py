@@ -83,6 +83,8 @@ class EntryRow(NamedTuple):
     record: str  # the record's pseudonym
     run_id: int
     waiting: bool  # for its run's pilot to be accepted
+    place: str | None = None  # pseudonym; None at no place, or where no rule asks
+    visits: int | None = None  # at that place
 
 
 class ShowingRow(NamedTuple):
@@ -234,6 +236,8 @@ ENTRY: Final = (
     Record.pseudonym,
     Record.run_id,
     col(Record.waits_since).is_not(None),
+    Entry.vector,
+    Entry.visits,
 )
 """Columns of :class:`EntryRow`."""
 

@@ -194,8 +194,10 @@ _HOLDERS: Final = (
 _KNOWN_OF: Final = select(Entry.subject_id, Entry.record_id, Entry.field_id).where(
     in_list(Entry.field_id, "fields"), col(Entry.subject_id).is_not(None)
 )
-_PLACE_OF: Final = DriverStatement(
-    select_columns(Entry.vector, Entry.visits).where(Entry.id == bindparam("entry"))
+_PLACES_OF: Final = DriverStatement(
+    select_columns(Entry.id, Entry.vector, Entry.visits).where(
+        in_list(Entry.id, "ids"), col(Entry.vector).is_not(None)
+    )
 )
 _visits: Final = select(
     Visit.subject_id, Visit.field_id, Visit.place, Visit.visits
@@ -307,10 +309,13 @@ def known_of(tx: Tx, field_ids: Sequence[int]) -> Iterator[Row]:
     return tx.stream(_KNOWN_OF, {"fields": list(field_ids)})
 
 
-def place_of(tx: Tx, entry_id: int) -> tuple[str | None, int]:
-    """Place of an entry, None if it is at none, and its visits."""
-    row = tx.driver_one(_PLACE_OF, {"entry": entry_id})
-    return (None, 0) if row is None or row[0] is None else (row[0], int(row[1]))
+def places_of(tx: Tx, entry_ids: Sequence[int]) -> dict[int, tuple[str, int]]:
+    """Places of entries and their visits; nothing of those that are at none."""
+    return {
+        number: (place, visits)
+        for part in parts(entry_ids)
+        for number, place, visits in tx.driver_rows(_PLACES_OF, {"ids": part})
+    }
 
 
 def visits(tx: Tx, adversary_id: int, subject_ids: Sequence[int]) -> Iterator[Row]:

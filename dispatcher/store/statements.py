@@ -223,6 +223,11 @@ class DriverStatement:
             tuple[str, Callable[[Sequence[Any]], Sequence[Any]] | None],
         ] = {}
 
+    @property
+    def is_query(self) -> bool:
+        """Whether it only reads."""
+        return bool(self._construct.is_select)
+
     def for_driver(
         self, dialect: Dialect, parameters: Parameters
     ) -> tuple[str, Sequence[Any]]:

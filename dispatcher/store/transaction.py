@@ -111,6 +111,7 @@ Question = tuple[DriverStatement, Parameters]
 
 NOTHING: Final[Parameters] = {}
 _STREAMING: Final = {"yield_per": 10_000}
+_NO_QUERY: Final = "a query inside a journey would find nothing, or end it"
 
 
 class Reserver(Protocol):
@@ -226,7 +227,7 @@ class Tx:
         if self._busy:
             self._check_free()
         if self._writing and statement.is_select:
-            raise AssertionError("a query inside a journey would find nothing")
+            raise AssertionError(_NO_QUERY)
         try:
             return self._connection.execute(statement, parameters or None)
         except self._errors as error:
@@ -291,6 +292,8 @@ class Tx:
         Other statements may run in between, but none that changes what is read.
         """
         self._check_free()
+        if self._writing:
+            raise AssertionError(_NO_QUERY)
         try:
             result = self._connection.execute(
                 statement, parameters or None, execution_options=_STREAMING
@@ -345,7 +348,7 @@ class Tx:
         self, statement: DriverStatement, parameters: Parameters = NOTHING
     ) -> list[Row]:
         """All rows of a query (or of a RETURNING clause)."""
-        self._run(statement, parameters)
+        self._ask(statement, parameters)
         try:
             return self._cursor.fetchall()  # type: ignore[no-any-return]
         except self._errors as error:
@@ -355,7 +358,7 @@ class Tx:
         self, statement: DriverStatement, parameters: Parameters = NOTHING
     ) -> Row | None:
         """First row of a query, or None."""
-        self._run(statement, parameters)
+        self._ask(statement, parameters)
         try:
             return self._cursor.fetchone()  # type: ignore[no-any-return]
         except self._errors as error:
@@ -374,6 +377,7 @@ class Tx:
         """Rows of a query of any size; see :meth:`stream`."""
         text, values = statement.for_driver(self._dialect, parameters)
         self._check_free()
+        self._check_no_journey(statement)
         cursor = self._backend.streaming_cursor(self._driver)
         self._streams.append(cursor)
         try:
@@ -391,6 +395,8 @@ class Tx:
         if self._backend.one_writer:
             return [self.driver_rows(*question) for question in questions]
         self._check_free()
+        for statement, _ in questions:
+            self._check_no_journey(statement)
         cursors = []
         with self.journey():
             for statement, parameters in questions:
@@ -423,7 +429,7 @@ class Tx:
         self, width: int, statement: DriverStatement, parameters: Parameters
     ) -> Ints:
         """Rows of one query, from the driver into an array without a stop here."""
-        self._run(statement, parameters)
+        self._ask(statement, parameters)
         try:
             return column_blocks.table(self._cursor, width)
         except self._errors as error:
@@ -555,6 +561,16 @@ class Tx:
             self._cursor.execute(text, values)
         except self._errors as error:
             raise self._fault(error) from None
+
+    def _ask(self, statement: DriverStatement, parameters: Parameters) -> None:
+        if self._writing:
+            self._check_no_journey(statement)
+        self._run(statement, parameters)
+
+    def _check_no_journey(self, statement: DriverStatement) -> None:
+        # SQLite makes no journeys, and reserves ids by what a change returns.
+        if self._writing and (statement.is_query or not self._backend.one_writer):
+            raise AssertionError(_NO_QUERY)
 
     def _fault(self, error: Exception) -> Exception:
         self._failed = True

@@ -17,7 +17,7 @@ from dispatcher.ledger.versions import Applied, apply_policy
 from dispatcher.stages.intake import record_rows
 from dispatcher.stages.intake.record_builder import PreparedRecord, Row
 from dispatcher.store import Store, Tx, records
-from dispatcher.store.ledger import EntryRow
+from dispatcher.store.ledger import EntryRow, entries
 from dispatcher.store.statements import DriverStatement
 from tests import sql
 
@@ -199,20 +199,7 @@ class Case:
 
     def entry(self, tx: Tx, name: str) -> EntryRow:
         """What the gate reads of an entry named ``key.field``."""
-        force, key = current_policy(tx), name.partition(".")[0]
-        assert force is not None
-        return EntryRow(
-            id=self.entries[name],
-            record_id=self.records[key],
-            field_id=force.field_ids[name.partition(".")[2]],
-            subject_id=sql.value(
-                tx, "SELECT subject_id FROM record WHERE id = ?", [self.records[key]]
-            ),
-            time=0,
-            record="",
-            run_id=1,
-            waiting=False,
-        )
+        return next(entries(tx, [self.entries[name]]))
 
     def count(self, table: str, where: str = "1 = 1") -> int:
         with self.store.read() as tx:

@@ -215,8 +215,8 @@ def test_what_is_loaded_of_fields(tx: Tx) -> None:
         (4, "q", 5),
         (5, "p", 3),
     ]
-    assert relations.place_of(tx, 1) == ("p", 2)
-    assert relations.place_of(tx, 2) == relations.place_of(tx, 99) == (None, 0)
+    assert relations.places_of(tx, [1, 2, 3, 99]) == {1: ("p", 2), 3: ("p", 1)}
+    assert relations.places_of(tx, []) == {}
 
 
 def test_visits_are_added_up_and_forgotten(tx: Tx) -> None:
@@ -556,9 +556,9 @@ def test_accounts_and_entries_are_read(tx: Tx) -> None:
     assert ledger.groups_of(tx, 9) == []
     sql.execute(tx, "UPDATE record SET waits_since = 5 WHERE id = 4")
     assert sorted(rows(ledger.entries(tx, [5, 2, 4, 99]))) == [
-        (2, 1, 2, 1, 60, "r1", 1, False),
-        (4, 3, 1, None, None, "r3", 1, False),
-        (5, 4, 1, 1, None, "r4", 1, True),
+        (2, 1, 2, 1, 60, "r1", 1, False, None, None),
+        (4, 3, 1, None, None, "r3", 1, False, "q", 5),
+        (5, 4, 1, 1, None, "r4", 1, True, "p", 3),
     ]
     assert rows(ledger.entries(tx, [])) == []
     ledger.lock_entries(tx, [])

@@ -126,6 +126,25 @@ def test_nothing_is_read_in_a_journey_where_it_would_not_be_there(store: Store) 
 
     with pytest.raises(AssertionError, match="journey"):
         ask_after_another()
+
+    def ask(asked) -> None:
+        with store.write() as tx, tx.journey():
+            add_pause(tx, "a")
+            asked(tx)
+
+    first = {"first": "a"}
+    for asked in (
+        lambda tx: tx.driver_rows(FROM_ON, first),
+        lambda tx: tx.driver_one(FROM_ON, first),
+        lambda tx: tx.driver_value(FROM_ON, first),
+        lambda tx: next(tx.driver_stream(FROM_ON, first)),
+        lambda tx: tx.driver_answers([(FROM_ON, first)]),
+        lambda tx: tx.driver_numbers(1, [(FROM_ON, first)]),
+        lambda tx: next(tx.stream(select(Pause.reason))),
+    ):
+        with pytest.raises(AssertionError, match="journey"):
+            ask(asked)
+    assert scopes(store) == []
     with store.write() as tx:
         with tx.journey():
             add_pause(tx, "a")
