@@ -55,7 +55,7 @@ def history(store: Store, name: str) -> Sequence[EventRow]:
     return found
 
 
-def list_owed(store: Store) -> list[OwedRow]:
+def list_owed(store: Store) -> Sequence[OwedRow]:
     """What is owed to workers whom no market pays, by run and account."""
     with store.read() as tx:
         return payables.owed(tx)

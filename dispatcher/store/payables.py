@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
-from sqlalchemy import Row, Text, bindparam, func, or_
+from sqlalchemy import BigInteger, Row, Text, bindparam, cast, func, or_
 from sqlmodel import col, select
 
 from dispatcher.model import Account, Budget, Outbox, Payment, PaymentEvent, Run
@@ -42,11 +42,11 @@ _LISTED: Final = (
 )
 _OWED: Final = (
     select_columns(
-        Run.name,
-        _ACCOUNT,
+        col(Run.name).label("run"),
+        _ACCOUNT.label("account"),
         Budget.currency,
-        func.sum(Payment.amount),
-        func.count(),
+        cast(func.sum(Payment.amount), BigInteger).label("amount"),
+        func.count().label("payments"),
     )
     .select_from(Payment)
     .join(Run, col(Run.id) == Payment.run_id)
@@ -115,14 +115,9 @@ ListedRow: TypeAlias = "Row[*tuple[Any, ...]]"
 (millionths), at, why."""
 
 
-class OwedRow(NamedTuple):
-    """What an account is owed that no market pays: millionths, and for how many."""
-
-    run: str
-    account: str
-    currency: str
-    amount: int
-    payments: int
+OwedRow: TypeAlias = "Row[*tuple[Any, ...]]"
+"""What an account is owed that no market pays: run, account, currency, amount
+(millionths), and for how many payments."""
 
 
 def listed(
@@ -138,12 +133,9 @@ def events(tx: Tx, kind: str, about: int) -> Sequence[EventRow]:
     return tx.execute(_EVENTS, {"kind": kind, "about": about}).all()
 
 
-def owed(tx: Tx) -> list[OwedRow]:
+def owed(tx: Tx) -> Sequence[OwedRow]:
     """What people have to pay: earned where no market pays, by run and account."""
-    return [
-        OwedRow(run, account, currency, int(amount), count)
-        for run, account, currency, amount, count in tx.execute(_OWED)
-    ]
+    return tx.execute(_OWED).all()
 
 
 def owed_to(tx: Tx, connector: str, account: str) -> list[PaymentRow]:

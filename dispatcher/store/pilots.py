@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from sqlalchemy import bindparam, case, func
+from sqlalchemy import Row, bindparam, case, func
 from sqlmodel import col, select
 
 from dispatcher.model import Answer, Entry, FieldName, Record, Result, Run, Task
 from dispatcher.store.statements import select_columns
 from dispatcher.store.transaction import Tx
 
-
-class PilotRow(NamedTuple):
-    """A run with its pilot: records that it lets go in all, and by now; and those held.
-
-    ``wanted`` is None where there is no pilot.
-    """
-
-    run_id: int
-    name: str
-    wanted: int | None
-    opened: int
+PilotRow: TypeAlias = "Row[*tuple[Any, ...]]"
+"""A run with its pilot: run_id, name, wanted (records that it lets go in all; None where
+there is no pilot), opened (those that it let go by now)."""
 
 
 _PILOT: Final = select_columns(
-    Run.id, Run.name, Run.pilot, func.coalesce(Run.piloted, 0)
+    col(Run.id).label("run_id"),
+    Run.name,
+    col(Run.pilot).label("wanted"),
+    func.coalesce(Run.piloted, 0).label("opened"),
 )
 _FIND: Final = _PILOT.where(Run.name == bindparam("called"))
 _LOCK: Final = _FIND.with_for_update()
@@ -48,19 +44,17 @@ _OF_RUN: Final = col(Record.run_id) == bindparam("of_run")
 
 def lock(tx: Tx, name: str) -> PilotRow | None:
     """Return a run by name, locked until the end: no load writes records meanwhile."""
-    row = tx.execute(_LOCK, {"called": name}).first()
-    return None if row is None else PilotRow(*row)
+    return tx.execute(_LOCK, {"called": name}).first()
 
 
 def find(tx: Tx, name: str) -> PilotRow | None:
     """Return a run by name."""
-    row = tx.execute(_FIND, {"called": name}).first()
-    return None if row is None else PilotRow(*row)
+    return tx.execute(_FIND, {"called": name}).first()
 
 
-def under_way(tx: Tx) -> list[PilotRow]:
+def under_way(tx: Tx) -> Sequence[PilotRow]:
     """All runs with a pilot."""
-    return [PilotRow(*row) for row in tx.execute(_UNDER_WAY)]
+    return tx.execute(_UNDER_WAY).all()
 
 
 def is_shown(tx: Tx, run_id: int) -> bool:

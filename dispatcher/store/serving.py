@@ -15,6 +15,7 @@ from sqlalchemy import (
     and_,
     bindparam,
     case,
+    cast,
     func,
     literal_column,
     or_,
@@ -303,7 +304,9 @@ _GIVEN: Final = union_all(
 ).subquery()
 _TODAY: Final = (_GIVEN.c.at // _DAY).label("day")
 _DONE: Final = (
-    select_columns(_TODAY, _GIVEN.c.field, func.count())
+    select_columns(
+        _TODAY, _GIVEN.c.field.label("field_id"), func.count().label("tasks")
+    )
     .group_by(_TODAY, _GIVEN.c.field)
     .order_by(_TODAY.desc(), _GIVEN.c.field)
 )
@@ -315,11 +318,18 @@ _IS_EARNED: Final = or_(
     ),
 )
 _IS_FIELD: Final = col(Payment.kind) == "field"
+
+
+def _paid_where(condition: Any) -> Any:  # noqa: ANN401 - columns
+    """Sum of the payments of a group for which a condition holds."""
+    return cast(func.sum(case((condition, col(Payment.amount)), else_=0)), BigInteger)
+
+
 _PAY: Final = (
     select_columns(
         Budget.currency,
-        func.sum(case((_IS_EARNED, col(Payment.amount)), else_=0)),
-        func.sum(case((col(Payment.state) == "paid", col(Payment.amount)), else_=0)),
+        _paid_where(_IS_EARNED).label("earned"),
+        _paid_where(col(Payment.state) == "paid").label("paid"),
     )
     .select_from(Payment)
     .join(Budget, col(Budget.run_id) == Payment.run_id)
@@ -362,39 +372,31 @@ _HANDED: Final = (
 )
 
 
-class DoneRow(NamedTuple):
-    """Tasks of one day (days since 1970 UTC) and field that were answered."""
-
-    day: int
-    field_id: int
-    tasks: int
+DoneRow: TypeAlias = "Row[*tuple[Any, ...]]"
+"""Tasks that were answered: day (days since 1970 UTC), field_id, tasks."""
 
 
-class PayRow(NamedTuple):
-    """Pay in one currency, in its millionths: for all that was answered, and paid."""
-
-    currency: str
-    earned: int
-    paid: int
+PayRow: TypeAlias = "Row[*tuple[Any, ...]]"
+"""Pay in one currency, in its millionths: currency, earned (by all that was answered),
+paid."""
 
 
 TestRow: TypeAlias = "Row[*tuple[Any, ...]]"
 """How a test went: field_id, state, attempt, ended_at."""
 
 
-def done(tx: Tx, account_id: int, since: int) -> list[DoneRow]:
+def done(tx: Tx, account_id: int, since: int) -> Sequence[DoneRow]:
     """Answered tasks by the day that they were given, the newest first.
 
     Made-up questions count: a list that left them out would tell which they were.
     """
     asked = {"account": account_id, "since": since}
-    return [DoneRow(*map(int, row)) for row in tx.execute(_DONE, asked)]
+    return tx.execute(_DONE, asked).all()
 
 
-def pay(tx: Tx, account_id: int) -> list[PayRow]:
+def pay(tx: Tx, account_id: int) -> Sequence[PayRow]:
     """What an account has earned and was paid, by currency."""
-    rows = tx.execute(_PAY, {"account": account_id})
-    return [PayRow(row[0], int(row[1]), int(row[2])) for row in rows]
+    return tx.execute(_PAY, {"account": account_id}).all()
 
 
 def tests(tx: Tx, account_id: int) -> Sequence[TestRow]:

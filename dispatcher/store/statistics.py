@@ -54,11 +54,8 @@ _IS_ADVERSARY: Final = (col(Chain.id) != SYSTEM_CHAIN) & col(Chain.survivor_id).
 )
 
 
-class HeldRow(NamedTuple):
-    """Entries that the plan holds back for one reason."""
-
-    reason: str
-    entries: int
+HeldRow: TypeAlias = "Row[*tuple[Any, ...]]"
+"""Entries that the plan holds back for one reason: reason, entries."""
 
 
 class ConnectorRow(NamedTuple):
@@ -76,13 +73,8 @@ class ConnectorRow(NamedTuple):
     rests_until: int | None
 
 
-class WaitingRow(NamedTuple):
-    """What waits for a connector: messages, moment of the oldest, most failed tries."""
-
-    connector: str
-    messages: int
-    oldest: int
-    tries: int
+WaitingRow: TypeAlias = "Row[*tuple[Any, ...]]"
+"""What waits for a connector: connector, messages, oldest (a moment), tries (the most)."""
 
 
 class DownRow(NamedTuple):
@@ -106,22 +98,9 @@ class MemberRow(NamedTuple):
     state: str
 
 
-class RecordRow(NamedTuple):
-    """One record by its pseudonym, and how many of its fields are settled."""
-
-    id: int
-    pseudonym: str
-    run: str
-    fields: int
-    answered: int
-    conflict: int
-
-    @property
-    def state(self) -> str:
-        """``open``, ``conflict`` or ``answered``."""
-        if self.conflict:
-            return "conflict"
-        return "open" if self.answered < self.fields else "answered"
+RecordRow: TypeAlias = "Row[*tuple[Any, ...]]"
+"""A record, and how many of its fields are settled: id, pseudonym, run, fields, answered,
+conflict, state (``open``, ``conflict`` or ``answered``)."""
 
 
 class SealRow(NamedTuple):
@@ -164,11 +143,11 @@ _RESTS: Final = (
     .having(func.min(Outbox.due) > bindparam("now"))
 )
 _WAITING: Final = (
-    select(
+    select_columns(
         Outbox.connector,
-        _COUNT,
-        func.min(Outbox.created_at),
-        func.max(Outbox.attempts),
+        _COUNT.label("messages"),
+        func.min(Outbox.created_at).label("oldest"),
+        func.max(Outbox.attempts).label("tries"),
     )
     .where(_WAITS)
     .group_by(col(Outbox.connector))
@@ -223,12 +202,9 @@ def connectors(tx: Tx, now: int) -> list[ConnectorRow]:
     ]
 
 
-def waiting(tx: Tx) -> list[WaitingRow]:
+def waiting(tx: Tx) -> Sequence[WaitingRow]:
     """Messages that wait or are being sent, by connector."""
-    return [
-        WaitingRow(name, int(count), int(oldest), int(tries))
-        for name, count, oldest, tries in tx.execute(_WAITING)
-    ]
+    return tx.execute(_WAITING).all()
 
 
 def messages(tx: Tx) -> Sequence[MessageRow]:
@@ -310,7 +286,7 @@ _AGREEMENT: Final = (
     .group_by(col(FieldName.name))
 )
 _HELD_BACK: Final = (
-    select(Held.reason, _COUNT)
+    select_columns(Held.reason, _COUNT.label("entries"))
     .group_by(col(Held.reason))
     .order_by(_COUNT.desc(), col(Held.reason))
 )
@@ -360,9 +336,9 @@ def agreement(tx: Tx) -> list[tuple[str, int, int]]:
     return [(name, int(yes), int(no)) for name, yes, no in tx.execute(_AGREEMENT)]
 
 
-def held_back(tx: Tx) -> list[HeldRow]:
+def held_back(tx: Tx) -> Sequence[HeldRow]:
     """Entries that the last plan held back, by reason, most first."""
-    return [HeldRow(reason, int(count)) for reason, count in tx.execute(_HELD_BACK)]
+    return tx.execute(_HELD_BACK).all()
 
 
 def plan_summary(tx: Tx) -> str | None:
@@ -520,14 +496,21 @@ _page: Final = (
     .limit(bindparam("page", type_=BigInteger()))
     .subquery("page")
 )
+
+
+def _settled_as(state: str) -> Any:  # noqa: ANN401 - a column
+    """How many of the results of a group are in a state."""
+    return cast(func.sum(case((col(Result.state) == state, 1), else_=0)), BigInteger)
+
+
 _settled: Final = (
     select_columns(
         _page.c.id,
         _page.c.pseudonym,
         _page.c.run_id,
         func.count(col(Entry.id)).label("fields"),
-        func.sum(case((col(Result.state) == "answered", 1), else_=0)).label("answered"),
-        func.sum(case((col(Result.state) == "conflict", 1), else_=0)).label("conflict"),
+        _settled_as("answered").label("answered"),
+        _settled_as("conflict").label("conflict"),
     )
     .select_from(_page)
     .outerjoin(Entry, col(Entry.record_id) == _page.c.id)
@@ -546,10 +529,11 @@ _RECORDS: Final = (
     select_columns(
         _stated.c.id,
         _stated.c.pseudonym,
-        Run.name,
+        col(Run.name).label("run"),
         _stated.c.fields,
         _stated.c.answered,
         _stated.c.conflict,
+        _stated.c.state,
     )
     .join(Run, col(Run.id) == _stated.c.run_id)
     .where(
@@ -569,11 +553,8 @@ def record_states(tx: Tx) -> dict[str, int]:
     return {state: int(count) for state, count in rows}
 
 
-def records(tx: Tx, after: int, state: str | None, limit: int) -> list[RecordRow]:
+def records(tx: Tx, after: int, state: str | None, limit: int) -> Sequence[RecordRow]:
     """Records with a larger id, in order of loading, of a state (None: any)."""
     page = limit if state is None else _ALL
     given = {"after": after, "page": page, "state": state, "limit": limit}
-    return [
-        RecordRow(int(number), pseudonym, run, *(int(n) for n in settled))
-        for number, pseudonym, run, *settled in tx.execute(_RECORDS, given)
-    ]
+    return tx.execute(_RECORDS, given).all()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from sqlalchemy import Row, bindparam, case, func
+from sqlalchemy import BigInteger, Row, bindparam, case, cast, func
 from sqlmodel import col, select
 
 from dispatcher.model import (
@@ -25,11 +25,15 @@ _JUDGED_FROM: Final = func.coalesce(Account.judged_from, 0)
 
 
 def _share(state: Any, word: str) -> Any:  # noqa: ANN401
-    return func.sum(case((col(state) == word, 1), else_=0))
+    return _total(case((col(state) == word, 1), else_=0))
+
+
+def _total(column: Any) -> Any:  # noqa: ANN401
+    return cast(func.coalesce(func.sum(column), 0), BigInteger)
 
 
 _GOLD: Final = (
-    select_columns(func.count(), func.coalesce(func.sum(GoldTask.correct), 0))
+    select_columns(func.count().label("asked"), _total(GoldTask.correct).label("right"))
     .select_from(GoldTask)
     .join(GoldQuestion, col(GoldQuestion.id) == GoldTask.gold_question_id)
     .join(Account, col(Account.id) == GoldTask.account_id)
@@ -60,10 +64,10 @@ _DOUBTED: Final = (
 )
 _STOCK: Final = (
     select_columns(
-        FieldName.name,
-        func.count(col(GoldQuestion.id).distinct()),
-        _share(GoldTask.state, "answered"),
-        func.coalesce(func.sum(GoldTask.correct), 0),
+        col(FieldName.name).label("field"),
+        func.count(col(GoldQuestion.id).distinct()).label("questions"),
+        _share(GoldTask.state, "answered").label("answered"),
+        _total(GoldTask.correct).label("right"),
     )
     .select_from(GoldQuestion)
     .join(FieldName, col(FieldName.id) == GoldQuestion.field_id)
@@ -88,9 +92,12 @@ _GOLD_LEFT: Final = (
 )
 _STANDINGS: Final = (
     select_columns(
-        FieldName.name,
+        col(FieldName.name).label("field"),
         FieldTest.pass_share,
-        *(_share(Qualification.state, word) for word in ("passed", "failed", "open")),
+        *(
+            _share(Qualification.state, word).label(word)
+            for word in ("passed", "failed", "open")
+        ),
     )
     .select_from(FieldTest)
     .join(FieldName, col(FieldName.id) == FieldTest.field_id)
@@ -113,17 +120,13 @@ _TRIED: Final = (
 )
 
 
-class GoldRow(NamedTuple):
-    """Gold that an account answered since it is judged, and how much of it right."""
-
-    asked: int
-    right: int
+GoldRow: TypeAlias = "Row[*tuple[Any, ...]]"
+"""Gold that an account answered since it is judged: asked, and how much of it right."""
 
 
 def gold(tx: Tx, account_id: int) -> GoldRow:
     """How an account answered gold."""
-    asked, right = tx.execute(_GOLD, {"account": account_id}).one()
-    return GoldRow(int(asked), int(right))
+    return tx.execute(_GOLD, {"account": account_id}).one()
 
 
 def doubted(tx: Tx, floor: float, answers: int) -> list[tuple[int, float]]:
@@ -157,19 +160,13 @@ def stopped(tx: Tx, account_id: int) -> StopRow | None:
 # -- for operators -----------------------------------------------------------------
 
 
-class StockRow(NamedTuple):
-    """A field's questions of one purpose: how many, how often answered and right."""
-
-    field: str
-    questions: int
-    answered: int
-    right: int
+StockRow: TypeAlias = "Row[*tuple[Any, ...]]"
+"""A field's questions of one purpose: field, questions, how often answered, and right."""
 
 
-def stock(tx: Tx, purpose: str) -> list[StockRow]:
+def stock(tx: Tx, purpose: str) -> Sequence[StockRow]:
     """Questions of one purpose that are asked, by field."""
-    rows = tx.execute(_STOCK, {"of_purpose": purpose})
-    return [StockRow(row[0], *map(int, row[1:])) for row in rows]
+    return tx.execute(_STOCK, {"of_purpose": purpose}).all()
 
 
 def gold_left(tx: Tx, showings: Mapping[int, int]) -> dict[str, int]:
@@ -187,20 +184,14 @@ def gold_left(tx: Tx, showings: Mapping[int, int]) -> dict[str, int]:
     return left
 
 
-class StandRow(NamedTuple):
-    """A field's test with how many accounts passed it, failed it, are at it."""
-
-    field: str
-    pass_share: float
-    passed: int
-    failed: int
-    open: int
+StandRow: TypeAlias = "Row[*tuple[Any, ...]]"
+"""A field's test: field, pass_share, and accounts that passed it, failed it, have it
+open."""
 
 
-def standings(tx: Tx) -> list[StandRow]:
+def standings(tx: Tx) -> Sequence[StandRow]:
     """All fields that ask for a test."""
-    rows = tx.execute(_STANDINGS)
-    return [StandRow(row[0], row[1], *map(int, row[2:])) for row in rows]
+    return tx.execute(_STANDINGS).all()
 
 
 TriedRow: TypeAlias = "Row[*tuple[Any, ...]]"

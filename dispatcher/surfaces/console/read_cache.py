@@ -184,7 +184,7 @@ class ReadCache:
 
         return self._fresh("record-states", make, COSTLY)
 
-    def records(self, after: int, state: str | None, limit: int) -> list[RecordRow]:
+    def records(self, after: int, state: str | None, limit: int) -> Sequence[RecordRow]:
         """Records after one, in order of loading."""
         with self._store.read() as tx:
             return statistics.records(tx, after, state, limit)
