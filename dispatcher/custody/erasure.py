@@ -427,7 +427,7 @@ def finish(context: ErasureContext, done: Erased) -> bool:
 
 def _left(
     tx: Tx,
-) -> tuple[list[int], list[rows.TaskRow], Sequence[rows.ExportRow]]:
+) -> tuple[list[int], Sequence[rows.TaskRow], Sequence[rows.ExportRow]]:
     records = rows.pending(tx)
     tasks = rows.tasks_of(tx, rows.entries_of(tx, records))
     return records, tasks, rows.exports_of(tx, records)

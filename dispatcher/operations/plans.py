@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from dispatcher import model
 from dispatcher.core.errors import NotFound
 from dispatcher.operations.workspace import Workspace
 from dispatcher.preflight import Obstacle
@@ -15,7 +16,6 @@ from dispatcher.stages.planning import Drafted, Planning
 from dispatcher.stages.planning.plan_summary import lack
 from dispatcher.store import Store
 from dispatcher.store import planning as rows
-from dispatcher.store.planning import PlanRow
 from dispatcher.strategies import find_solver
 
 
@@ -23,7 +23,7 @@ from dispatcher.strategies import find_solver
 class Plan:
     """A plan that was kept, with its numbers."""
 
-    row: PlanRow
+    row: model.Plan
 
     @cached_property
     def summary(self) -> Mapping[str, Any]:

@@ -10,13 +10,13 @@ from typing import Final
 
 from dispatcher.core.processes import describe_process
 from dispatcher.ledger import exhausted_fields
+from dispatcher.model import Plan
 from dispatcher.operations.questions import gold_left
 from dispatcher.operations.runs import Budget, budgets_in
 from dispatcher.preflight import Obstacle, Preflight
 from dispatcher.store import Store, Tx, lease, payables, pilots, planning, statistics
 from dispatcher.store import pause as pauses
 from dispatcher.store import policies as policy_rows
-from dispatcher.store.planning import PlanRow
 from dispatcher.store.statistics import ConnectorRow, DownRow, HeldRow
 
 MINUTE: Final = 60_000_000
@@ -277,7 +277,7 @@ def _pilots(tx: Tx) -> list[WaitingPilot]:
     ]
 
 
-def _plan(rows: Sequence[PlanRow], version: int) -> PlanInForce | None:
+def _plan(rows: Sequence[Plan], version: int) -> PlanInForce | None:
     """The newest plan that was applied under the policy version in force."""
     for row in rows:
         if row.state == "applied" and row.policy_version == version:

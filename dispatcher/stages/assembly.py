@@ -342,15 +342,15 @@ def _rows(tx: Tx, source: _Source, done: Reassembled) -> Iterator[list[Cell]]:
     """Join records and results, both streaming in by record."""
     filled = rows.filled(tx, source.run_id)
     upcoming = next(filled, None)
-    for record in rows.records(tx, source.run_id):
+    for record_id, load_id, cells in rows.records(tx, source.run_id):
         known: dict[int, FilledRow] = {}
-        while upcoming is not None and upcoming.record_id <= record.id:
-            if upcoming.record_id == record.id:
+        while upcoming is not None and upcoming.record_id <= record_id:
+            if upcoming.record_id == record_id:
                 known[upcoming.field_id] = upcoming
             upcoming = next(filled, None)
         loaded: list[Cell] = [""] * len(source.layout.loaded)
-        places = source.by_load.get(record.load_id, ())
-        for place, cell in zip(places, json.loads(record.columns), strict=False):
+        places = source.by_load.get(load_id, ())
+        for place, cell in zip(places, json.loads(cells), strict=False):
             loaded[place] = cell
         entries = [known.get(field_id) for field_id in source.asked]
         states = [state_of(entry) for entry in entries]

@@ -39,10 +39,10 @@ from dispatcher.core.errors import DispatcherError
 from dispatcher.core.log import get_logger
 from dispatcher.ledger.active_policy import ActivePolicy, current_policy
 from dispatcher.model import Answer as GivenAnswer
+from dispatcher.model import Quarantine
 from dispatcher.store import Clock, Store, Tx, answers, events, lease, money
 from dispatcher.store import collecting as rows
 from dispatcher.store import tasks as task_rows
-from dispatcher.store.collecting import StrangeRow
 from dispatcher.store.tasks import AnswerableRow
 from policies.answers.validation import MAX_TEXT, Mark, Valid, check
 
@@ -71,7 +71,7 @@ class _Sorted:
 
     answers: dict[int, GivenAnswer] = field(default_factory=dict)
     returned: set[int] = field(default_factory=set)
-    strange: dict[int, StrangeRow] = field(default_factory=dict)
+    strange: dict[int, Quarantine] = field(default_factory=dict)
     refused: dict[int, int] = field(default_factory=dict)  # quarantine id -> task
     repeated: int = 0
 
@@ -254,7 +254,9 @@ class Collecting:
         if reason:
             number = _number(self._name, answer.id, answer.token, answer.account)
             payload = _payload(answer)
-            into.strange[number] = StrangeRow(number, self._name, reason, payload, now)
+            into.strange[number] = Quarantine(
+                id=number, connector=self._name, reason=reason, payload=payload, at=now
+            )
             if task is not None:
                 into.refused[number] = task.id
             return
@@ -362,8 +364,12 @@ def _set_aside(name: str, strange: Quarantined, into: _Sorted, now: int) -> None
     number = _number(name, strange.id, strange.place)
     told = {"place": strange.place[:NAMED], "account": strange.account[:NAMED]}
     payload = json.dumps(told).encode()
-    into.strange[number] = StrangeRow(
-        number, name, _plain(strange.reason), payload, now
+    into.strange[number] = Quarantine(
+        id=number,
+        connector=name,
+        reason=_plain(strange.reason),
+        payload=payload,
+        at=now,
     )
 
 

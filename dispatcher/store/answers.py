@@ -25,14 +25,6 @@ class AnswerRow(NamedTuple):
     quality: float
 
 
-class RecordRow(NamedTuple):
-    """A loaded record: its load and its cells as they were loaded (JSON list)."""
-
-    id: int
-    load_id: int
-    columns: bytes
-
-
 class FilledRow(NamedTuple):
     """An entry of a record with what is known of it."""
 
@@ -297,11 +289,11 @@ def loads(tx: Tx, run_id: int) -> list[tuple[int, str]]:
     return [(row.id, row.columns) for row in tx.execute(_LOADS, {"run": run_id})]
 
 
-def records(tx: Tx, run_id: int) -> Iterator[RecordRow]:
-    """Records of a run by id, as they stream in."""
+def records(tx: Tx, run_id: int) -> Iterator[tuple[int, int, bytes]]:
+    """Records of a run as they stream in: id, load, cells as loaded (a JSON list)."""
     found = tx.stream(_RECORDS, {"run": run_id})
     for row in tx.vault.opened(tx, found, [(2, "record.columns")], 3):
-        yield RecordRow(*row[:3])
+        yield row[0], row[1], row[2]
 
 
 def filled(tx: Tx, run_id: int) -> Iterator[FilledRow]:

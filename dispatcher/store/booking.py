@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from sqlalchemy import BigInteger, bindparam, case, func, or_
+from sqlalchemy import BigInteger, Row, bindparam, case, func, or_
 from sqlalchemy.sql.elements import ColumnElement
 from sqlmodel import col, select
 
@@ -55,10 +55,11 @@ _is_planned: Final = (
 )
 _PLANNED: Final = (
     select_columns(
+        col(Plan.policy_version).label("version"),
         Assignment.plan_id,
         Assignment.account_id,
         Account.connector,
-        Account.name,
+        (col(Account.connector) + "/" + col(Account.name)).label("account"),
         Assignment.entries,
     )
     .select_from(Assignment)
@@ -108,20 +109,9 @@ _WITHOUT_OFFER: Final = (
 )
 
 
-class PlannedRow(NamedTuple):
-    """What an applied plan still means for one account; ``entries`` is packed."""
-
-    version: int
-    plan_id: int
-    account_id: int
-    connector: str
-    name: str
-    entries: bytes
-
-    @property
-    def account(self) -> str:
-        """The whole account: ``CONNECTOR/NAME``."""
-        return f"{self.connector}/{self.name}"
+PlannedRow: TypeAlias = "Row[*tuple[Any, ...]]"
+"""What an applied plan still means for one account: version (of the policy), plan_id,
+account_id, connector, account (``CONNECTOR/NAME``), entries (packed)."""
 
 
 class LoadRow(NamedTuple):
@@ -133,14 +123,10 @@ class LoadRow(NamedTuple):
     hour: int
 
 
-def planned(tx: Tx, connectors: Sequence[str], version: int) -> list[PlannedRow]:
+def planned(tx: Tx, connectors: Sequence[str], version: int) -> Sequence[PlannedRow]:
     """Pairs not booked yet of the plans under the policy in force, oldest first."""
-    return [
-        PlannedRow(version, plan_id, account_id, connector, name, entries)
-        for plan_id, account_id, connector, name, entries in tx.execute(
-            _PLANNED, {"version": version, "connectors": list(connectors)}
-        )
-    ]
+    given = {"version": version, "connectors": list(connectors)}
+    return tx.execute(_PLANNED, given).all()
 
 
 def loads(tx: Tx, account_ids: Sequence[int], now: int) -> dict[int, LoadRow]:

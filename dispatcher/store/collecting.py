@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 from sqlalchemy import Row, bindparam, delete, func, update
 from sqlmodel import col, select
@@ -112,17 +112,7 @@ _DISMISS: Final = (
 _DROP: Final = delete(Quarantine).where(in_list(Quarantine.id, "ids"))
 
 
-class StrangeRow(NamedTuple):
-    """What came from outside and fits no task."""
-
-    id: int
-    connector: str
-    reason: str
-    payload: bytes
-    at: int
-
-
-def add_strange(tx: Tx, strange: Iterable[StrangeRow]) -> int:
+def add_strange(tx: Tx, strange: Iterable[Quarantine]) -> int:
     """Keep what fits no task, once each; return how many are new.
 
     Ids are given: they come from the connector and its own id of the thing, so that
@@ -133,13 +123,19 @@ def add_strange(tx: Tx, strange: Iterable[StrangeRow]) -> int:
     return tx.insert_new(
         "quarantine",
         ["id"],
-        (*StrangeRow._fields, "key_id"),
-        [(*row._replace(payload=_sealed(tx, row, key_id)), key_id) for row in kept],
+        ("id", "connector", "reason", "payload", "key_id", "at"),
+        [
+            (
+                row.id,
+                row.connector,
+                row.reason,
+                tx.vault.seal(tx, "quarantine.payload", row.id, key_id, row.payload),
+                key_id,
+                row.at,
+            )
+            for row in kept
+        ],
     )
-
-
-def _sealed(tx: Tx, row: StrangeRow, key_id: int | None) -> bytes:
-    return tx.vault.seal(tx, "quarantine.payload", row.id, key_id, row.payload)
 
 
 def count_strange(tx: Tx, connector: str, most: int) -> int:

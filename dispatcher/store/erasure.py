@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from sqlalchemy import BigInteger, Select, Text, bindparam, delete, exists, func, or_
 from sqlalchemy import Row as SqlRow
@@ -38,31 +38,14 @@ from dispatcher.store.settings import add_setting, set_setting, setting
 from dispatcher.store.statements import in_list, insert, select_columns
 from dispatcher.store.transaction import Row, Tx
 
+SubjectRow: TypeAlias = "SqlRow[*tuple[Any, ...]]"
+"""A person: id, key_id, and erased_at, None while the values are there."""
 
-class SubjectRow(NamedTuple):
-    """A person; ``erased_at`` is None while the values are there."""
+TaskRow: TypeAlias = "SqlRow[int, int, str, str]"
+"""A showing of one of the entries: id, entry_id, connector, state."""
 
-    id: int
-    key_id: int | None
-    erased_at: int | None
-
-
-class TaskRow(NamedTuple):
-    """A showing of one of the entries."""
-
-    id: int
-    entry_id: int
-    connector: str
-    state: str
-
-
-class Showings(NamedTuple):
-    """What the ledger holds about entries: it stays."""
-
-    lines: int
-    adversaries: int
-    first_at: int | None
-    last_at: int | None
+Showings: TypeAlias = "SqlRow[*tuple[Any, ...]]"
+"""What the ledger holds about entries, and keeps: lines, adversaries, first_at, last_at."""
 
 
 _SUBJECT: Final = select_columns(Subject.id, Subject.key_id, Subject.erased_at).where(
@@ -119,10 +102,12 @@ _COUNTS: Final = {
 }
 _SHOWINGS: Final = (
     select_columns(
-        func.count(),
-        func.count(func.coalesce(Chain.survivor_id, Chain.id).distinct()),
-        func.min(LedgerLine.at),
-        func.max(LedgerLine.at),
+        func.count().label("lines"),
+        func.count(func.coalesce(Chain.survivor_id, Chain.id).distinct()).label(
+            "adversaries"
+        ),
+        func.min(LedgerLine.at).label("first_at"),
+        func.max(LedgerLine.at).label("last_at"),
     )
     .select_from(LedgerLine)
     .join(Chain, col(Chain.id) == LedgerLine.chain_id)
@@ -212,8 +197,7 @@ _RECIPIENTS: Final = (
 def subject(tx: Tx, pseudonym: str, *, lock: bool = False) -> SubjectRow | None:
     """Return a person by pseudonym."""
     asked = _SUBJECT_LOCKED if lock else _SUBJECT
-    row = tx.execute(asked, {"called": pseudonym}).first()
-    return None if row is None else SubjectRow(*row)
+    return tx.execute(asked, {"called": pseudonym}).first()
 
 
 def records_of(tx: Tx, subject_id: int) -> list[int]:
@@ -257,13 +241,15 @@ def counts(
 
 def showings(tx: Tx, entry_ids: Sequence[int]) -> Showings:
     """What the ledger holds about entries."""
-    return Showings(*tx.execute(_SHOWINGS, {"entries": entry_ids}).one())
+    return tx.execute(_SHOWINGS, {"entries": entry_ids}).one()
 
 
-def tasks_of(tx: Tx, entry_ids: Sequence[int], *, lock: bool = False) -> list[TaskRow]:
+def tasks_of(
+    tx: Tx, entry_ids: Sequence[int], *, lock: bool = False
+) -> Sequence[TaskRow]:
     """All tasks on entries."""
-    rows = tx.execute(_TASKS_LOCKED if lock else _TASKS, {"entries": entry_ids})
-    return [TaskRow(*row) for row in rows]
+    asked = _TASKS_LOCKED if lock else _TASKS
+    return tx.execute(asked, {"entries": entry_ids}).all()
 
 
 def being_sent(tx: Tx, entry_ids: Sequence[int], now: int) -> int:
@@ -366,10 +352,9 @@ def blank_subject(tx: Tx, row: SubjectRow, erased_at: int | None) -> None:
     tx.vault.delete_keys(tx, [] if row.key_id is None else [row.key_id])
 
 
-def subjects_without_records(tx: Tx, record_ids: Sequence[int]) -> list[SubjectRow]:
+def subjects_without_records(tx: Tx, record_ids: Sequence[int]) -> Sequence[SubjectRow]:
     """People of records who have no record with values any more."""
-    rows = tx.execute(_WITHOUT_RECORDS, {"records": record_ids})
-    return [SubjectRow(*row) for row in rows]
+    return tx.execute(_WITHOUT_RECORDS, {"records": record_ids}).all()
 
 
 def unplan(tx: Tx, entry_ids: Sequence[int]) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, TypeAlias
 
-from sqlalchemy import Select, bindparam, func
+from sqlalchemy import Row, Select, bindparam, func
 from sqlalchemy.orm import aliased
 from sqlmodel import col, select
 
@@ -26,23 +26,16 @@ from dispatcher.store.relations import ends
 from dispatcher.store.statements import in_list, in_words, select_columns
 from dispatcher.store.transaction import Tx
 
-
-class SeenRow(NamedTuple):
-    """One thing that an adversary was shown."""
-
-    entry_id: int
-    record_id: int
-    field: str
-    account: str
-    at: int
+SeenRow: TypeAlias = "Row[*tuple[Any, ...]]"
+"""One thing that an adversary was shown: entry_id, record_id, field, account, at."""
 
 
 _seen: Final = (
     select_columns(
-        Entry.id,
+        col(Entry.id).label("entry_id"),
         Entry.record_id,
-        FieldName.name,
-        col(Account.connector) + "/" + col(Account.name),
+        col(FieldName.name).label("field"),
+        (col(Account.connector) + "/" + col(Account.name)).label("account"),
         LedgerLine.at,
     )
     .select_from(Entry)
@@ -66,14 +59,13 @@ _OF_SUBJECT: Final = _seen.where(_of_fields, Entry.subject_id == bindparam("unit
 
 def _shown(
     tx: Tx, query: Select[*tuple[Any, ...]], adversary_id: int, given: Mapping[str, Any]
-) -> list[SeenRow]:
-    found = tx.execute(query, {"adversary": adversary_id, **given})
-    return [SeenRow(*row) for row in found]
+) -> Sequence[SeenRow]:
+    return tx.execute(query, {"adversary": adversary_id, **given}).all()
 
 
 def seen_of_links(
     tx: Tx, adversary_id: int, entry: EntryRow, relation: str
-) -> list[SeenRow]:
+) -> Sequence[SeenRow]:
     """What an adversary was shown of linked people at the place of an entry."""
     people = relations.friends(tx, relation, entry.subject_id or 0)
     if entry.place is None or not people:

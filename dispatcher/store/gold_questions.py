@@ -6,7 +6,7 @@ field's; nothing here reads a record but :func:`shown_values`, for an operator's
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from sqlalchemy import Row, and_, bindparam, delete, func, update
@@ -38,17 +38,6 @@ GOLD: Final = "gold"
 
 ATTEMPTS: Final = 2
 """Tries that a worker has at a field's test; a day lies between them."""
-
-
-class QuestionRow(NamedTuple):
-    """A made-up question; ``answer`` is the right one, as a worker would give it."""
-
-    id: int
-    field_id: int
-    purpose: str
-    shown: bytes
-    media: str
-    answer: bytes
 
 
 class HandedRow(NamedTuple):
@@ -88,9 +77,7 @@ _BEGIN_ANEW: Final = delete(Qualification).where(
     col(Qualification.field_id) == bindparam("field"),
     col(Qualification.state) != "passed",
 )
-_QUESTION: Final = select_columns(
-    *(col(getattr(GoldQuestion, name)) for name in QuestionRow._fields)
-).where(GoldQuestion.id == bindparam("question"))
+_QUESTION: Final = select(GoldQuestion).where(GoldQuestion.id == bindparam("question"))
 _LOCK: Final = (
     select(GoldQuestion.id)
     .where(GoldQuestion.id == bindparam("question"))
@@ -251,9 +238,11 @@ _FAILED: Final = (
 # -- the questions -----------------------------------------------------------------
 
 
-def add(tx: Tx, questions: Sequence[QuestionRow]) -> None:
+def add(tx: Tx, questions: Iterable[GoldQuestion]) -> None:
     """Write new questions; their ids are of block ``gold_question``."""
-    tx.insert_many("gold_question", QuestionRow._fields, questions)
+    columns = ("id", "field_id", "purpose", "shown", "media", "answer")
+    rows = (tuple(getattr(one, name) for name in columns) for one in questions)
+    tx.insert_many("gold_question", columns, rows)
 
 
 def retire(tx: Tx, field_id: int, purpose: str, at: int) -> int:
@@ -274,10 +263,9 @@ def excuse(tx: Tx, field_id: int) -> bool:
     return tx.execute(_EXCUSE, {"field": field_id}).rowcount == 1
 
 
-def question(tx: Tx, gold_question_id: int) -> QuestionRow | None:
+def question(tx: Tx, gold_question_id: int) -> GoldQuestion | None:
     """Question by id."""
-    row = tx.execute(_QUESTION, {"question": gold_question_id}).first()
-    return None if row is None else QuestionRow(*row)
+    return tx.model(_QUESTION, {"question": gold_question_id})
 
 
 def active(tx: Tx, field_id: int, purpose: str) -> list[int]:

@@ -50,20 +50,6 @@ class LeftRow(NamedTuple):
     entries: bytes
 
 
-class PlanRow(NamedTuple):
-    """A plan; ``summary`` is JSON."""
-
-    id: int
-    policy_version: int
-    state: str
-    verdict: str
-    algorithm: str
-    seed: int
-    summary: str
-    created_at: int
-    applied_at: int | None
-
-
 # -- the backlog -----------------------------------------------------------------------
 
 _COUNT: Final = func.count()
@@ -268,9 +254,8 @@ def cells(tx: Tx) -> Iterator[Row]:
 
 # -- plans -----------------------------------------------------------------------------
 
-_plans: Final = select_columns(*(getattr(Plan, name) for name in PlanRow._fields))
-_PLAN: Final = _plans.where(col(Plan.id) == bindparam("id"))
-_PLANS: Final = _plans.order_by(col(Plan.id).desc())
+_PLAN: Final = select(Plan).where(col(Plan.id) == bindparam("id"))
+_PLANS: Final = select(Plan).order_by(col(Plan.id).desc())
 _LOCK_APPLIED: Final = (
     select(Plan.id)
     .where(Plan.state == "applied")
@@ -304,23 +289,23 @@ _COUNT_REFUSED: Final = (
 
 def add_plan(
     tx: Tx,
-    plan: PlanRow,
+    plan: Plan,
     assignments: Iterable[tuple[int, int, bytes]],
 ) -> None:
     """Write a plan and its assignments: rows (account, adversary, packed entries)."""
-    tx.insert_many("plan", PlanRow._fields, [tuple(plan)])
+    cells = plan.model_dump()
+    tx.insert_many("plan", tuple(cells), [tuple(cells.values())])
     _add_assignments(tx, plan.id, assignments)
 
 
-def plan(tx: Tx, plan_id: int) -> PlanRow | None:
+def plan(tx: Tx, plan_id: int) -> Plan | None:
     """Return a plan."""
-    row = tx.execute(_PLAN, {"id": plan_id}).first()
-    return None if row is None else PlanRow(*row)
+    return tx.model(_PLAN, {"id": plan_id})
 
 
-def plans(tx: Tx) -> list[PlanRow]:
+def plans(tx: Tx) -> list[Plan]:
     """Return all plans, the newest first."""
-    return [PlanRow(*row) for row in tx.execute(_PLANS).all()]
+    return tx.models(_PLANS)
 
 
 def lock_applied(tx: Tx) -> list[int]:

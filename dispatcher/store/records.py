@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
-from sqlalchemy import BigInteger, Integer, bindparam, func, update
+from sqlalchemy import BigInteger, Integer, Row, bindparam, func, update
 from sqlmodel import col, select
 
 from dispatcher.model import Entry, Load, Record, Run, Subject, Suppression
@@ -22,18 +22,11 @@ ENTRY: Final = ("id", "record_id", "field_id", "media", "shown")
 """Columns that every entry has; facts that rules need may follow."""
 
 
-class RunRow(NamedTuple):
-    """A run."""
+RunRow: TypeAlias = "Row[int, str]"
+"""A run: id, state."""
 
-    id: int
-    state: str
-
-
-class LoadRow(NamedTuple):
-    """A load: its columns as JSON."""
-
-    id: int
-    columns: str
+LoadRow: TypeAlias = "Row[int, str]"
+"""A load: id, columns (JSON)."""
 
 
 class RecordRow(NamedTuple):
@@ -85,13 +78,12 @@ def run(tx: Tx, name: str, now: int, state: str = "active") -> RunRow:
             [(number, name, state, now)],
         )
         found = tx.execute(_RUN, {"name": name}).one()
-    return RunRow(*found)
+    return found
 
 
-def loads_of(tx: Tx, run_id: int, source: str) -> list[LoadRow]:
+def loads_of(tx: Tx, run_id: int, source: str) -> Sequence[LoadRow]:
     """Loads of files of that name into the run, the first one first."""
-    found = tx.execute(_LOADS, {"run": run_id, "source": source})
-    return [LoadRow(*row) for row in found]
+    return tx.execute(_LOADS, {"run": run_id, "source": source}).all()
 
 
 def begin_load(tx: Tx, run_id: int, source: str, columns: str, now: int) -> int:

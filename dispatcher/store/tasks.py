@@ -47,24 +47,14 @@ class TaskRow(NamedTuple):
 
 
 class CargoRow(NamedTuple):
-    """One task of a message with the form of its entry that may be shown."""
+    """One task that leaves, with the form of its entry that may be shown."""
 
     task_id: int
     field_id: int
     run_id: int
     shown: bytes
     media: str
-    recused: bool  # the worker asked for nothing of this person or record
-
-
-class FetchedRow(NamedTuple):
-    """One published task with the form of its entry that may be shown."""
-
-    task_id: int
-    field_id: int
-    run_id: int
-    shown: bytes
-    media: str
+    recused: bool = False  # the worker asked for nothing of this person or record
 
 
 OpenTask: TypeAlias = "sqlalchemy.Row[*tuple[Any, ...]]"
@@ -349,7 +339,7 @@ def cargo(tx: Tx, outbox_id: int) -> Iterator[CargoRow]:
         yield CargoRow._make((*row[1:6], bool(row[7])))
 
 
-def published(tx: Tx, connector: str, ids: Sequence[int]) -> Iterator[FetchedRow]:
+def published(tx: Tx, connector: str, ids: Sequence[int]) -> Iterator[CargoRow]:
     """Tasks of a connector that were booked and not ended, in order of id, one a time.
 
     ``booked``: its message is on its way, and has arrived before that was written down.
@@ -357,7 +347,7 @@ def published(tx: Tx, connector: str, ids: Sequence[int]) -> Iterator[FetchedRow
     asked = {"tasks": list(ids), "connector": connector}
     found = tx.execute(_PUBLISHED, asked).all()
     for row in tx.vault.opened(tx, found, [(4, "entry.shown")], 6):
-        yield FetchedRow._make(row[1:6])
+        yield CargoRow(*row[1:6])
 
 
 def lock_tasks(tx: Tx, ids: Sequence[int]) -> dict[int, AnswerableRow]:

@@ -15,6 +15,7 @@ from connectors.turkle.api import Api
 from connectors.turkle.isolation import try_pages
 from dispatcher.core import keys
 from dispatcher.ledger import chains
+from dispatcher.model import GoldQuestion
 from dispatcher.stages.serving import Present, Serving, Terms
 from dispatcher.store import Store, accounts, gold_questions, records
 from dispatcher.store import ledger as ledger_rows
@@ -118,9 +119,9 @@ class House:
             first = tx.reserve("gold_question", len(pairs))
             ids = range(first, first + len(pairs))
             rows = [
-                gold_questions.QuestionRow(
-                    number, self.fields[field], purpose, shown.encode(), "text/plain",
-                    right.encode(),
+                GoldQuestion(
+                    id=number, field_id=self.fields[field], purpose=purpose,
+                    shown=shown.encode(), media="text/plain", answer=right.encode(),
                 )
                 for number, (shown, right) in zip(ids, pairs, strict=True)
             ]  # fmt: skip

@@ -5,10 +5,10 @@ import re
 
 import pytest
 
+from dispatcher.model import GoldQuestion
 from dispatcher.stages.serving import Terms
 from dispatcher.stages.serving.values import DAY
 from dispatcher.store import Store, gold_questions, money
-from dispatcher.store.gold_questions import QuestionRow
 from dispatcher.surfaces.taskpage import PageSettings, task_app
 from tests import builders
 from tests.integration.serving_house import House, png
@@ -140,7 +140,10 @@ def test_a_picture_of_a_made_up_question_is_served_as_a_page_is(app, house):
     who = house.account("ann")
     house.plan((who, [house.record(1, scan=png(1))["scan"]]))
     with house.store.write() as tx:
-        row = QuestionRow(1, house.fields["scan"], "test", png(2), "image/png", b"Jo")
+        row = GoldQuestion(
+            id=1, field_id=house.fields["scan"], purpose="test",
+            shown=png(2), media="image/png", answer=b"Jo",
+        )  # fmt: skip
         gold_questions.add(tx, [row])
         gold_questions.require(tx, house.fields["scan"], 1.0)
     client = arrived(app, house, "ann")

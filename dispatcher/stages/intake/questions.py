@@ -15,13 +15,13 @@ from typing import Final
 
 from dispatcher.core.errors import Conflict, Invalid, NotFound
 from dispatcher.ledger.active_policy import ActivePolicy, current_policy, no_policy
+from dispatcher.model import GoldQuestion
 from dispatcher.stages.intake.images import BadPage, Pages
 from dispatcher.stages.intake.opening import open_table
 from dispatcher.stages.intake.record_builder import IMAGE, TEXT
 from dispatcher.stages.intake.redaction import redacted
 from dispatcher.stages.intake.table import Table
 from dispatcher.store import Store, Tx, events, gold_questions
-from dispatcher.store.gold_questions import QuestionRow
 from policies.answers import validation
 from policies.answers.validation import locate_passages
 from policies.policy import Field
@@ -239,8 +239,13 @@ def _bad(line: int, reason: str) -> Invalid:
 def _add(tx: Tx, questions: Sequence[Question], field_id: int, purpose: str) -> None:
     first = tx.reserve("gold_question", len(questions)) if questions else 0
     rows = [
-        QuestionRow(
-            first + i, field_id, purpose, one.shown, one.media, one.answer.encode()
+        GoldQuestion(
+            id=first + i,
+            field_id=field_id,
+            purpose=purpose,
+            shown=one.shown,
+            media=one.media,
+            answer=one.answer.encode(),
         )
         for i, one in enumerate(questions)
     ]

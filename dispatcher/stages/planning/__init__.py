@@ -24,6 +24,7 @@ from dispatcher.core import meters
 from dispatcher.core.errors import Conflict, NotFound, Usage
 from dispatcher.core.log import get_logger
 from dispatcher.ledger.active_policy import current_policy, no_policy
+from dispatcher.model import Plan
 from dispatcher.preflight import Clearance, Preflight
 from dispatcher.stages.planning import backlog as backlogs
 from dispatcher.stages.planning.plan_summary import (
@@ -41,7 +42,7 @@ from dispatcher.store import planning as rows
 from dispatcher.store import policies as policy_rows
 from dispatcher.store.accounts import Account
 from dispatcher.store.money import BudgetRow
-from dispatcher.store.planning import LeftRow, PlanRow
+from dispatcher.store.planning import LeftRow
 from dispatcher.strategies import find_solver, solvers_for
 from policies.model.problem import Problem
 from policies.planning.solving import solve
@@ -172,7 +173,7 @@ class Planning:
             numbers["costs"] = costs(tx, planned, clear.pays, self._clock())
         if dry_run or not (len(solution.plan) or len(solution.held)):
             return Drafted(None, solution.verdict, numbers)
-        plan = PlanRow(
+        plan = Plan(
             id=0,  # until it is written
             policy_version=force.version,
             state="draft",
@@ -277,7 +278,7 @@ class Planning:
 
     def _write(
         self,
-        plan: PlanRow,
+        plan: Plan,
         planned: Sequence[tuple[int, int, bytes]],
         held: Iterable[tuple[int, str]],
         epoch: int | None,
@@ -285,10 +286,10 @@ class Planning:
         with self._store.write() as tx:
             if epoch is not None:
                 lease.check_epoch(tx, lease.SHARD, epoch)
-            plan_id = tx.reserve("plan")
-            rows.add_plan(tx, plan._replace(id=plan_id), planned)
-            rows.hold_back(tx, ((entry, plan_id, why) for entry, why in held))
-        return plan_id
+            plan.id = tx.reserve("plan")
+            rows.add_plan(tx, plan, planned)
+            rows.hold_back(tx, ((entry, plan.id, why) for entry, why in held))
+        return plan.id
 
 
 def _check_algorithm(algorithm: str, problem: Problem) -> None:
@@ -308,7 +309,7 @@ def _last_applied(tx: Tx) -> int:
 
 
 def _checked_draft(
-    plan: PlanRow | None, plan_id: int, version: int, before: list[int]
+    plan: Plan | None, plan_id: int, version: int, before: list[int]
 ) -> Summary:
     """Return the numbers of a plan; raise unless it may be applied now."""
     if plan is None:
