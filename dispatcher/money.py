@@ -18,8 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from connectors.money import Money
+from dispatcher.model import UNIT, Budget
 from dispatcher.store import money as rows
-from dispatcher.store.money import UNIT, BudgetRow, FieldRow, PaymentRow
+from dispatcher.store.money import FieldRow, PaymentRow
 from dispatcher.store.payments import begin_anew
 from dispatcher.store.transaction import Tx
 
@@ -279,7 +280,7 @@ def _send_fields(tx: Tx, outbox_ids: Sequence[int], now: int) -> Stays:
 def _unpaid(
     tasks: Iterable[FieldRow],
     known: dict[int, PaymentRow],
-    held: dict[int, BudgetRow],
+    held: dict[int, Budget],
 ) -> dict[int, list[PaymentRow]]:
     """What has to be taken for tasks, by run; nothing for what was taken before."""
     wanted: dict[int, list[PaymentRow]] = defaultdict(list)
@@ -292,7 +293,7 @@ def _unpaid(
     return wanted
 
 
-def _bonus(budget: BudgetRow, task: FieldRow, piece: int | None) -> PaymentRow:
+def _bonus(budget: Budget, task: FieldRow, piece: int | None) -> PaymentRow:
     """What one field earns; a market adds its fee where it pays it."""
     total = budget.bonus_with_fee(at_market=piece is not None)
     return PaymentRow(

@@ -44,6 +44,7 @@ from dispatcher.ledger import comparison, exhausted_fields
 from dispatcher.ledger.active_policy import current_policy
 from dispatcher.ledger.limit_usage import LimitUsages
 from dispatcher.ledger.lines import adversary_name
+from dispatcher.model import UNIT
 from dispatcher.store import (
     Clock,
     Store,
@@ -56,7 +57,6 @@ from dispatcher.store import (
 )
 from dispatcher.store import money as budget_rows
 from dispatcher.store import policies as policy_rows
-from dispatcher.store.money import UNIT
 from dispatcher.store.transaction import Tx
 
 PREFIX: Final = "dispatcher_"

@@ -29,7 +29,7 @@ from dispatcher.model.ledger import (
     SetCount,
     Visit,
 )
-from dispatcher.model.money import Budget, Payment, PaymentEvent
+from dispatcher.model.money import DAY, UNIT, Budget, Payment, PaymentEvent
 from dispatcher.model.plans import Account, Assignment, Chain, Held, Plan, Recusal
 from dispatcher.model.questions import FieldTest, GoldQuestion, GoldTask, Qualification
 from dispatcher.model.records import (
@@ -69,9 +69,11 @@ from dispatcher.model.states import (
 from dispatcher.model.work import Answer, ExportFile, Outbox, Quarantine, Result, Task
 
 __all__ = [
+    "DAY",
     "LIVE_TASK_STATES",
     "SYSTEM_CHAIN",
     "TRANSITIONS",
+    "UNIT",
     "Account",
     "Answer",
     "Assignment",

@@ -1,9 +1,17 @@
 """Budgets and payments."""
 
+from typing import Final
+
 from sqlalchemy import CheckConstraint, Column, Index, String, Text
 from sqlmodel import Field, SQLModel
 
 from dispatcher.model.columns import big, number, states_of, word
+
+UNIT: Final = 1_000_000
+"""Parts of a currency's unit; also parts of the whole that a fee is counted in."""
+
+DAY: Final = 86_400 * 1_000_000
+"""Microseconds of a day; allowances begin anew at midnight UTC."""
 
 
 class Budget(SQLModel, table=True):
@@ -31,6 +39,33 @@ class Budget(SQLModel, table=True):
     paid: int = Field(default=0, sa_column=big())
     day: int = Field(default=0, sa_column=big())
     day_taken: int = Field(default=0, sa_column=big())
+
+    def room(self, now: int) -> int:
+        """What may still be taken; below 0 where the cap was lowered since."""
+        room = self.cap - self.taken
+        if self.per_day is not None:
+            room = min(room, self.per_day - self.taken_today(now))
+        return room
+
+    def taken_today(self, now: int) -> int:
+        """What was taken of the day's allowance."""
+        # a clock that was put back gives no second allowance for the same day
+        return self.day_taken if now // DAY <= self.day else 0
+
+    def used_up(self, now: int) -> str:
+        """What stops new work: ``cap``, ``day`` or, where nothing does, an empty word."""
+        price = self.bonus or self.reward or 1
+        if self.cap - self.taken < price:
+            return "cap"
+        return "day" if self.room(now) < price else ""
+
+    def bonus_with_fee(self, *, at_market: bool) -> int:
+        """What one field takes; a market that pays adds its fee."""
+        return self.bonus + (self.fee_of(self.bonus) if at_market else 0)
+
+    def fee_of(self, amount: int) -> int:
+        """What a market adds to an amount, rounded up."""
+        return -(-amount * self.fee // UNIT)
 
 
 class Payment(SQLModel, table=True):

@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from connectors.money import Money
-from dispatcher import money
+from dispatcher import model, money
 from dispatcher.core.errors import Conflict, NotFound, Usage
 from dispatcher.operations.workspace import Workspace
 from dispatcher.stages.intake import runs as stage
 from dispatcher.store import Store, Tx, events, pilots, statistics, worker_quality
 from dispatcher.store import money as rows
-from dispatcher.store.money import BudgetRow
 from dispatcher.store.pilots import FieldRow, PilotRow
 from dispatcher.store.worker_quality import StockRow
 
@@ -127,7 +126,7 @@ def budgets_in(tx: Tx, now: int, run_id: int | None = None) -> list[Budget]:
     ]
 
 
-def _budget(run: str, row: BudgetRow, now: int) -> Budget:
+def _budget(run: str, row: model.Budget, now: int) -> Budget:
     def text(parts: int) -> str:
         sign = "-" if parts < 0 else ""
         return f"{sign}{money.money_of(abs(parts), row.currency)}"
@@ -167,9 +166,9 @@ def set_budget(
         before = rows.lock_budgets(tx, [run_id]).get(run_id)
         row = _changed(tx, run_id, before, change.amounts)
         if change.no_daily_limit:
-            row = row._replace(per_day=None)
+            row = row.model_copy(update={"per_day": None})
         if change.fee is not None:
-            row = row._replace(fee=change.fee)
+            row = row.model_copy(update={"fee": change.fee})
         rows.put_budget(tx, row)
         detail: dict[str, object] = {
             name: getattr(row, name)
@@ -223,8 +222,8 @@ def run_id_of(tx: Tx, name: str) -> int:
 
 
 def _changed(
-    tx: Tx, run_id: int, before: BudgetRow | None, amounts: Mapping[str, Money]
-) -> BudgetRow:
+    tx: Tx, run_id: int, before: model.Budget | None, amounts: Mapping[str, Money]
+) -> model.Budget:
     """Return the budget with what was set.
 
     Raises
@@ -262,9 +261,9 @@ def _changed(
                 why="a run is paid in one currency",
                 fix="give --cap, --per-day, --reward and --bonus together",
             )
-    row = before or rows.no_budget(run_id, currency)
+    row = before or model.Budget(run_id=run_id, currency=currency, cap=0)
     parts = {name: money.parts_of(one) for name, one in amounts.items()}
-    return row._replace(currency=currency, **parts)
+    return row.model_copy(update={"currency": currency, **parts})
 
 
 def begin_pilot(workspace: Workspace, store: Store, run: str, records: int) -> Pilot:

@@ -15,6 +15,7 @@ from sqlalchemy import Row, bindparam, case, exists, func, or_, update
 from sqlmodel import col, select
 
 from dispatcher.model import (
+    DAY,
     TRANSITIONS,
     Account,
     Assignment,
@@ -32,57 +33,8 @@ from dispatcher.model import (
 from dispatcher.store.statements import in_list, in_words, select_columns
 from dispatcher.store.transaction import Tx
 
-UNIT: Final = 1_000_000
-"""Parts of a currency's unit; also parts of the whole that a fee is counted in."""
-
-DAY: Final = 86_400 * 1_000_000
-"""Microseconds of a day; allowances begin anew at midnight UTC."""
-
 TAKES: Final = frozenset({"reserved", "due", "held", "unknown", "paid"})
 """States whose money is gone from the budget."""
-
-
-class BudgetRow(NamedTuple):
-    """Budget of a run; see :class:`dispatcher.model.Budget`."""
-
-    run_id: int
-    currency: str
-    cap: int
-    per_day: int | None
-    reward: int
-    bonus: int
-    fee: int
-    taken: int
-    paid: int
-    day: int
-    day_taken: int
-
-    def room(self, now: int) -> int:
-        """What may still be taken; below 0 where the cap was lowered since."""
-        room = self.cap - self.taken
-        if self.per_day is not None:
-            room = min(room, self.per_day - self.taken_today(now))
-        return room
-
-    def taken_today(self, now: int) -> int:
-        """What was taken of the day's allowance."""
-        # a clock that was put back gives no second allowance for the same day
-        return self.day_taken if now // DAY <= self.day else 0
-
-    def used_up(self, now: int) -> str:
-        """What stops new work: ``cap``, ``day`` or, where nothing does, an empty word."""
-        price = self.bonus or self.reward or 1
-        if self.cap - self.taken < price:
-            return "cap"
-        return "day" if self.room(now) < price else ""
-
-    def bonus_with_fee(self, *, at_market: bool) -> int:
-        """What one field takes; a market that pays adds its fee."""
-        return self.bonus + (self.fee_of(self.bonus) if at_market else 0)
-
-    def fee_of(self, amount: int) -> int:
-        """What a market adds to an amount, rounded up."""
-        return -(-amount * self.fee // UNIT)
 
 
 class PaymentRow(NamedTuple):
@@ -122,9 +74,7 @@ class PaymentRow(NamedTuple):
 COLUMNS: Final = tuple(col(getattr(Payment, name)) for name in PaymentRow._fields)
 """Columns of a payment, in the order of :class:`PaymentRow`."""
 
-_BUDGETS: Final = select_columns(
-    *(col(getattr(Budget, name)) for name in BudgetRow._fields)
-).order_by(col(Budget.run_id))
+_BUDGETS: Final = select(Budget).order_by(col(Budget.run_id))
 _BUDGET: Final = _BUDGETS.where(Budget.run_id == bindparam("of_run"))
 _LOCK_BUDGETS: Final = _BUDGETS.where(in_list(Budget.run_id, "runs")).with_for_update()
 _ANY_OF_RUN: Final = (
@@ -223,28 +173,28 @@ _INTO_PIECE: Final = (
 )
 
 
-def budgets(tx: Tx) -> list[BudgetRow]:
+def budgets(tx: Tx) -> list[Budget]:
     """All budgets, in order of their runs."""
-    return [BudgetRow(*row) for row in tx.execute(_BUDGETS)]
+    return tx.models(_BUDGETS)
 
 
-def budget(tx: Tx, run_id: int) -> BudgetRow | None:
+def budget(tx: Tx, run_id: int) -> Budget | None:
     """Budget of a run; None where it has none."""
-    row = tx.execute(_BUDGET, {"of_run": run_id}).first()
-    return None if row is None else BudgetRow(*row)
+    return tx.model(_BUDGET, {"of_run": run_id})
 
 
-def lock_budgets(tx: Tx, run_ids: Iterable[int]) -> dict[int, BudgetRow]:
+def lock_budgets(tx: Tx, run_ids: Iterable[int]) -> dict[int, Budget]:
     """Budgets of runs, locked in order until the end of the transaction."""
-    found = tx.execute(_LOCK_BUDGETS, {"runs": sorted(set(run_ids))})
-    return {row[0]: BudgetRow(*row) for row in found}
+    found = tx.models(_LOCK_BUDGETS, {"runs": sorted(set(run_ids))})
+    return {row.run_id: row for row in found}
 
 
-def put_budget(tx: Tx, row: BudgetRow) -> None:
+def put_budget(tx: Tx, row: Budget) -> None:
     """Set what a budget allows; what was taken of it stays."""
     allows = ("currency", "cap", "per_day", "reward", "bonus", "fee")
     if budget(tx, row.run_id) is None:
-        tx.insert_many("budget", BudgetRow._fields, [row])
+        cells = row.model_dump()
+        tx.insert_many("budget", tuple(cells), [tuple(cells.values())])
         return
     values = [getattr(row, name) for name in allows]
     tx.update_many("budget", ["run_id"], allows, [(row.run_id, *values)])
@@ -263,11 +213,6 @@ def run_id_of(tx: Tx, name: str) -> int | None:
 def run_names(tx: Tx) -> dict[int, str]:
     """Names of all runs by their ids."""
     return dict(tx.execute(_RUN_NAMES).all())
-
-
-def no_budget(run_id: int, currency: str) -> BudgetRow:
-    """Return a budget that allows nothing yet."""
-    return BudgetRow(run_id, currency, 0, None, 0, 0, 0, 0, 0, 0, 0)
 
 
 def lock_payments(tx: Tx, kind: str, abouts: Sequence[int]) -> dict[int, PaymentRow]:
@@ -291,14 +236,14 @@ def lock_accounts(tx: Tx, account_ids: Iterable[int]) -> set[int]:
 
 
 def reserve(
-    tx: Tx, held: BudgetRow, wanted: Sequence[PaymentRow], *, now: int, actor: str
-) -> BudgetRow | None:
+    tx: Tx, held: Budget, wanted: Sequence[PaymentRow], *, now: int, actor: str
+) -> Budget | None:
     """Take what payments need out of a locked budget: all of them, or nothing.
 
     Parameters
     ----------
     tx : Tx
-    held : BudgetRow
+    held : Budget
         As it is now, locked.
     wanted : sequence of PaymentRow
         New ones, and ones that were released or refused and come back.
@@ -308,15 +253,16 @@ def reserve(
 
     Returns
     -------
-    BudgetRow or None
+    Budget or None
         The budget after it; None where there is no room.
     """
     total = sum(row.total for row in wanted)
     if total > held.room(now):
         return None
     day = max(held.day, now // DAY)
-    after = held._replace(
-        taken=held.taken + total, day=day, day_taken=held.taken_today(now) + total
+    of_day = held.taken_today(now) + total
+    after = held.model_copy(
+        update={"taken": held.taken + total, "day": day, "day_taken": of_day}
     )
     tx.execute(
         _TAKE,

@@ -26,6 +26,7 @@ from sqlalchemy.orm import aliased
 from sqlmodel import col, select
 
 from dispatcher.model import (
+    DAY,
     Account,
     Answer,
     Budget,
@@ -36,7 +37,7 @@ from dispatcher.model import (
     Task,
 )
 from dispatcher.store import money
-from dispatcher.store.money import COLUMNS, DAY, PaymentRow
+from dispatcher.store.money import COLUMNS, PaymentRow
 from dispatcher.store.statements import (
     Columns,
     Parameters,

@@ -10,6 +10,7 @@ import pytest
 
 from connectors.base import Offer, Progress
 from connectors.inhouse import Inhouse
+from dispatcher.model import UNIT, Budget
 from dispatcher.preflight import Preflight
 from dispatcher.stages.assembly import Assembly
 from dispatcher.stages.booking import Booking
@@ -18,7 +19,7 @@ from dispatcher.stages.sending import Terms
 from dispatcher.stages.serving import Given, Present, expire
 from dispatcher.store import lease
 from dispatcher.store import money as rows
-from dispatcher.store.money import UNIT, BudgetRow, PaymentRow
+from dispatcher.store.money import PaymentRow
 from tests import sql
 from tests.conftest import FakeClock
 from tests.contract.paying_market import Outside, PayingMarket
@@ -55,11 +56,11 @@ class PayingHouse(House):
         assert found is not None
         self.epoch = found
 
-    def budget(self, run_id: int = 1, **set_: object) -> BudgetRow:
+    def budget(self, run_id: int = 1, **set_: object) -> Budget:
         """Set a run's budget; amounts in pence, fee in per cent."""
         told = {"cap": 10_000, "per_day": None, "reward": 120, "bonus": 0, "fee": 0}
         told |= set_
-        row = BudgetRow(
+        row = Budget(
             run_id=run_id,
             currency=str(told.get("currency", "GBP")),
             cap=told["cap"] * PENNY,
@@ -67,16 +68,12 @@ class PayingHouse(House):
             reward=told["reward"] * PENNY,
             bonus=told["bonus"] * PENNY,
             fee=told["fee"] * UNIT // 100,
-            taken=0,
-            paid=0,
-            day=0,
-            day_taken=0,
         )
         with self.store.write() as tx:
             rows.put_budget(tx, row)
         return self.purse(run_id)
 
-    def purse(self, run_id: int = 1) -> BudgetRow:
+    def purse(self, run_id: int = 1) -> Budget:
         with self.store.read() as tx:
             found = rows.budget(tx, run_id)
         assert found is not None

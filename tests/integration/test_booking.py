@@ -11,6 +11,7 @@ from connectors.inhouse import Inhouse
 from connectors.testing.hostile import MEMORY, Memory
 from dispatcher import money as money_rules
 from dispatcher.core.errors import StaleLease
+from dispatcher.model import Budget
 from dispatcher.preflight import Preflight
 from dispatcher.stages import booking as stage
 from dispatcher.stages.booking import Booking
@@ -355,7 +356,7 @@ def test_nobody_is_called_to_work_that_is_paused(house, clock, scope):
 def purse(house, **set_: int) -> None:
     told = {"cap": 100, "bonus": 1} | set_
     with house.case.store.write() as tx:
-        money.put_budget(tx, money.no_budget(1, "GBP")._replace(**told))
+        money.put_budget(tx, Budget(run_id=1, currency="GBP", **told))
 
 
 def test_no_more_is_booked_than_there_is_money_for_and_the_rest_stays_planned(house):

@@ -604,19 +604,22 @@ def test_one_account_and_one_entry_are_asked_for(tx: Tx) -> None:
     assert ask(99, 1) == ask(1, 99) == []
     ann, bob = (1, "inhouse", "ann", 1, "active"), (2, "folder", "bob", 2, "active")
     four, two = (4, 3, 1, None, None, "r3", 1), (2, 1, 2, 1, 60, "r1", 1)
-    assert ask(4, 1) == [(*ann, *four, 0, 0, 0, 0)]
-    assert ask(2, 2) == [(*bob, *two, 0, 0, 0, 1)]  # adversary 3 ended in bob's
+    there, nowhere = ("q", 5), (None, None)
+    assert ask(4, 1) == [(*ann, *four, 0, *there, 0, 0, 0)]
+    assert ask(2, 2) == [
+        (*bob, *two, 0, *nowhere, 0, 0, 1)
+    ]  # adversary 3 ended in bob's
     row = decisions.ask(ask(4, 1)[0])
     assert (row.account.text, row.entry.record, row.stopped) == ("inhouse/ann", "r3", 0)
     tx.insert_many("recusal", ["adversary_id", "unit_id", "at"], [(1, 2, 5)])
-    assert ask(4, 1) == [(*ann, *four, 0, 0, 1, 0)]
-    assert ask(2, 2) == [(*bob, *two, 0, 0, 0, 1)]
+    assert ask(4, 1) == [(*ann, *four, 0, *there, 0, 1, 0)]
+    assert ask(2, 2) == [(*bob, *two, 0, *nowhere, 0, 0, 1)]
     sql.execute(tx, "UPDATE record SET waits_since = 5 WHERE id = 3")
     tx.insert_many("pause", ["scope", "reason", "at"], [("all", "", 1)])
-    assert ask(4, 1) == [(*ann, *four, 1, 1, 1, 0)]
+    assert ask(4, 1) == [(*ann, *four, 1, *there, 1, 1, 0)]
     sql.execute(tx, "DELETE FROM pause")
     sql.execute(tx, "UPDATE run SET state = 'paused'")
-    assert ask(2, 2) == [(*bob, *two, 0, 1, 0, 1)]
+    assert ask(2, 2) == [(*bob, *two, 0, *nowhere, 1, 0, 1)]
     assert decisions.account_exists(tx, 1)
     assert not decisions.account_exists(tx, 99)
 

@@ -18,6 +18,7 @@ from dispatcher.core import meters
 from dispatcher.ledger.identity_changes import merge
 from dispatcher.ledger.limit_usage import LimitUsages
 from dispatcher.ledger.shipping import attach
+from dispatcher.model import UNIT, Budget, GoldQuestion
 from dispatcher.store import (
     gold_questions,
     lease,
@@ -26,7 +27,6 @@ from dispatcher.store import (
     settings,
     statistics,
 )
-from dispatcher.store.money import UNIT
 from dispatcher.surfaces.console import console_app
 from tests import builders, sql
 from tests.integration.ledger_cases import Case, policy
@@ -194,8 +194,11 @@ def busy(case, seen):
     account, entry = case.accounts["x/canary-ann"], case.entries["canary-0.c"]
     with case.store.write() as tx:
         field = gold_questions.field_named(tx, "c")
-        gold = (1, field, "gold", b"canary", "text/plain", b"canary")
-        gold_questions.add(tx, [gold_questions.QuestionRow(*gold)])
+        gold = GoldQuestion(
+            id=1, field_id=field, purpose="gold", shown=b"canary", media="text/plain",
+            answer=b"canary",
+        )  # fmt: skip
+        gold_questions.add(tx, [gold])
     builders.answer_tasks(case.store, [1], "canary", counted=True)
     for correct in (1, 0, 1, 1):
         builders.answer_gold(case.store, 1, account, correct)
@@ -203,7 +206,7 @@ def busy(case, seen):
     summary = json.dumps({"utility": "3/2", "best": "2"})
     builders.add_plan(case.store, [], summary=summary)
     with case.store.write() as tx:
-        purse = money.no_budget(1, "GBP")._replace(cap=5 * UNIT)
+        purse = Budget(run_id=1, currency="GBP", cap=5 * UNIT)
         money.put_budget(tx, purse)
         owed = money.PaymentRow("field", 1, 1, account, "x", None, UNIT // 4, 0)
         assert money.reserve(tx, purse, [owed], now=1, actor="test")

@@ -11,8 +11,8 @@ from connectors.base import (
     PayKind,
     Rejected,
 )
+from dispatcher.model import DAY
 from dispatcher.stages.serving import Given
-from dispatcher.store.money import DAY
 from tests import builders
 from tests.contract.paying_market import PayingMarket
 from tests.integration.paying_house import (

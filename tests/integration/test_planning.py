@@ -9,6 +9,7 @@ from connectors.testing.hostile import Memory
 from dispatcher.core.errors import Conflict, Infeasible, NotFound, Unfinished
 from dispatcher.ledger.book import Asks, Push, book
 from dispatcher.ledger.identity_changes import merge
+from dispatcher.model import UNIT, Budget
 from dispatcher.model.states import record_unit
 from dispatcher.preflight import Preflight
 from dispatcher.stages import planning
@@ -16,7 +17,6 @@ from dispatcher.stages.planning import Planning
 from dispatcher.stages.planning.plan_summary import digest
 from dispatcher.store import gold_questions, lease, money
 from dispatcher.store import planning as rows
-from dispatcher.store.money import UNIT
 from policies.solvers import Solution, Verdict
 from tests import builders, sql
 from tests.contract.memory_feed import MemoryFeed
@@ -715,9 +715,8 @@ def test_what_lies_at_a_feed_is_no_answer_once_somebody_is_asked(case):
 
 def budget(case, run_id: int = 1, **more: int) -> None:
     told = {"cap": 10, "reward": 0, "bonus": 1, "fee": 0} | more
-    row = money.no_budget(run_id, "GBP")._replace(
-        **{name: parts * UNIT for name, parts in told.items()}
-    )
+    amounts = {name: parts * UNIT for name, parts in told.items()}
+    row = Budget(run_id=run_id, currency="GBP", **amounts)
     with case.store.write() as tx:
         money.put_budget(tx, row)
 

@@ -13,12 +13,12 @@ from connectors.inhouse import Inhouse
 from connectors.testing.hostile import MEMORY, Memory
 from dispatcher.core.errors import Infeasible, Invalid
 from dispatcher.core.plugins import open_connector
+from dispatcher.model import UNIT, Budget
 from dispatcher.preflight import Preflight
 from dispatcher.stages.booking import Booking
 from dispatcher.stages.planning import Planning
 from dispatcher.stages.sending import Sending, Terms
 from dispatcher.store import booking, money, pause
-from dispatcher.store.money import UNIT
 from tests import builders, sql
 from tests.contract.memory_feed import FEED, MemoryFeed
 from tests.integration.ledger_cases import Case, policy
@@ -227,8 +227,8 @@ def opened(kind, tmp_path, **more):
 
 
 def budget(case, reward, currency):
-    row = money.no_budget(1, currency)._replace(
-        cap=100 * UNIT, reward=round(reward * UNIT)
+    row = Budget(
+        run_id=1, currency=currency, cap=100 * UNIT, reward=round(reward * UNIT)
     )
     with case.store.write() as tx:
         money.put_budget(tx, row)
@@ -323,7 +323,7 @@ def test_one_run_whose_reward_fits_is_enough(house, tmp_path, kind):
     house.case.load(("r1", "p", None, "a"))
     builders.add_run(house.case.store, "other")
     budget(house.case, 0.125, "GBP")
-    row = money.no_budget(2, "USD")._replace(cap=100 * UNIT, reward=2 * UNIT)
+    row = Budget(run_id=2, currency="USD", cap=100 * UNIT, reward=2 * UNIT)
     with house.case.store.write() as tx:
         money.put_budget(tx, row)
     house.case.add("c/one")

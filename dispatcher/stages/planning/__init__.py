@@ -24,7 +24,7 @@ from dispatcher.core import meters
 from dispatcher.core.errors import Conflict, NotFound, Usage
 from dispatcher.core.log import get_logger
 from dispatcher.ledger.active_policy import current_policy, no_policy
-from dispatcher.model import Plan
+from dispatcher.model import Budget, Plan
 from dispatcher.preflight import Clearance, Preflight
 from dispatcher.stages.planning import backlog as backlogs
 from dispatcher.stages.planning.plan_summary import (
@@ -41,7 +41,6 @@ from dispatcher.store import money as money_rows
 from dispatcher.store import planning as rows
 from dispatcher.store import policies as policy_rows
 from dispatcher.store.accounts import Account
-from dispatcher.store.money import BudgetRow
 from dispatcher.store.planning import LeftRow
 from dispatcher.strategies import find_solver, solvers_for
 from policies.model.problem import Problem
@@ -474,7 +473,7 @@ def _by_run(tx: Tx, packed: bytes, names: dict[int, str]) -> Counter[int]:
 
 def _told(
     name: str,
-    budget: BudgetRow,
+    budget: Budget,
     fields: Counter[tuple[int, bool]],
     pieces: Counter[int],
     now: int,
