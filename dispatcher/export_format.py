@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, Final, NamedTuple, Protocol, TypeVar
+from typing import Any, BinaryIO, Final, Protocol, TypeVar
 
 from connectors.formats.formula_guard import guard, unguard
 from dispatcher.core.errors import Invalid
@@ -78,7 +78,8 @@ def confidence_of(entry: Filled | None) -> float | None:
     return None if entry.confidence is None else round(entry.confidence, 6)
 
 
-class Column(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Column:
     """A column that each asked field gets: FIELD_SUFFIX.
 
     ``bare``: it is called FIELD alone where no loaded column has that name.
@@ -313,7 +314,8 @@ def unguarded(
     return names, without()
 
 
-class Written(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Written:
     """How an export was written: its form, and for CSV whether formulas are guarded."""
 
     form: str

@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import Final
 
 from connectors.base import (
     Binding,
@@ -39,7 +39,8 @@ SAMPLE: Final = "preflight"
 """Key and token of the offer that stands for those to come."""
 
 
-class Obstacle(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Obstacle:
     """Why a connector, or some of its accounts, can be given nothing.
 
     ``accounts`` says how many; neither text names one of them, or holds a value.

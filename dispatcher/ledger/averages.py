@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import groupby
 from operator import itemgetter
-from typing import NamedTuple
 
 from dispatcher.ledger import relations
 from dispatcher.ledger.active_policy import ActivePolicy
@@ -171,7 +170,8 @@ def _held(force: ActivePolicy, found: Iterable[tuple[int, int, int]]) -> Held:
     return held
 
 
-class AveragesAfter(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class AveragesAfter:
     """What averages are taken of, as it would be with one more exposure.
 
     Attributes

@@ -64,7 +64,8 @@ _COLUMNS: Final = ("subject_id", "time", "vector", "visits")
 """What a line of facts has after the entry's name, by the columns of an entry."""
 
 
-class Difference(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Difference:
     """Rows of one column that are not as the ledger says; no value is in it.
 
     Attributes

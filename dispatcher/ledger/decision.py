@@ -130,8 +130,8 @@ def judge_limits(force: ActivePolicy, ask: AskFacts) -> Refusal | None:
         showings = ask.showings + 1
         return refuse(entry, account, Cause.BUDGET_T, value=showings, limit=ask.limit)
     if ask.averages is not None:
-        sets, sums, _ = ask.averages
-        past = averages.past_averages(force, sets, sums, ask.trusted)
+        after = ask.averages
+        past = averages.past_averages(force, after.sets, after.sums, ask.trusted)
         if past:
             rule, mean, cap = past[0]
             whole = rule == Cause.BUDGET_AVERAGE

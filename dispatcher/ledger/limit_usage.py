@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +33,8 @@ Ints = npt.NDArray[np.int64]
 _MASK_BITS: Final = 62
 
 
-class LimitUsage(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class LimitUsage:
     """How near one adversary came to one limit.
 
     Attributes

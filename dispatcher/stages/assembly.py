@@ -275,14 +275,14 @@ def rewrite(store: Store, run: str, target: Path) -> Reassembled:
         As :func:`reassemble`.
     """
     try:
-        form, guarded = how_written(target)
+        written = how_written(target)
     except OSError as error:
         raise Invalid(
             f"{target} cannot be read",
             why=error.strerror or type(error).__name__,
             fix="let the user that runs this read it",
         ) from error
-    return reassemble(store, run, target, form, excel_guard=guarded)
+    return reassemble(store, run, target, written.form, excel_guard=written.guarded)
 
 
 def write_records(

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -67,6 +67,9 @@ Ids = npt.NDArray[np.int64]
 Place = tuple[int, int]  # plan and account
 
 
+NOTHING_GIVEN: Final[LoadRow] = (0, 0, 0, 0)
+
+
 @dataclass(frozen=True)
 class Parcel:
     """A part of a row of the plan, in the order in which its entries leave.
@@ -80,7 +83,8 @@ class Parcel:
     turn: tuple[int, int, int]
 
 
-class Asked(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Asked:
     """Entries that leave in messages of their own, for one account."""
 
     place: Place
@@ -209,7 +213,7 @@ class Booking:
         """Log each thing that stands in the way, once for as long as it does."""
         for one in obstacles:
             if one not in self._said:
-                self._log.warning("connector-refused", **one._asdict())
+                self._log.warning("connector-refused", **asdict(one))
         self._said = frozenset(obstacles)
 
     def _book(
@@ -413,13 +417,13 @@ def _loads(
 
 
 def _room(force: ActivePolicy, row: PlannedRow, used: dict[int, LoadRow]) -> int | None:
-    load = used.get(row.account_id, LoadRow(0, 0, 0, 0))
+    load = used.get(row.account_id, NOTHING_GIVEN)
     return force.policy.capacity(row.account).room(*load)
 
 
 def _use(used: dict[int, LoadRow], account_id: int, count: int) -> None:
-    load = used.get(account_id, LoadRow(0, 0, 0, 0))
-    used[account_id] = LoadRow(*(number + count for number in load))
+    ever, live, day, hour = used.get(account_id, NOTHING_GIVEN)
+    used[account_id] = (ever + count, live + count, day + count, hour + count)
 
 
 def _kept(
@@ -431,9 +435,11 @@ def _kept(
         if refusal.cause in refusals.PASSING:
             passing[refusal.account_id].append(refusal.entry_id)
     again: dict[Place, list[Ids]] = defaultdict(list)
-    for place, _, mine in asked:
-        if place[1] in passing:
-            again[place].append(mine[np.isin(mine, passing[place[1]])])
+    for one in asked:
+        account_id = one.place[1]
+        if account_id in passing:
+            mine = one.entries
+            again[one.place].append(mine[np.isin(mine, passing[account_id])])
     for place, entries in left.items():
         kept = np.sort(np.concatenate([entries, *again[place]])).astype("<i8")
         yield (*place, kept.tobytes())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from sqlalchemy import bindparam, delete, exists, func, literal_column, update
@@ -14,7 +15,8 @@ from dispatcher.store.statements import in_list, select_columns
 from dispatcher.store.transaction import Tx
 
 
-class AnswerRow(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class AnswerRow:
     """An answer with its giver's estimated accuracy."""
 
     entry_id: int

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from sqlalchemy import BigInteger, Row, bindparam, case, func, or_
 from sqlalchemy.sql.elements import ColumnElement
@@ -114,13 +114,8 @@ PlannedRow: TypeAlias = "Row[*tuple[Any, ...]]"
 account_id, connector, account (``CONNECTOR/NAME``), entries (packed)."""
 
 
-class LoadRow(NamedTuple):
-    """Tasks of an account: ever, in hand now, in the last day, in the last hour."""
-
-    given: int
-    live: int
-    day: int
-    hour: int
+LoadRow: TypeAlias = tuple[int, int, int, int]
+"""Tasks of an account: ever, in hand now, in the last day, in the last hour."""
 
 
 def planned(tx: Tx, connectors: Sequence[str], version: int) -> Sequence[PlannedRow]:
@@ -132,7 +127,7 @@ def planned(tx: Tx, connectors: Sequence[str], version: int) -> Sequence[Planned
 def loads(tx: Tx, account_ids: Sequence[int], now: int) -> dict[int, LoadRow]:
     """Tasks of accounts; an account without any is left out."""
     given = {"day": now - 24 * HOUR, "hour": now - HOUR, "accounts": list(account_ids)}
-    return {row[0]: LoadRow(*row[1:]) for row in tx.execute(_TASKS, given)}
+    return {account: (*load,) for account, *load in tx.execute(_TASKS, given)}
 
 
 def to_send(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from dataclasses import dataclass
+from typing import Final
 
 from sqlalchemy import bindparam, func, literal_column, or_
 from sqlalchemy.types import String
@@ -27,7 +28,8 @@ from dispatcher.store.transaction import Tx
 _UNBURNT: Final = "unburnt"
 
 
-class FieldRow(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class FieldRow:
     """One entry: how often it was shown and what came of it."""
 
     entry_id: int
@@ -75,27 +77,30 @@ _UNBURN_LINES: Final = select_columns(LedgerLine.entry_id, LedgerLine.body).wher
 _COUNT: Final = func.count()
 _FIELDS: Final = (
     select_columns(
-        Entry.id,
+        col(Entry.id).label("entry_id"),
         Entry.record_id,
         Entry.field_id,
-        Run.name,
-        _RESULT_STATE,
-        func.coalesce(Result.wanted, 0),
+        col(Run.name).label("run"),
+        _RESULT_STATE.label("state"),
+        func.coalesce(Result.wanted, 0).label("wanted"),
         select(_COUNT)
         .select_from(LedgerLine)
         .where(LedgerLine.entry_id == Entry.id, _SHOWING)
         .correlate(Entry)
-        .scalar_subquery(),
+        .scalar_subquery()
+        .label("showings"),
         select(_COUNT)
         .select_from(Answer)
         .where(Answer.entry_id == Entry.id, Answer.valid == 1)
         .correlate(Entry)
-        .scalar_subquery(),
+        .scalar_subquery()
+        .label("answers"),
         select(_COUNT)
         .select_from(Task)
         .where(Task.entry_id == Entry.id, in_words(Task.state, *LIVE_TASK_STATES))
         .correlate(Entry)
-        .scalar_subquery(),
+        .scalar_subquery()
+        .label("live"),
     )
     .select_from(Entry)
     .join(Record, col(Record.id) == Entry.record_id)
@@ -128,9 +133,8 @@ def fields(tx: Tx, entry_ids: Sequence[int]) -> list[FieldRow]:
         for entry_id, body in tx.execute(_UNBURN_LINES, {"entries": part}):
             extra[entry_id] = extra.get(entry_id, 0) + unburned(body)
         for row in tx.execute(_FIELDS, {"entries": part}):
-            *known, answers, live = row
-            counts = (extra.get(row.id, 0), answers, live)
-            found.append(FieldRow._make((*known, *counts)))
+            again = extra.get(row.entry_id, 0)
+            found.append(FieldRow(**row._asdict(), extra=again))
     return found
 
 

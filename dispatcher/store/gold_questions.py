@@ -7,7 +7,8 @@ field's; nothing here reads a record but :func:`shown_values`, for an operator's
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
 
 from sqlalchemy import Row, and_, bindparam, delete, func, update
 from sqlmodel import col, select
@@ -40,7 +41,8 @@ ATTEMPTS: Final = 2
 """Tries that a worker has at a field's test; a day lies between them."""
 
 
-class HandedRow(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class HandedRow:
     """One showing of a made-up question to an account."""
 
     id: int

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from sqlalchemy import Row, bindparam, case, exists, func, or_, update
@@ -358,7 +359,8 @@ def _keep(
 # -- what is offered, and to whom --------------------------------------------------------
 
 
-class FieldRow(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class FieldRow:
     """A task that carries a field out, and the run that the field is of."""
 
     task_id: int

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from dataclasses import dataclass
+from typing import Final
 
 from sqlalchemy import BigInteger, Text, and_, bindparam, exists, func, or_, update
 from sqlalchemy.types import String
@@ -15,7 +16,8 @@ from dispatcher.store.statements import fixed, in_list, in_words, select_columns
 from dispatcher.store.transaction import Tx
 
 
-class MessageRow(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class MessageRow:
     """A message claimed by this daemon; ``attempts`` counts this one."""
 
     id: int
@@ -27,7 +29,8 @@ class MessageRow(NamedTuple):
     account: str  # its name at the connector
 
 
-class Outcome(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Outcome:
     """What became of a message: the new state and what goes with it."""
 
     id: int

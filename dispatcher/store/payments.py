@@ -8,7 +8,8 @@ another.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from dataclasses import dataclass
+from typing import Final
 
 from sqlalchemy import (
     BigInteger,
@@ -427,7 +428,8 @@ def look_later(tx: Tx, found: Iterable[PaymentRow], due: int) -> None:
     money.set_column(tx, found, "due", due)
 
 
-class Work(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Work:
     """What was done in a piece of work.
 
     ``live`` tasks are in the worker's hands, ``valid`` ones were answered well, and of
@@ -461,7 +463,8 @@ def fields_of(tx: Tx, piece: int) -> list[tuple[PaymentRow, bool]]:
 # -- what is to be paid ------------------------------------------------------------------
 
 
-class DueRow(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class DueRow:
     """One payment that a market is asked for: a reward, or the bonus of a piece.
 
     ``abouts`` are its payments: the message, or the tasks of all its fields.
@@ -483,7 +486,7 @@ def due_rewards(tx: Tx, connector: str, now: int, limit: int) -> list[DueRow]:
     """Rewards that a market is to pay now, locked."""
     given = {"connector": connector, "now": now, "most": limit}
     rows = tx.execute(_DUE_REWARDS, given)
-    return [DueRow._make(("reward", *row, (row[0],))) for row in rows]
+    return [DueRow(*("reward", *row, (row[0],))) for row in rows]
 
 
 def due_bonuses(tx: Tx, connector: str, now: int, limit: int) -> list[DueRow]:
@@ -495,7 +498,7 @@ def due_bonuses(tx: Tx, connector: str, now: int, limit: int) -> list[DueRow]:
         total = sum(row.amount for row in fields)
         tries = max(row.attempts for row in fields)
         tasks = tuple(row.about for row in fields)
-        found.append(DueRow._make(("field", about, *rest, total, tries, tasks)))
+        found.append(DueRow(*("field", about, *rest, total, tries, tasks)))
     return found
 
 

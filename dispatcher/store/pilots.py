@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
 
 from sqlalchemy import Row, bindparam, case, func
 from sqlmodel import col, select
@@ -70,7 +71,8 @@ def waiting(tx: Tx, run_id: int) -> int:
 # -- how it went -------------------------------------------------------------------
 
 
-class FieldRow(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class FieldRow:
     """How a field of a run went: entries let go, settled, in conflict; its answers."""
 
     field: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from sqlalchemy import bindparam, insert, update
@@ -32,7 +33,8 @@ _FUNCTIONS: Final = (
 )
 
 
-class VersionRow(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class VersionRow:
     """An applied version, with what the audit log says of how it came."""
 
     version: int

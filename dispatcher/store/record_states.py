@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from sqlalchemy import Row, Text, bindparam, case, func, or_
 from sqlmodel import col, select
@@ -112,16 +112,8 @@ _FIELDS: Final = (
 )
 
 
-class RecordRow(NamedTuple):
-    """One record: how many fields it has, and how many of them are settled."""
-
-    key: str
-    run: str
-    state: str
-    fields: int
-    answered: int
-    conflict: int
-
+RecordRow: TypeAlias = tuple[str, str, str, int, int, int]
+"""One record: key, run, state, and how many fields it has, answered ones and conflicts."""
 
 FieldRow: TypeAlias = "Row[*tuple[Any, ...]]"
 """One field of a record: field, state, tasks, live, answers, and held_back, the plan's
@@ -133,9 +125,7 @@ def records(tx: Tx, run: str | None, state: str | None, limit: int) -> list[Reco
     asked = {"run": run, "wanted": state, "most": limit}
     found = tx.execute(_RECORDS, asked).all()
     return [
-        RecordRow(
-            _text(row[1]) or row[8], *row[2:4], *(int(number) for number in row[4:7])
-        )
+        (_text(row[1]) or row[8], row[2], row[3], *map(int, row[4:7]))
         for row in tx.vault.opened(tx, found, [(1, "record.key")], 7)
     ]
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from sqlalchemy import (
     ColumnElement,
@@ -34,7 +35,8 @@ from dispatcher.store.transaction import Row, Tx
 from dispatcher.store.vault import SEALING
 
 
-class Plain(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Plain:
     """A table with values in clear.
 
     Attributes

@@ -15,8 +15,9 @@ import json
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from sqlalchemy import (
     BigInteger,
@@ -183,7 +184,8 @@ class _Named(dict[str, str]):
         return name.removesuffix("_")
 
 
-class _Text(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Text:
     """A statement as one driver takes it."""
 
     text: str

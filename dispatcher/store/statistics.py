@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
 
 from sqlalchemy import (
     BigInteger,
@@ -58,7 +59,8 @@ HeldRow: TypeAlias = "Row[*tuple[Any, ...]]"
 """Entries that the plan holds back for one reason: reason, entries."""
 
 
-class ConnectorRow(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ConnectorRow:
     """How the work of one connector stands.
 
     ``open`` tasks may still bring an answer; ``in_doubt`` are those, given up or not,
@@ -77,7 +79,8 @@ WaitingRow: TypeAlias = "Row[*tuple[Any, ...]]"
 """What waits for a connector: connector, messages, oldest (a moment), tries (the most)."""
 
 
-class DownRow(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class DownRow:
     """A connector that is down: what waits for it, and its last error."""
 
     connector: str
@@ -89,7 +92,8 @@ MessageRow: TypeAlias = "Row[*tuple[Any, ...]]"
 """Messages of one connector in one state: connector, state, messages, oldest."""
 
 
-class MemberRow(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class MemberRow:
     """One account of an adversary."""
 
     adversary_id: int
@@ -103,7 +107,8 @@ RecordRow: TypeAlias = "Row[*tuple[Any, ...]]"
 conflict, state (``open``, ``conflict`` or ``answered``)."""
 
 
-class SealRow(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class SealRow:
     """A seal: its number in chain ``system``, moment, root, own hash, chains grown."""
 
     seq: int

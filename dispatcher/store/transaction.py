@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import (
     TYPE_CHECKING,
     Any,
     Final,
-    NamedTuple,
     Protocol,
     TypeVar,
     TypeVarTuple,
@@ -41,7 +41,8 @@ from dispatcher.store.vault import Vault
 # word that all is settled may let bytes leave.
 
 
-class Piece(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Piece:
     """Consecutive lines of one chain, as they stand in evidence.
 
     ``text`` holds them whole, each with its LF; it is empty where the store has to be

@@ -16,9 +16,10 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import bindparam, delete
 from sqlmodel import col, select
@@ -67,7 +68,8 @@ PIECE: Final = 1000
 """Rows of a stream whose data keys are looked up together."""
 
 
-class KeyFile(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class KeyFile:
     """Where the wrapping keys are; ``credential`` when systemd made the file."""
 
     path: Path

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
 
 from sqlalchemy import BigInteger, Row, bindparam, case, cast, func
 from sqlmodel import col, select
@@ -141,7 +142,8 @@ def doubted(tx: Tx, floor: float, answers: int) -> list[tuple[int, float]]:
     return [(number, quality) for number, quality in tx.execute(_DOUBTED, asked)]
 
 
-class StopRow(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class StopRow:
     """Why an account was stopped: by which measure, and how good it was, in percent."""
 
     at: int

@@ -6,6 +6,7 @@ returns and which cells it changes.
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -241,6 +242,8 @@ def plain(found: Any) -> Any:
         return sorted(found)
     if isinstance(found, Iterator):
         return [plain(one) for one in found]
+    if is_dataclass(found):
+        found = tuple(getattr(found, field.name) for field in fields(found))
     if isinstance(found, tuple) or hasattr(found, "_mapping"):
         return tuple(plain(one) for one in found)
     return [plain(one) for one in found]

@@ -16,8 +16,9 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from dispatcher.core.errors import LedgerBroken, LedgerForeign, NotShipped
 from dispatcher.core.private_files import private, sync_folder
@@ -32,7 +33,8 @@ _START: Final = (0, NO_HASH)
 _ATTACHED: Final = b'{"attached":'
 
 
-class ShippedLine(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ShippedLine:
     """A line of the shipped ledger: its members, where it stands, and its bytes."""
 
     members: dict[str, Any]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Final, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Final
 
 from dispatcher.ledger.active_policy import ActivePolicy
 from dispatcher.ledger.loads import Needs, RecordKeys, needs
@@ -16,7 +16,8 @@ from dispatcher.store.records import Back, BackEntry, LostEntry, LostRecord
 _FACTS: Final = ("subject_id", "time", "vector", "visits", "key_id")
 
 
-class Bound(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Bound:
     """What the records of a chunk have in common; ``at`` is the moment of loading."""
 
     run_id: int
@@ -141,7 +142,8 @@ def ledger_keys(chunk: Iterable[PreparedRecord]) -> Iterator[RecordKeys]:
 BACK_MEANWHILE: Final = "another load brought the record back meanwhile"
 
 
-class Returning(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Returning:
     """A row of a file, and the record whose values it brings back."""
 
     prepared: PreparedRecord

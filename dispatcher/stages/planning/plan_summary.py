@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from fractions import Fraction
 from hashlib import sha256
 from typing import Any, Final
@@ -62,7 +62,7 @@ def summary(made: Translation, solution: Solution) -> Summary:
         "answers": int(backlog.missing.sum()),
         "adversaries": len(made.workforce),
         "feeds": int(made.workforce.feeds.sum()),
-        "refused": [one._asdict() for one in made.workforce.clear.obstacles],
+        "refused": [asdict(one) for one in made.workforce.clear.obstacles],
         "sets": made.problem.sets.n_sets,
         "safe_with": safe_number(made.problem, backlog.room),
         "pairs": len(solution.plan),

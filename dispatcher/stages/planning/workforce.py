@@ -109,7 +109,7 @@ def workforce(
         total = force.policy.capacity(account.text).total
         if total is None:
             return None
-        given = loads[account.id].given if account.id in loads else 0
+        given = loads[account.id][0] if account.id in loads else 0
         return max(0, total - given - planned[account.id])
 
     ids = tuple(sorted(active))

@@ -8,6 +8,7 @@ at what the gate would allow; and, as a real field, to so many adversaries at mo
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from typing import Final
@@ -200,7 +201,7 @@ class MadeUp:
     def _again(self, tx: Tx, task: HandedRow, now: int) -> Showing | None:
         """Put a question into its worker's hands once more, if it may be seen."""
         until = now + self._terms.lease_micros
-        lent = task._replace(state="shown", leased_until=until)
+        lent = replace(task, state="shown", leased_until=until)
         showing = self._showing(tx, lent, now)
         if showing is not None:  # in hand and not to be seen it would stop all others
             gold_questions.lease(tx, task.id, until)
@@ -250,7 +251,7 @@ class MadeUp:
             if task.state == "returned":
                 return None
             gold_questions.save_draft(tx, task.id, typed.encode())
-            task = task._replace(draft=typed.encode())
+            task = replace(task, draft=typed.encode())
             held = task.state == "shown" and (task.leased_until or 0) > now
             again = self._showing(tx, task, now) if held else self._again(tx, task, now)
             return None if again is None else Wrong(verdict.reason, again)
@@ -290,7 +291,7 @@ class MadeUp:
             until = self._terms.until(task.created_at, now)
             if until > (task.leased_until or 0):
                 gold_questions.lease(tx, task.id, until)
-                task = task._replace(leased_until=until)
+                task = replace(task, leased_until=until)
             return self._showing(tx, task, now)
 
     def _locked(self, tx: Tx, who: Present, task_id: int) -> HandedRow:

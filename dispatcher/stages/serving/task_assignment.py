@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,7 +53,8 @@ TRIES: Final = 4
 """Times that a Start looks again after another worker was quicker."""
 
 
-class Chosen(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Chosen:
     """An entry that could be shown now; ``untested``: its test comes first."""
 
     entry_id: int

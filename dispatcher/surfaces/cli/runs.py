@@ -214,7 +214,7 @@ def _document(pilot: Pilot) -> dict[str, Any]:
         own = pilot.gold.get(field.field)
         told.append(
             {
-                **field._asdict(),
+                **asdict(field),
                 "gold_answered": own.answered if own else 0,
                 "gold_right": own.right if own else 0,
             }

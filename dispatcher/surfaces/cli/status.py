@@ -50,10 +50,9 @@ def status(
 def document(found: Status) -> dict[str, Any]:
     """Write the numbers as ``--json`` has them."""
     named = {one.name: getattr(found, one.name) for one in fields(found)}
-    for name in ("connectors", "down", "refused", "held_back"):
-        named[name] = [row._asdict() for row in named[name]]
-    for name in ("pilots", "budgets"):
+    for name in ("connectors", "down", "refused", "pilots", "budgets"):
         named[name] = [asdict(one) for one in named[name]]
+    named["held_back"] = [row._asdict() for row in found.held_back]
     if found.plan is not None:
         named["plan"] = asdict(found.plan)
     return {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -438,7 +439,7 @@ def _quality(quality: Quality) -> dict[str, Any]:
             "accuracy": round(quality.gold_accuracy, 4),
         },
         "tests": [row._asdict() for row in quality.tests],
-        "stopped": None if quality.stopped is None else quality.stopped._asdict(),
+        "stopped": None if quality.stopped is None else asdict(quality.stopped),
     }
 
 
