@@ -5,6 +5,7 @@ adversary 3 was shown goes on as adversary 2's.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -735,7 +736,7 @@ def test_exposure_counts_are_made_anew_from_exposures(tx: Tx) -> None:
 
 def test_a_part_of_a_transaction_is_rolled_back(tx: Tx) -> None:
     kept = Piece("adv:1", 1, 1, "", 1, "a", b"")
-    dropped = kept._replace(chain="adv:2")
+    dropped = replace(kept, chain="adv:2")
     tx.grown = []
     with tx.savepoint():
         relations.forget_visits(tx, 1)
