@@ -1,6 +1,6 @@
 """Status: what is counted, who leads, and what only the operator can mend."""
 
-from dataclasses import replace
+from dataclasses import astuple, replace
 
 import pytest
 
@@ -66,7 +66,7 @@ def test_the_work_is_told_apart_by_connector(case, clock):
     builders.answer_tasks(case.store, [2])
     found = status(case.store, clock())
     until = clock() + 90_000_000
-    rows = {row.connector: row[1:] for row in found.connectors}
+    rows = {row.connector: astuple(row)[1:] for row in found.connectors}
     assert rows == {
         "x": (1, 1, 1, until),
         "y": (1, 0, 0, None),
