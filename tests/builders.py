@@ -12,7 +12,7 @@ import numpy as np
 
 from dispatcher import identity
 from dispatcher.ledger.active_policy import current_policy
-from dispatcher.model import Answer, Result
+from dispatcher.model import Answer, Plan, Result
 from dispatcher.store import (
     Store,
     Tx,
@@ -138,8 +138,16 @@ def add_plan(
         number = tx.reserve("plan")
         planning.add_plan(
             tx,
-            planning.PlanRow(
-                number, version, state, "SOLVED", "auto", 0, summary, at, at
+            Plan(
+                id=number,
+                policy_version=version,
+                state=state,
+                verdict="SOLVED",
+                algorithm="auto",
+                seed=0,
+                summary=summary,
+                created_at=at,
+                applied_at=at,
             ),
             [
                 (who, adversaries[who], np.array(sorted(entries), "<i8").tobytes())

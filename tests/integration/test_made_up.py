@@ -7,6 +7,7 @@ import threading
 import numpy as np
 import pytest
 
+from dispatcher.model import Budget
 from dispatcher.stages.serving import (
     Given,
     Present,
@@ -568,7 +569,7 @@ def test_when_room_is_again_tells_nothing_of_gold(store, clock, limit, wait):
 
 def budget(house: House, cap: int = 10**9) -> None:
     with house.store.write() as tx:
-        money.put_budget(tx, money.no_budget(1, "GBP")._replace(cap=cap, bonus=100))
+        money.put_budget(tx, Budget(run_id=1, currency="GBP", cap=cap, bonus=100))
 
 
 def payments(house: House, made_up: str = "gold_task") -> list[str]:

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from dispatcher.model import GoldQuestion
+from dispatcher.model import Budget, GoldQuestion
 from dispatcher.stages.serving import Terms
 from dispatcher.stages.serving.values import DAY
 from dispatcher.store import Store, gold_questions, money
@@ -162,9 +162,8 @@ def test_a_picture_of_a_made_up_question_is_served_as_a_page_is(app, house):
 def test_pay_is_told_where_fields_earn_some(app, house):
     planned(house, name="Ada", age="36")
     with house.store.write() as tx:
-        money.put_budget(
-            tx, money.no_budget(1, "GBP")._replace(cap=10**9, bonus=120_000)
-        )
+        row = Budget(run_id=1, currency="GBP", cap=10**9, bonus=120_000)
+        money.put_budget(tx, row)
     client = arrived(app, house, "ann")
     assert "Pay" not in words(client.get("/me"))
     work(client, Ada="x", **{"36": "36"})
