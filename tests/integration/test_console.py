@@ -315,7 +315,27 @@ def test_it_is_said_what_the_states_of_accounts_mean(case, client):
 
 
 def test_an_address_past_the_last_page_says_so(client):
-    assert "on this page" in text_of(client.get("/workers?page=99"))
+    page = client.get("/workers?page=99")
+    assert "There is no page 99: the last is page 1" in text_of(page)
+    assert "No worker is registered" not in text_of(page)
+    assert 'href="/workers?page=1"' in page.text
+    assert "There is nothing after this" in text_of(client.get("/records?after=99"))
+
+
+def test_a_worker_is_found_by_an_account_or_by_its_own_name(case, client):
+    case.add(*(f"y/w{n}" for n in range(60)))
+    first = client.get("/workers").text
+    found = client.get("/workers", params={"worker": "y/w57"})
+    assert re.search(r'<tr id="found">\s*<th scope="row">a\d+</th>\s*<td class="names">'
+                     "y/w57</td>", found.text)  # fmt: skip
+    assert "y/w57" not in first
+    number = case.accounts["y/w57"]
+    assert 'id="found"' in client.get("/workers", params={"worker": f"a{number}"}).text
+    for nobody in ("y/nobody", "a999", "x", EVIL):
+        page = client.get("/workers", params={"worker": nobody})
+        assert f"No worker is called {nobody}." in html.unescape(page.text)
+        assert 'id="found"' not in page.text
+        assert "<script>alert" not in page.text
 
 
 def test_a_rule_shows_its_limit_and_what_was_judged(client):

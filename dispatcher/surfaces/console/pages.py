@@ -163,18 +163,20 @@ class Views:
         page = _number(request, "page", 1)
         if page < 1:
             raise HTTPException(400)
-        workers, total = self._cache.workers(page, PAGE)
-        pages = max(1, -(-total // PAGE))
+        asked = request.query_params.get("worker", "").strip()
+        shown = self._cache.workers(page, PAGE, asked)
         return self._show(
             request,
             operator,
             "workers",
-            workers=workers,
+            workers=shown.workers,
             accounts=self._cache.accounts(),
             limits=self._cache.limits(),
-            page=page,
-            pages=pages,
-            total=total,
+            page=shown.page,
+            pages=max(1, -(-shown.total // PAGE)),
+            total=shown.total,
+            asked=asked,
+            found=shown.found,
         )
 
     def rules(self, request: Request, operator: Operator) -> Response:

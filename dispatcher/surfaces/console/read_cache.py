@@ -5,6 +5,7 @@ Several browsers that look at once, each again and again, cost the store one loo
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +17,7 @@ from dispatcher.ledger.active_policy import ActivePolicy, current_policy
 from dispatcher.ledger.limit_usage import LimitUsage, LimitUsages, UsageByRule
 from dispatcher.operations.status import Status, status
 from dispatcher.preflight import Preflight
-from dispatcher.store import Clock, Store, outbox, settings, statistics
+from dispatcher.store import Clock, Store, Tx, accounts, outbox, settings, statistics
 from dispatcher.store.statistics import MemberRow, MessageRow, RecordRow, SealRow
 from policies.rules.kinds import title
 
@@ -73,6 +74,16 @@ class Worker:
     exposures: int
     shares: UsageByRule
     nearest: float
+
+
+@dataclass(frozen=True)
+class WorkerPage:
+    """Some of the workers, of how many in all, and the number of the one looked for."""
+
+    workers: list[Worker]
+    total: int
+    page: int
+    found: int | None
 
 
 @dataclass(frozen=True)
@@ -138,12 +149,20 @@ class ReadCache:
 
         return self._fresh("accounts", make)
 
-    def workers(self, page: int, size: int) -> tuple[list[Worker], int]:
-        """Adversaries, the nearest to any limit first: a page of them, and how many."""
+    def workers(self, page: int, size: int, name: str = "") -> WorkerPage:
+        """Adversaries, the nearest to any limit first: a page of them.
+
+        With ``name``, an account's or an adversary's, the page on which that one is.
+        """
         with self._store.read() as tx:
             near = self._nearness.look(tx)
             every = statistics.adversaries(tx)
             every.sort(key=lambda number: (-_nearest(near.get(number, {})), number))
+            found = _named(tx, name) if name else None
+            if found in every:
+                page = every.index(found) // size + 1
+            else:
+                found = None
             chosen = every[(page - 1) * size : page * size]
             exposures = statistics.exposures(tx, chosen)
             members: dict[int, list[MemberRow]] = defaultdict(list)
@@ -159,7 +178,7 @@ class ReadCache:
             )
             for number in chosen
         ]
-        return workers, len(every)
+        return WorkerPage(workers, len(every), page, found)
 
     def waiting(self) -> Sequence[MessageRow]:
         """Messages by connector and state."""
@@ -210,6 +229,16 @@ class ReadCache:
                 known = make()
                 self._known[name] = (now, known)
         return cast(Read, known)
+
+
+def _named(tx: Tx, name: str) -> int | None:
+    """Number of the adversary of an account (``CONNECTOR/NAME``), or of itself (``a12``)."""
+    connector, slash, account = name.partition("/")
+    if slash:
+        found = accounts.find(tx, connector, account)
+        return None if found is None else found.adversary_id
+    digits = name.removeprefix("a")
+    return int(digits) if re.fullmatch("[0-9]{1,18}", digits) else None
 
 
 def _nearest(shares: UsageByRule) -> Fraction:

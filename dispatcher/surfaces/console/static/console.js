@@ -58,28 +58,31 @@
     try {
       const reply = await fetch(location.pathname + location.search, {
         headers: { "X-Refresh": "1" }, credentials: "same-origin", cache: "no-store",
-        redirect: "error", referrerPolicy: "no-referrer",
+        redirect: "error", referrerPolicy: "no-referrer", signal: AbortSignal.timeout(20000),
       });
       if (reply.status === 401) { location.reload(); return; }
       if (!reply.ok) throw new Error();
       const fresh = new DOMParser().parseFromString(await reply.text(), "text/html");
-      if (on && !document.hidden) show(fresh);
+      if (on && !document.hidden) show(fresh.getElementById("main"));
       word(on ? "Live" : "Paused");
     } catch {
-      word("No connection");
+      if (on) word("Not updated");
     }
     later();
   };
-  const show = (fresh) => {
-    const main = $("main");
-    const next = fresh.getElementById("main");
-    if (!next || main.contains(document.activeElement) && document.activeElement !== main) {
-      return; // somebody is in the page by keyboard: it does not move under them
-    }
-    const left = [...main.querySelectorAll(".scroll")].map((part) => part.scrollLeft);
-    main.replaceChildren(...next.childNodes);
-    main.querySelectorAll(".scroll").forEach((part, i) => { part.scrollLeft = left[i] ?? 0; });
-    const told = main.querySelector("[data-summary]")?.dataset.summary ?? "";
+  // Only what differs changes: a focus, a selection, what is typed and scrolled to stay.
+  const turn = (old, next) => {
+    if (old.nodeName !== next.nodeName) { old.replaceWith(next); return; }
+    if (old.nodeType === Node.TEXT_NODE) { if (old.data !== next.data) old.data = next.data; return; }
+    for (const { name } of [...old.attributes]) if (!next.hasAttribute(name)) old.removeAttribute(name);
+    for (const { name, value } of next.attributes) if (old.getAttribute(name) !== value) old.setAttribute(name, value);
+    const parts = [...next.childNodes];
+    [...old.childNodes].forEach((part, i) => { if (i < parts.length) turn(part, parts[i]); else part.remove(); });
+    old.append(...parts.slice(old.childNodes.length));
+  };
+  const show = (next) => {
+    turn($("main"), next);
+    const told = document.querySelector("[data-summary]")?.dataset.summary ?? "";
     if (told !== spoken) { spoken = told; $("told").textContent = told; }
   };
   live.addEventListener("click", () => {
