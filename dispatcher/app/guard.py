@@ -159,11 +159,8 @@ class Guard:
         if fault := _malformed(scope):
             await _plain(answer, 400, fault, close=True)
             return
-        if _announced(scope) > MAX_BODY:
-            await _plain(answer, 413, "Too much at once.")
-            return
         try:
-            await self._app(scope, _limited(receive), answer)
+            await self._app(scope, _limited(receive, _announced(scope)), answer)
         except HTTPException as refused:  # by _limited, where no application has pages
             if not started:
                 await _plain(answer, refused.status_code, "That cannot be taken.")
@@ -195,15 +192,18 @@ def _is_host(text: str) -> bool:
     return parts.netloc == text and "@" not in text
 
 
-def _limited(receive: Callable[..., Any]) -> Callable[..., Any]:
+def _limited(receive: Callable[..., Any], announced: int) -> Callable[..., Any]:
     """Pass a body on; one that is too long or breaks off ends in a status, as others do.
 
-    An error of another kind would be answered by Starlette as a fault of ours (500).
+    An error of another kind would be answered by Starlette as a fault of ours (500). One
+    that is announced to be too long is not read: the application says so on its page.
     """
     size = 0
 
     async def limited() -> Message:
         nonlocal size
+        if announced > MAX_BODY:
+            raise HTTPException(413)
         message: Message = await receive()
         if message["type"] == "http.disconnect":
             raise HTTPException(400)

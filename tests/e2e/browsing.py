@@ -3,6 +3,8 @@
 import asyncio
 import socket
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import uvicorn
 from playwright.sync_api import Page, expect
@@ -44,6 +46,14 @@ class Served:
 def keys_work(page: Page) -> None:
     """Wait until a task's script has run: a focus may be there before it, by HTML."""
     expect(page.locator("#keys-open")).to_be_visible()
+
+
+@contextmanager
+def moved_on(page: Page) -> Iterator[None]:
+    """Wait until the task that is on the screen before is not there any more."""
+    token = page.locator("#task").get_attribute("data-token")
+    yield
+    expect(page.locator(f'#task[data-token="{token}"]')).to_have_count(0)
 
 
 def ready(page: Page) -> None:

@@ -1,6 +1,7 @@
 """The task page in a real Chromium: keys, drafts, the clock, and nothing that leaks."""
 
 import json
+import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -11,7 +12,7 @@ from dispatcher.identity import invite_link
 from dispatcher.stages.serving import Terms
 from dispatcher.store import Store
 from dispatcher.surfaces.taskpage import PageSettings, task_app
-from tests.e2e.browsing import Served, keys_work, late_script, ready
+from tests.e2e.browsing import Served, keys_work, late_script, moved_on, ready
 from tests.e2e.programs import until
 from tests.integration.serving_house import House, png
 
@@ -140,10 +141,66 @@ def test_marks_by_one_key_outside_the_box(running, house, page, key, raw):
     start(page, running)
     page.keyboard.press(key)  # in the box it is a letter
     expect(page.locator("#answer")).to_have_value(key)
+    page.locator("#answer").fill("")
     page.keyboard.press("Escape")
     page.keyboard.press(key)
+    expect(page.locator("#told")).to_contain_text("or Enter, does it")
+    page.keyboard.press("Enter")
     expect(page.locator("[data-page=nothing]")).to_be_visible()
     assert bytes(house.ask("SELECT raw FROM answer")) == raw
+
+
+ENDS = ["i", "n", "Control+Space"]
+
+
+@pytest.mark.parametrize("key", ENDS)
+def test_no_key_ends_a_task_by_itself_and_any_other_takes_it_back(
+    running, house, page, key
+):
+    fill(house, name="Ada")
+    start(page, running)
+    page.keyboard.type("Ad")
+    page.keyboard.press("Escape")
+    page.keyboard.press(key)
+    expect(page.locator("#told")).to_contain_text("What you typed would be lost")
+    expect(page.locator("#task .asked")).to_have_count(1)
+    page.keyboard.press(key)  # held or pressed again it means no more than once
+    page.keyboard.press("Shift")
+    expect(page.locator("#told")).to_have_text("")
+    page.locator("#answer").focus()
+    page.keyboard.type("a")
+    page.keyboard.press("Enter")
+    expect(page.locator("[data-page=nothing]")).to_be_visible()
+    assert bytes(house.ask("SELECT raw FROM answer")) == b"Ada"
+
+
+def test_a_button_that_would_throw_away_what_was_typed_asks_once(running, house, page):
+    fill(house, name="Ada")
+    start(page, running)
+    page.keyboard.type("Ad")
+    page.get_by_role("button", name="Skip").click()
+    expect(page.locator("#told")).to_contain_text("What you typed would be lost")
+    expect(page.locator("#answer")).to_have_value("Ad")
+    page.get_by_role("button", name="Skip").click()
+    expect(page.locator("[data-page=nothing]")).to_be_visible()
+    assert house.ask("SELECT state FROM task") == "returned"
+
+
+def test_keys_without_ctrl_can_be_switched_off_for_good(running, house, page):
+    fill(house, name="Ada", age="36")
+    start(page, running)
+    page.get_by_role("button", name="Keys").click()
+    page.get_by_role("checkbox", name="Keys without Ctrl").uncheck()
+    page.keyboard.press("Escape")
+    for _ in range(2):  # on the next task too
+        expect(page.locator(".acts kbd")).to_have_count(2)  # those of Submit and Skip
+        for key in ("i", "n", "?"):
+            page.locator("#submit").focus()
+            page.keyboard.press(key)
+        expect(page.locator("#told")).to_have_text("")
+        expect(page.get_by_role("dialog")).to_be_hidden()
+        with moved_on(page):
+            page.locator("[value=illegible]").click()
 
 
 def test_a_marked_passage_becomes_a_line_and_then_a_range(running, house, page):
@@ -173,13 +230,14 @@ def test_the_instruction_and_the_made_up_example_stand_by_the_box(running, house
     start(page, running)
     expect(
         page.get_by_label("Type exactly what you see")
-    ).to_have_accessible_description("As it is written")
+    ).to_have_accessible_description("Ada As it is written")
     shown = page.get_by_text("Dr Jo Doe")
     expect(shown).to_be_hidden()
     page.get_by_text("Example, made up").click()
     expect(shown).to_be_visible()
     expect(page.get_by_text("You answer")).to_be_visible()
     page.keyboard.press("i")  # still a key of the page
+    page.keyboard.press("Enter")
     expect(page.locator("[data-page=nothing]")).to_be_visible()
 
 
@@ -187,6 +245,7 @@ def test_skipping_by_key_hands_the_task_back(running, house, page):
     fill(house, name="Ada")
     start(page, running)
     page.keyboard.press("Control+Space")
+    page.keyboard.press("Enter")
     expect(page.locator("[data-page=nothing]")).to_be_visible()
     assert house.ask("SELECT state FROM task") == "returned"
 
@@ -233,7 +292,7 @@ def test_more_time_by_a_button_that_does_not_leave_the_page(
     drafted(page, house, b"Ad")
     clock.advance(300)
     page.get_by_role("button", name="Need more time").click()
-    expect(page.locator("#saved")).to_have_text("You have more time.")
+    expect(page.locator("#told")).to_have_text("You have more time.")
     expect(page.locator("#answer")).to_have_value("Ad")
     left = house.ask("SELECT leased_until FROM task") - clock()
     assert left == 600_000_000
@@ -247,6 +306,193 @@ def test_lost_connections_are_told_and_the_draft_is_tried_again(running, house, 
     expect(page.locator("#saved")).to_contain_text("Not saved")
     page.unroute("**/draft")
     drafted(page, house, b"Ad")
+
+
+@pytest.fixture
+def held(page):
+    """Requests for what a test names, on their way until it lets them go."""
+    requests = []
+
+    def hold(what: str):
+        page.route(what, lambda route: requests.append(route))  # noqa: PLW0108
+        return requests
+
+    return hold
+
+
+def test_an_answer_on_its_way_is_told_and_takes_no_more_edits(
+    running, house, page, held
+):
+    fill(house, disease="flu", name="Ada")
+    start(page, running)
+    answers = held("**/answer")
+    for choice in (True, False):
+        if choice:
+            page.keyboard.press("2")
+        else:
+            page.keyboard.type("Ada")
+        page.keyboard.press("Control+Enter")
+        expect(page.locator("#saved")).to_contain_text("Sending")
+        page.keyboard.type("1")  # a choice, or a letter
+        page.keyboard.press("i")
+        page.keyboard.press("Enter")
+        if choice:
+            expect(page.get_by_role("radio", name="gout")).to_be_checked()
+        else:
+            expect(page.locator("#answer")).to_have_value("Ada")
+        assert len(answers) == 1
+        with moved_on(page):
+            answers.pop().continue_()
+    told = house.ask("SELECT group_concat(CAST(raw AS TEXT)) FROM answer")
+    assert told == "gout,Ada"
+
+
+def test_an_answer_that_is_stopped_leaves_a_page_that_works(running, house, page, held):
+    fill(house, name="Ada")
+    start(page, running)
+    page.keyboard.type("Ad")
+    answers = held("**/answer")
+    page.keyboard.press("Enter")
+    expect(page.locator("#saved")).to_contain_text("Sending")
+    page.keyboard.press("Escape")
+    expect(page.locator("#saved")).to_contain_text("Not sent: stopped")
+    page.unroute("**/answer")
+    page.keyboard.type("a")
+    page.keyboard.press("Enter")
+    expect(page.locator("[data-page=nothing]")).to_be_visible()
+    assert bytes(house.ask("SELECT raw FROM answer")) == b"Ada"
+    assert answers
+
+
+def test_an_answer_without_a_connection_stays_on_the_page(running, house, page):
+    fill(house, name="Ada")
+    start(page, running)
+    page.context.set_offline(True)
+    page.keyboard.type("Ada")
+    page.keyboard.press("Enter")
+    expect(page.locator("#saved")).to_contain_text("Not sent: no connection")
+    expect(page.locator("#answer")).to_have_value("Ada")
+    page.context.set_offline(False)
+    page.keyboard.press("Enter")
+    expect(page.locator("[data-page=nothing]")).to_be_visible()
+    assert bytes(house.ask("SELECT raw FROM answer")) == b"Ada"
+
+
+def test_who_was_signed_out_is_told_so_and_goes_on_after_the_link(running, house, page):
+    fill(house, name="Ada")
+    start(page, running)
+    page.context.clear_cookies()
+    page.keyboard.type("Ad")
+    expect(page.locator("#saved")).to_contain_text("Not saved: you are signed out")
+    page.keyboard.press("Enter")
+    expect(page.locator("#saved")).to_contain_text("Not sent: you are signed out")
+    expect(page.locator("#answer")).to_have_value("Ad")
+    assert house.ask("SELECT draft FROM task") is None
+    other = page.context.new_page()
+    other.goto(running.link("ann"))
+    expect(other.locator("[data-page=ready]")).to_be_visible()
+    page.keyboard.type("a")
+    drafted(page, house, b"Ada")
+    page.keyboard.press("Enter")
+    expect(page.locator("[data-page=nothing]")).to_be_visible()
+    assert bytes(house.ask("SELECT raw FROM answer")) == b"Ada"
+
+
+def test_two_windows_do_not_write_over_each_other(running, house, page):
+    fill(house, name="Ada")
+    start(page, running)
+    other = page.context.new_page()
+    other.goto(running.base)
+    other.get_by_role("button", name="Continue").click()
+    ready(other)
+    page.keyboard.type("Ada")
+    drafted(page, house, b"Ada")
+    other.keyboard.type("Eve")
+    expect(other.locator("#saved")).to_contain_text("Not saved: another window")
+    page.keyboard.type("!")
+    drafted(page, house, b"Ada!")
+    other.keyboard.press("Enter")  # what stands here counts
+    expect(other.locator("[data-page=nothing]")).to_be_visible()
+    assert bytes(house.ask("SELECT raw FROM answer")) == b"Eve"
+    page.keyboard.type("!")
+    expect(page.locator("#saved")).to_contain_text("finished elsewhere")
+
+
+def test_what_is_too_long_is_said_to_be_so(running, house, page):
+    fill(house, name="Ada")
+    start(page, running)
+    page.locator("#answer").fill("x" * 300_000)
+    expect(page.locator("#saved")).to_contain_text("Not saved: That is more than")
+    page.get_by_role("button", name="Submit").click()
+    expect(page.locator("#saved")).to_contain_text("Not sent: That is more than")
+    expect(page.locator("#answer")).to_have_value("x" * 300_000)
+
+
+def test_the_clock_talks_once_and_leaves_what_is_said_of_the_draft(
+    running, house, page
+):
+    page.clock.install()
+    fill(house, name="Ada")
+    start(page, running)
+    page.evaluate("""() => {
+      window.changes = 0;
+      const count = (found) => { window.changes += found.length; };
+      const seen = {childList: true, characterData: true, subtree: true};
+      for (const region of document.querySelectorAll("[role=status], [aria-live]"))
+        new MutationObserver(count).observe(region, seen);
+    }""")
+    page.route("**/draft", lambda route: route.abort())
+    page.keyboard.type("Ad")
+    page.clock.run_for(1_000)
+    expect(page.locator("#saved")).to_contain_text("Not saved")
+    page.evaluate("window.changes = 0")
+    page.route("**/draft", lambda route: None)  # no answer at all: nothing new to say
+    page.clock.run_for(640_000)
+    expect(page.locator("#told")).to_have_text(
+        "The time is over. You may still submit."
+    )
+    expect(page.locator("#saved")).to_contain_text("Not saved")
+    assert page.evaluate("window.changes") == 2  # nearly over, over
+
+
+HIDDEN = """() => {
+  const node = document.activeElement, box = node.getBoundingClientRect();
+  if (node.matches("main, body") || !box.height) return null;
+  const top = document.elementFromPoint(box.x + box.width / 2, box.y + Math.min(box.height / 2, 20));
+  const seen = top && (node.contains(top) || top.contains(node) && !top.matches(".shown, .shown *"));
+  return seen ? null : node.outerHTML.slice(0, 80);
+}"""
+
+
+@pytest.mark.parametrize(("width", "height"), [(320, 256), (320, 568), (1280, 500)])
+def test_what_has_the_focus_is_never_hidden(running, house, page, width, height):
+    fill(house, parts="aspirin and zinc " * 60)
+    page.set_viewport_size({"width": width, "height": height})
+    start(page, running)
+    for key in ("Tab", "Shift+Tab"):
+        for _ in range(14):
+            page.keyboard.press(key)
+            assert page.evaluate(HIDDEN) is None
+
+
+def test_the_names_of_buttons_hold_no_keys(running, house, page):
+    fill(house, disease="flu")
+    start(page, running)
+    for name in ("Submit", "Cannot read it", "Nothing there", "Skip", "Keys"):
+        expect(page.get_by_role("button", name=name, exact=True)).to_be_visible()
+    expect(page.get_by_role("radio", name="gout", exact=True)).to_have_accessible_name(
+        "gout"
+    )
+
+
+def test_the_time_is_told_in_the_language_of_the_page(running, house, open_page):
+    fill(house, name="Ada")
+    page = open_page(locale="ar-EG")
+    start(page, running)
+    page.keyboard.type("Ad")
+    drafted(page, house, b"Ad")
+    text = page.locator("#saved").inner_text()
+    assert re.fullmatch(r"Saved [0-9]{2}:[0-9]{2}:[0-9]{2}", text)
 
 
 def test_a_wrong_answer_is_announced_and_the_box_keeps_it(running, house, page):
@@ -268,6 +514,7 @@ def test_without_scripts_the_flow_works(running, house, open_page):
     page.get_by_role("button", name="Start").click()
     assert page.locator("#text").inner_text() == "Ada"
     assert page.locator("#keys-open").is_hidden()
+    assert page.locator("#task kbd, [aria-keyshortcuts]").count() == 0
     page.locator("#answer").fill("Ada")
     page.get_by_role("button", name="Submit").click()
     expect(page.locator("[data-page=nothing]")).to_be_visible()
@@ -294,7 +541,7 @@ def test_no_width_needs_sideways_scrolling_and_targets_are_big_enough(
             .map(([text]) => text)"""
         )
         assert small == []
-        with page.expect_navigation():
+        with moved_on(page):
             page.locator("[value=illegible]").click()
     assert kind(page) == "nothing"
 
@@ -326,7 +573,7 @@ def test_twenty_secrets_leave_no_trace_but_on_the_screen(
             )
         )
         page.locator("#answer").fill(text)
-        with page.expect_navigation():
+        with moved_on(page):
             page.keyboard.press("Enter")
     assert sorted(shown) == secrets
     assert len(exchanges) > len(secrets)

@@ -300,6 +300,31 @@ def test_a_draft_is_kept_on_the_server(app, house, clock):
     assert client.post(f"/task/{token}/draft", data={"answer": "A"}).status_code == 409
 
 
+@pytest.mark.parametrize("made_up", [False, True])
+def test_a_draft_does_not_write_over_what_another_window_saved(app, house, made_up):
+    """Of a real field and of a made-up one alike: else they could be told apart."""
+    if made_up:
+        house.test_of(1.0, ("Jo", "Jo"))
+    client = one_task(house, app)
+    page = client.post("/start")
+    path = f"/task/{token_of(page)}/draft"
+    first = re.search(r'data-draft="(\w{32})"', page.text)[1]
+
+    def save(text: str, mark: str):
+        headers = {"if-match": f'"{mark}"'}
+        reply = client.post(path, data={"answer": text}, headers=headers)
+        return reply.status_code, reply.headers.get("etag", "").strip('"')
+
+    status, second = save("Ad", first)
+    assert (status, len(second)) == (204, 32)
+    assert save("Eve", first) == (412, "")
+    assert "\nAd</textarea>" in client.post("/start").text
+    assert save("Ad", first) == (204, second)  # the same text over again
+    status, third = save("Ada", second)
+    assert status == 204
+    assert re.search(r'data-draft="(\w{32})"', client.post("/start").text)[1] == third
+
+
 @pytest.mark.parametrize(
     "value", [*VALUES, "\u202bא\u05b8ב\u202c 👩‍👧 ﬁ Å K", "ห้อง\u200b"]
 )
@@ -639,10 +664,10 @@ def test_values_are_shown_literally_and_stand_in_no_header_or_url(
     assert "<script>alert" not in page.text
     assert "49" not in text_of(page)
     wrong = client.post(f"/task/{token_of(page)}/answer", data={"answer": " "})
-    for response in (page, wrong):
+    for response, title in ((page, "Task"), (wrong, "Error: Task")):
         told = str(response.url) + str(response.headers)
         assert "alert" not in told
-        assert re.search(r"<title>(.*?)</title>", response.text)[1] == "Task"
+        assert re.search(r"<title>(.*?)</title>", response.text)[1] == title
     out = capsys.readouterr()
     assert "alert" not in out.out + out.err + caplog.text
 
@@ -700,5 +725,6 @@ def test_a_form_that_is_none_is_refused_clearly(app, house):
     client = one_task(house, app)
     files = {"answer": ("x.png", b"x")}
     assert client.post("/start", files=files).status_code == 400
-    assert client.post("/start", data={"a": "x" * 300_000}).status_code == 413
+    too_long = client.post("/start", data={"a": "x" * 300_000})
+    assert (too_long.status_code, page_of(too_long)) == (413, "message")
     assert house.exposures() == 0

@@ -21,12 +21,14 @@ from dispatcher.stages.serving.own_work import DAYS, OwnWork, leave, own_work
 from dispatcher.stages.serving.task_assignment import TaskAssignment
 from dispatcher.stages.serving.values import (
     DAY,
+    Draft,
     Given,
     Present,
     Saved,
     Showing,
     Terms,
     Wrong,
+    redrafted,
 )
 from dispatcher.store import (
     Clock,
@@ -48,6 +50,7 @@ from policies.policy import Field
 __all__ = [
     "DAYS",
     "Arrivals",
+    "Draft",
     "Given",
     "OwnWork",
     "Present",
@@ -144,18 +147,27 @@ class Serving(TaskAssignment):
         moved.append(task)
         return Saved()
 
-    def save_draft(self, who: Present, token: str, form: Mapping[str, str]) -> bool:
-        """Keep what was typed; False if the task is not in this worker's hands."""
+    def save_draft(
+        self, who: Present, token: str, form: Mapping[str, str], seen: str | None = None
+    ) -> Draft | None:
+        """Keep what was typed; None if the task is not in this worker's hands.
+
+        With ``seen``, the mark of the draft that the worker's window knows, what another
+        window saved since is not written over.
+        """
         made_up = self._made_up.owned(who, token)
         if made_up is not None:
-            return self._made_up.save_draft(who, made_up, form)
+            return self._made_up.save_draft(who, made_up, form, seen)
         with self._store.write() as tx:
             task = self._own(tx, who, token)
             field = None if task is None else self._field(tx, task)
             if task is None or field is None or not self._leased(task):
-                return False
-            task_rows.save_draft(tx, task.id, compose(field, form).encode())
-        return True
+                return None
+            typed = compose(field, form).encode()
+            draft = redrafted(self._task_key, task, typed, seen)
+            if draft.kept:
+                task_rows.save_draft(tx, task.id, typed)
+        return draft
 
     def extend(self, who: Present, token: str) -> Showing | None:
         """Give more time, while the extensions last; None if it is not in hand."""

@@ -23,6 +23,7 @@ from dispatcher.stages.serving.asking import compose, judged
 from dispatcher.stages.serving.floor import stop_by_gold
 from dispatcher.stages.serving.values import (
     DAY,
+    Draft,
     Given,
     Present,
     Saved,
@@ -30,6 +31,7 @@ from dispatcher.stages.serving.values import (
     Terms,
     Wrong,
     out,
+    redrafted,
     showing_of,
 )
 from dispatcher.store import Clock, Store, Tx, events, gold_questions, lease
@@ -267,19 +269,22 @@ class MadeUp:
                 self._end(tx, who, task, "returned", wrong)
         return True
 
-    def save_draft(self, who: Present, task_id: int, form: Mapping[str, str]) -> bool:
-        """Keep what was typed; False if the question is not in hand any more."""
+    def save_draft(
+        self, who: Present, task_id: int, form: Mapping[str, str], seen: str | None
+    ) -> Draft | None:
+        """Keep what was typed, as for a real field; None if it is not in hand any more."""
         now = self._clock()
         with self._store.write() as tx:
             task = self._locked(tx, who, task_id)
             showing = self._showing(tx, task, now)
             held = task.state == "shown" and (task.leased_until or 0) > now
             if showing is None or not held:
-                return False
-            gold_questions.save_draft(
-                tx, task.id, compose(showing.field, form).encode()
-            )
-        return True
+                return None
+            typed = compose(showing.field, form).encode()
+            draft = redrafted(self._task_key, task, typed, seen)
+            if draft.kept:
+                gold_questions.save_draft(tx, task.id, typed)
+        return draft
 
     def extend(self, who: Present, task_id: int) -> Showing | None:
         """Give more time, as for a real field."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
@@ -124,6 +125,8 @@ class Showing:
         The shown form.
     draft : str
         What was typed so far, as :func:`~dispatcher.stages.serving.compose` made it.
+    draft_mark : str
+        Which draft that is: see :class:`Draft`.
     left : int
         Whole seconds of the lease that remain.
     of_test : bool
@@ -136,6 +139,7 @@ class Showing:
     media: str
     content: bytes = dataclass_field(repr=False)
     draft: str = dataclass_field(repr=False)
+    draft_mark: str = ""
     left: int = 0
     of_test: bool = False
 
@@ -156,6 +160,22 @@ class Given:
 
     form: Mapping[str, str] = dataclass_field(repr=False)
     mark: Mark | None = None
+
+
+@dataclass(frozen=True)
+class Draft:
+    """What the store has of a task's draft.
+
+    Attributes
+    ----------
+    mark : str
+        The same for the same text; tells nothing of it without the store's key.
+    kept : bool
+        False: another window had saved another text, which was left as it is.
+    """
+
+    mark: str
+    kept: bool = True
 
 
 @dataclass(frozen=True)
@@ -297,6 +317,31 @@ def showing_of(
         media=seen.media,
         content=seen.shown,
         draft=(task.draft or b"").decode("utf-8", "replace"),
+        draft_mark=draft_mark(key, task.id, task.draft),
         left=max(0, ((task.leased_until or now) - now) // SECOND),
         of_test=of_test,
     )
+
+
+def draft_mark(key: bytes, task_id: int, draft: bytes | None) -> str:
+    """Name of a draft, by which windows tell whether another has saved since."""
+    text = task_id.to_bytes(8, "big") + (draft or b"")
+    return hmac.digest(key, b"draft\0" + text, "sha256").hex()[:32]
+
+
+def redrafted(key: bytes, task: Handed, typed: bytes, seen: str | None) -> Draft:
+    """What becomes of a task's draft when a window saves what was typed there.
+
+    Parameters
+    ----------
+    key : bytes
+        Names tasks outside.
+    task : Handed
+        Locked.
+    typed : bytes
+    seen : str or None
+        Mark of the draft that the window knows; None: it saves in any case.
+    """
+    now, then = (draft_mark(key, task.id, text) for text in (task.draft, typed))
+    kept = seen in (None, now) or now == then
+    return Draft(then if kept else now, kept)

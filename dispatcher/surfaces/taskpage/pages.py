@@ -152,6 +152,7 @@ class Pages:
             422 if error else 200,
             form_token=form_token,
             token=showing.token,
+            draft_mark=showing.draft_mark,
             field=asked(showing.field, showing.draft),
             values=spread(showing.field, showing.draft),
             crop=crop_id if image else "",

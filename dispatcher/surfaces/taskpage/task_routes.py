@@ -15,6 +15,7 @@ from starlette.responses import JSONResponse, Response
 
 from dispatcher.core.rate_limit import RateLimiter
 from dispatcher.stages.serving import (
+    Draft,
     Given,
     Present,
     Saved,
@@ -97,13 +98,19 @@ class TaskRoutes:
         return await self._after(request, guest, guest.worker, outcome)
 
     async def draft(self, request: Request) -> Response:
-        """``POST /task/TOKEN/draft``: keep what was typed; says nothing back."""
+        """``POST /task/TOKEN/draft``: keep what was typed; says nothing of it back.
+
+        ``If-Match`` has the mark of the draft that the window knows: 412 if another
+        window saved another one since.
+        """
         guest = await self._sessions.actor(request)
         if guest is None:
             return Response(status_code=401)
         self._pace(self._drafts, guest.worker)
-        kept = await self._on_task(request, guest.worker, self._save, guest)
-        return Response(status_code=204 if kept else 409)
+        draft = await self._save(request, guest)
+        if draft is None:
+            return Response(status_code=409)
+        return Response(None, 204 if draft.kept else 412, _marked(draft))
 
     async def extend(self, request: Request) -> Response:
         """``POST /task/TOKEN/extend``: more time; what was typed is kept."""
@@ -112,12 +119,12 @@ class TaskRoutes:
             return self._sessions.closed(request, refused=False)
         self._pace(self._drafts, guest.worker)
         began = anyio.current_time()
-        await self._on_task(request, guest.worker, self._save, guest)
+        draft = await self._save(request, guest)
         showing = await self._on_task(request, guest.worker, self._serving.extend)
         if "application/json" in request.headers.get("accept", ""):
             if showing is None:
                 return JSONResponse({"left": 0}, 409)
-            return JSONResponse({"left": showing.left})
+            return JSONResponse({"left": showing.left}, headers=_marked(draft))
         if showing is None:
             return await self._nothing(request, guest, began)
         return self._task(request, guest, showing)
@@ -215,8 +222,12 @@ class TaskRoutes:
             error,
         )
 
-    def _save(self, worker: Present, token: str, guest: Guest) -> bool:
-        return self._serving.save_draft(worker, token, guest.form)
+    async def _save(self, request: Request, guest: Guest) -> Draft | None:
+        seen = request.headers.get("if-match")
+        mark = None if seen is None else seen.strip('"')
+        return await self._on_task(
+            request, guest.worker, self._serving.save_draft, guest.form, mark
+        )
 
     async def _on_task(
         self,
@@ -231,6 +242,11 @@ class TaskRoutes:
         wait = pace.wait(worker.account_id, self._clock())
         if wait:
             raise HTTPException(429, headers={"retry-after": str(wait)})
+
+
+def _marked(draft: Draft | None) -> dict[str, str]:
+    """Tell a window the mark of what it has saved, for its next ``If-Match``."""
+    return {"etag": f'"{draft.mark}"'} if draft is not None and draft.kept else {}
 
 
 def _wants_image(request: Request) -> bool:

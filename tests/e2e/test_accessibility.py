@@ -1,0 +1,373 @@
+"""axe-core finds nothing to mend on any page, in any state, at any size, light or dark.
+
+``axe-core-*.min.js`` is Deque's checker as it is published (MPL-2.0), kept beside this
+file so that the same rules judge on every machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+from starlette.applications import Starlette
+from starlette.routing import Route
+
+from connectors.base import Notice
+from dispatcher import access
+from dispatcher.app.guard import Guard
+from dispatcher.ledger.chains import seal
+from dispatcher.surfaces.console import ConsoleSettings, console_app
+from dispatcher.surfaces.taskpage.pages import Pages
+from dispatcher.surfaces.web import static
+from tests import sql
+from tests.e2e.browsing import Served, keys_work
+from tests.e2e.test_taskpage_browser import Running
+from tests.integration.ledger_cases import Case, policy
+from tests.integration.serving_house import House, png
+
+pytestmark = [
+    pytest.mark.browser,
+    # Playwright's own event loop is still open when its thread's objects are collected.
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+]
+
+(AXE,) = (path.read_text() for path in Path(__file__).parent.glob("axe-core-*.min.js"))
+SIZES = ((1280, 800), (375, 667), (320, 568), (320, 256))
+"""The last is a window of 1280 x 1024 at 400 % zoom."""
+
+FAULTS = """() => axe.run({resultTypes: ["violations"]}).then((found) =>
+  found.violations.flatMap((one) => one.nodes.map((node) =>
+    `${one.id} at ${node.target.join(" ")}: ${node.failureSummary.split("\\n")[1].trim()}`)))
+"""
+
+
+def faults(page: Page) -> list[str]:
+    """What axe finds in any size and colour; no size needs scrolling sideways."""
+    found = []
+    page.evaluate(AXE)
+    for scheme in ("light", "dark"):
+        # without motion: a colour on its way to another is judged by neither
+        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+        for width, height in SIZES:
+            page.set_viewport_size({"width": width, "height": height})
+            told = page.evaluate(FAULTS)
+            if page.evaluate("document.documentElement.scrollWidth") > width:
+                told.append("the page scrolls sideways")
+            found += [f"{scheme}, {width} x {height}: {one}" for one in told]
+    return found
+
+
+# -- the task page ---------------------------------------------------------------------
+
+
+class Site:
+    """A task page with a worker, and a browser in front of it."""
+
+    def __init__(self, page: Page, house: House, running: Running) -> None:
+        self.page, self.house, self.running = page, house, running
+
+    def arrive(self, *entries: int) -> None:
+        """Come by one's link; so many fields wait."""
+        self.house.plan((self.house.account("ann"), list(entries)))
+        self.page.goto(self.running.link("ann"))
+        self.shows("ready")
+
+    def begin(self, **values: object) -> None:
+        """Have the first field of a record on the screen."""
+        self.arrive(*self.house.record(1, **values).values())
+        self.page.get_by_role("button", name="Start").click()
+        self.shows("task")
+        keys_work(self.page)
+
+    def shows(self, kind: str) -> None:
+        expect(self.page.locator(f"[data-page={kind}]")).to_be_visible()
+
+
+def invited(site: Site) -> None:
+    site.page.goto(site.running.base)
+    site.shows("arrive")
+
+
+def refused(site: Site) -> None:
+    site.page.goto(site.running.base + "/#k=wrong")
+    expect(site.page.get_by_role("alert")).to_be_visible()
+
+
+def ready(site: Site) -> None:
+    site.arrive()
+
+
+def continuing(site: Site) -> None:
+    site.begin(name="Ada")
+    site.page.goto(site.running.base)
+    site.shows("ready")
+
+
+def transcribing(site: Site) -> None:
+    site.begin(name="Ada Lovelace")
+    site.page.get_by_text("Example, made up").click()
+
+
+def choosing(site: Site) -> None:
+    site.begin(disease="flu")
+    site.page.get_by_role("radio", name="gout").check()
+
+
+def numbering(site: Site) -> None:
+    site.begin(age="36")
+
+
+def dating(site: Site) -> None:
+    site.begin(born="1971-01-01")
+
+
+def agreeing(site: Site) -> None:
+    site.begin(ok="Jo Doe")
+
+
+def marking(site: Site) -> None:
+    site.begin(parts="aspirin and zinc " * 60)
+
+
+def tabulating(site: Site) -> None:
+    site.begin(lines="zinc 2")
+
+
+def looking(site: Site) -> None:
+    site.begin(scan=png(1, (2400, 60)))
+    site.page.keyboard.press("Escape")
+    site.page.keyboard.press("+")
+
+
+def tested(site: Site) -> None:
+    site.house.test_of(1.0, ("Jo Doe", "Jo Doe"))
+    site.begin(name="Ada")
+    expect(site.page.locator("#notice")).to_be_visible()
+
+
+def wrong(site: Site) -> None:
+    site.begin(age="36")
+    site.page.keyboard.type("999")
+    site.page.keyboard.press("Control+Enter")
+    expect(site.page.get_by_role("alert")).to_be_visible()
+
+
+def keys_listed(site: Site) -> None:
+    site.begin(scan=png(1))
+    site.page.get_by_role("button", name="Keys").click()
+    expect(site.page.get_by_role("dialog")).to_be_visible()
+
+
+def nearly_over(site: Site) -> None:
+    site.page.clock.install()
+    site.begin(name="Ada")
+    site.page.clock.run_for(570_000)
+    expect(site.page.locator("#clock.low")).to_be_visible()
+
+
+def over(site: Site) -> None:
+    site.page.clock.install()
+    site.begin(name="Ada")
+    site.page.clock.run_for(610_000)
+    expect(site.page.get_by_text("The time is over")).to_be_visible()
+
+
+def not_saved(site: Site) -> None:
+    site.begin(name="Ada")
+    site.page.route("**/draft", lambda route: route.abort())
+    site.page.keyboard.type("Ad")
+    expect(site.page.locator("#saved")).to_contain_text("Not saved")
+
+
+def asked_about(site: Site) -> None:
+    site.begin(name="Ada")
+    site.page.keyboard.type("Ad")
+    site.page.get_by_role("button", name="Skip").click()
+    expect(site.page.locator(".asked")).to_be_visible()
+
+
+def sending(site: Site) -> None:
+    site.begin(name="Ada")
+    site.page.route("**/answer", lambda route: None)
+    site.page.keyboard.type("Ada")
+    site.page.keyboard.press("Enter")
+    expect(site.page.locator("#saved")).to_contain_text("Sending")
+
+
+def known(site: Site) -> None:
+    site.begin(name="Ada")
+    site.page.get_by_role("button", name="I know this person").click()
+    expect(site.page.get_by_text("Nothing of this person")).to_be_visible()
+
+
+def nothing(site: Site) -> None:
+    site.arrive()
+    site.page.get_by_role("button", name="Start").click()
+    site.shows("nothing")
+
+
+def own_work_before(site: Site) -> None:
+    site.arrive()
+    site.page.get_by_role("link", name="Your work").click()
+    site.shows("me")
+
+
+def own_work(site: Site) -> None:
+    site.house.test_of(1.0, ("Jo", "Jo"))
+    site.begin(name="Ada")
+    site.page.keyboard.type("Jo")
+    site.page.keyboard.press("Enter")
+    expect(site.page.locator("#notice")).to_have_count(0)
+    site.page.keyboard.type("Ada")
+    site.page.keyboard.press("Enter")
+    site.shows("nothing")
+    site.page.get_by_role("link", name="Your work").click()
+    expect(site.page.locator("#done")).to_be_visible()
+
+
+def unsure(site: Site) -> None:
+    own_work_before(site)
+    site.page.get_by_role("button", name="Leave", exact=True).click()
+    expect(site.page.get_by_role("alert")).to_be_visible()
+
+
+def left(site: Site) -> None:
+    own_work_before(site)
+    site.page.get_by_label("I want to leave for good").check()
+    site.page.get_by_role("button", name="Leave", exact=True).click()
+    site.shows("message")
+
+
+def missing(site: Site) -> None:
+    site.page.goto(site.running.base + "/nowhere")
+    site.shows("message")
+
+
+@pytest.fixture
+def site(sqlite_store, clock, page):
+    house = House(sqlite_store, clock)
+    running = Running(house)
+    yield Site(page, house, running)
+    running.stop()
+
+
+@pytest.mark.parametrize(
+    "reach",
+    [invited, refused, ready, continuing, transcribing, choosing, numbering, dating,
+     agreeing, marking, tabulating, looking, tested, wrong, keys_listed, nearly_over,
+     over, not_saved, asked_about, sending, known, nothing, own_work_before, own_work, unsure, left, missing],
+)  # fmt: skip
+def test_no_state_of_the_task_page_has_a_fault(site, reach: Callable[[Site], None]):
+    reach(site)
+    assert faults(site.page) == []
+
+
+MARKET_PAGES = {
+    "bring": lambda pages, asked: pages.bring(asked, "t", "mturk", {"workerId": "A1"}),
+    "wait": lambda pages, asked: pages.bring(asked, "t", "mturk", {}, waits=True),
+    "work": lambda pages, asked: pages.notice(
+        asked, "mturk", Notice(("https://market.example",), "https://m.example/in", {})
+    ),
+    "preview": lambda pages, asked: pages.notice(
+        asked, "mturk", Notice(("https://market.example",))
+    ),
+    "way-out": lambda pages, asked: pages.nothing(asked, "t", "https://m.example/done"),
+    "busy": lambda pages, asked: pages.message(asked, 503, "One moment", "Try again."),
+}
+
+
+@pytest.fixture
+def rendered():
+    """Pages to which a market leads, by themselves: without the script that goes on."""
+    pages = Pages(contact="Jo Doe, jo@example.org", lease=600)
+
+    def show(request):
+        return MARKET_PAGES[request.path_params["name"]](pages, request)
+
+    package = "dispatcher.surfaces.taskpage"
+    style = static(package, {"task.css": "text/css", "icon.svg": "image/svg+xml"})
+    app = Starlette(routes=[style, Route("/{name}", show)])
+    served = Served(Guard(app, "taskpage", https=False))
+    yield served
+    served.stop()
+
+
+@pytest.mark.parametrize("name", MARKET_PAGES)
+def test_no_page_that_a_market_leads_to_has_a_fault(rendered, open_page, name):
+    page = open_page()
+    page.goto(f"{rendered.base}/{name}")
+    assert faults(page) == []
+
+
+# -- the console -----------------------------------------------------------------------
+
+RULES = """
+[property.who-what]
+of = ["a", "b"]
+
+[property.history]
+scope = "subject"
+of = ["c", "d"]
+disclosure = { kind = "linear", per = "entry", weight = 0.25 }
+tau = 0.75
+"""
+
+
+class Console(Served):
+    def __init__(self, case: Case, clock, page: Page) -> None:
+        self.case, self.clock, self.page = case, clock, page
+        settings = ConsoleSettings(stale=0)
+        super().__init__(console_app(case.store, clock=clock, settings=settings))
+
+    def sign_in(self) -> None:
+        code = access.make_link(self.case.store, self.clock())
+        self.page.goto(access.sign_in_link(self.base, code))
+        expect(self.page.locator("[data-page=overview]")).to_be_visible()
+
+
+@pytest.fixture
+def console(sqlite_store, clock, page):
+    served = Console(Case(sqlite_store), clock, page)
+    yield served
+    served.stop()
+
+
+def fill(case: Case) -> None:
+    """Something in every table, more workers than a page holds, a limit reached."""
+    case.apply(policy(RULES))
+    case.add(*(f"inhouse/worker-{n}" for n in range(60)))
+    case.load(*((f"key-{n}", "person", n, "abcd") for n in range(60)))
+    for n in range(6):
+        case.book((f"inhouse/worker-{n}", f"key-{n}.a key-{n}.c"))
+    with case.store.write() as tx:
+        sql.execute(tx, "UPDATE account SET state = 'blocked' WHERE name = 'worker-3'")
+        sql.execute(
+            tx, "UPDATE outbox SET state = 'dead', error = 'token expired' WHERE id < 3"
+        )
+        sql.execute(tx, "UPDATE exposure_count SET entries = 9 WHERE adversary_id = 1")
+        seal(tx, at=case.tick())
+
+
+CONSOLE = ("/", "/workers", "/workers?page=2", "/workers?page=999", "/rules", "/queue",
+           "/queue?state=ready", "/records", "/records?after=5", "/ledger", "/nowhere",
+           "/queue?state=lost")  # fmt: skip
+
+
+@pytest.mark.parametrize("filled", [False, True], ids=["empty", "filled"])
+def test_no_page_of_the_console_has_a_fault(console, clock, filled):
+    if filled:
+        fill(console.case)
+    clock.now = console.case.now
+    console.sign_in()
+    for path in CONSOLE:
+        console.page.goto(console.base + path)
+        assert faults(console.page) == [], path
+
+
+@pytest.mark.parametrize("hash_part", ["", "#k=wrong"], ids=["first", "refused"])
+def test_the_way_into_the_console_has_no_fault(console, hash_part):
+    console.page.goto(f"{console.base}/login{hash_part}")
+    expect(console.page.get_by_role("alert")).to_have_count(1 if hash_part else 0)
+    assert faults(console.page) == []
