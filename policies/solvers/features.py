@@ -45,6 +45,7 @@ DEALT: Final = 100_000
 _BUILT: Final = 1e-5  # seconds for a member and observer
 _PICKING: Final = 0.2  # of the time, for GREEDY at most
 _PICKED: Final = 8e-7  # seconds of GREEDY for each pair that it looks at
+_TRIED: Final = 2  # looks that a pair takes where it is tried and taken back
 _LOADED: Final = 0.7  # seconds in which compiled kernels are loaded
 _TIMES: Final = 50  # so many times faster they are
 
@@ -213,13 +214,22 @@ class Features:
 
     @cached_property
     def picking(self) -> float:
-        """Seconds of GREEDY, about: after each pair it looks again at all around it."""
+        """Seconds of GREEDY, about.
+
+        After each pair it looks again at all around it; with caps on sums, at all pairs.
+        """
         problem, sets, n = self.problem, self.problem.sets, self.problem.n_entries
         rows = 1 + len(sets.entry) / max(1, n)
         size = np.diff(sets.start).astype(np.float64)
         near = min(float(size @ size) / max(1, n), n)
         copies = int(np.minimum(problem.hi, problem.n_adversaries).sum())
         seen = self.observers / max(1, problem.n_adversaries)
+        if (
+            problem.averages
+            or problem.aggregate is not None
+            or problem.links is not None
+        ):
+            near = _TRIED * self.pairs
         looks = rows * seen * (self.pairs + near * copies)
         if self.size + n * self.observers >= FROM:
             return _LOADED + _PICKED * looks / _TIMES

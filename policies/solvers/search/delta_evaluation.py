@@ -57,6 +57,9 @@ class Gains:
         it: the cost of a gain.
     around : float
         Mean cost of looking again at all who share a set with an entry.
+    picked : float
+        Mean cost of what is looked at again after a pick: all pairs, where one may change
+        what any other is worth.
     """
 
     def __init__(
@@ -77,6 +80,8 @@ class Gains:
         near = _near(problem) if every else NOBODY_NEAR
         self.state, incidence = plan_arrays(problem, layout, near, paper=paper)
         self.rows, self.around = (cost * sights for cost in incidence.cost(self.n))
+        every_pair = self.state.careful or self.state.mode == columns.BY_TRIAL
+        self.picked = self.rows * self.n * self.k if every_pair else self.around
         self.use_kernels(quick=self.size >= FROM if quick is None else quick)
         self._hold(problem.history)
         self._kept = [one.copy() for one in self._changing()]

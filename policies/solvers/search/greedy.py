@@ -236,7 +236,7 @@ def _onward(
     at = 0
     for i in range(most):
         count = int(mine.search("pick", 0, k, top))
-        if not count or not meter.spend(mine.around):
+        if not count or not meter.spend(mine.picked):
             break
         pair = int(top[int(draws[i] * count), 3])
         mine.search("construct", draws, top, i, i + 1)  # the same pick
@@ -251,7 +251,7 @@ def _onward(
 
 def _by_pair(gains: Gains, width: int, rng: np.random.Generator, meter: Meter) -> bool:
     """Plan the best pair over and over; whether it was done to the end."""
-    n, k, looks = gains.n, gains.k, gains.around
+    n, k, looks = gains.n, gains.k, gains.picked
     most = int(np.minimum(gains.problem.hi, k).sum())
     draws = rng.random(most)
     if not k or not meter.spend(gains.rows * n * k):
