@@ -129,8 +129,7 @@ uses utility?:[utility] capacity?:{capacity} test?:[test] workers?:workers
 rules relation?:{relation} property?:{rule}
 policy +uses +rules version:one name:text budget?:budget entity:entity
 f/step kind:text at?:whole
-f/linear kind:text weights?:{share} per?:entry weight?:share
-f/quadratic +f/linear
+sum kind:text weights?:{share} per?:entry weight?:share
 f/common kind:text vector:text count?:text
 f/cosine +f/common
 f/posterior kind:text table:text prior?:any
@@ -142,6 +141,8 @@ for title, *parts in map(str.split, GRAMMAR.strip().split("\n")):
     TABLES[title] = {m: f for m, _, f in (part.partition(":") for part in parts) if f}
     for other in (part[1:] for part in parts if part[0] == "+"):
         TABLES[title] |= TABLES[other]
+POWERS = {"linear": 1, "quadratic": 2}  # of a sum of weights: f, capped at 1
+TABLES |= {f"f/{kind}": TABLES["sum"] for kind in POWERS}
 KINDS = {"member", "exposure", "join", *(t for t in TABLES if t.startswith("system/"))}
 
 
@@ -325,7 +326,7 @@ class Spool:
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 DECIMAL = re.compile("[+-]?([0-9.]+)(?:[eE][+-]?0*([0-9]{1,2}))?")
 TABLED = ("posterior", "information-gain", "mean-information-gain")
-CHECKED = ("step", "linear", "quadratic", "common", "cosine", *TABLED)
+CHECKED = ("step", *POWERS, "common", "cosine", *TABLED)
 STEPS = 10**12  # an information gain is rounded up to a multiple of 1 / STEPS
 
 
@@ -535,7 +536,8 @@ class Rule:
         self.weights = how.get("weights") or dict.fromkeys(self.fields, share)
         terms = [Fraction(x) for x in (*self.weights.values(), how.get("weight", 1))]
         cosine, exact = self.kind == "cosine", self.kind in ("cosine", *TABLED)
-        self.scale = 1 if exact else lcm(*(term.denominator for term in terms)) ** 2
+        whole = lcm(*(term.denominator for term in terms))
+        self.scale = 1 if exact else whole ** POWERS.get(self.kind, 1)
         self.average, self.tau = spec.get("average"), None if tau == "none" else tau
         if self.tau is not None:
             self.tau = Fraction(tau) ** (2 if cosine else 1)
@@ -607,7 +609,7 @@ class Rule:
         s = sum(self.weights[field] for field in seen)
         if "per" in self.how:
             s = min(1, self.how["weight"] * number)
-        return [int((s if self.kind == "linear" else s * s) * self.scale)]
+        return [int(s ** POWERS[self.kind] * self.scale)]
 
     def alike(self, one: Counter[str], two: Counter[str]) -> int | Fraction:
         """Compare the places of both ends: a common one, or the square of the cosine."""
@@ -657,7 +659,7 @@ def allowed(spec: Json, how: Json, fields: list[str], tau: Json, source: Json) -
     if kind[:7] != "plugin:" and not (f"f/{kind}" in TABLES and form(f"f/{kind}")(how)):
         return False
     declared, scope = entity["fields"], spec.get("scope", "record")
-    weights, sums = how.get("weights"), kind in ("linear", "quadratic")
+    weights, sums = how.get("weights"), kind in POWERS
     conditions = (
         ("of" in spec) != ("any_of" in spec),
         all(f in declared and not declared[f].get("free") for f in fields),

@@ -26,33 +26,20 @@ class Scope(StrEnum):
     RELATION = "relation"
 
 
-class Kind(StrEnum):
-    """Names of the disclosure functions; :mod:`policies.rules.kinds` defines them."""
-
-    STEP = "step"
-    LINEAR = "linear"
-    QUADRATIC = "quadratic"
-    COMMON = "common"
-    COSINE = "cosine"
-    POSTERIOR = "posterior"
-    INFORMATION_GAIN = "information-gain"
-    MEAN_INFORMATION_GAIN = "mean-information-gain"
-    PLUGIN = "plugin"
-
-
 @dataclass(frozen=True)
 class Disclosure:
     """A disclosure function with its parameters.
 
     Attributes
     ----------
-    kind : Kind
+    kind : str
+        A key of :data:`policies.rules.kinds.KINDS`.
     at : int or None
         Step only: complete when any ``at`` entries of the set are held.
     weights : Mapping[str, Fraction] or None
-        Linear and quadratic: a_dp by field, adding up to 1; None means 1/size each.
+        Powers of a sum: a_dp by field, adding up to 1; None means 1/size each.
     per_entry : Fraction or None
-        Linear and quadratic: one weight for each entry of an open-ended set.
+        Powers of a sum: one weight for each entry of an open-ended set.
     vector, count : str or None
         Common and cosine: the columns of the location and of the visits.
     table, prior : str or None
@@ -61,7 +48,7 @@ class Disclosure:
         Name of the user's function.
     """
 
-    kind: Kind = Kind.STEP
+    kind: str = "step"
     at: int | None = None
     weights: Mapping[str, Fraction] | None = None
     per_entry: Fraction | None = None

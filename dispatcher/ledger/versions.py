@@ -144,7 +144,7 @@ def check_policy(
         raise Invalid(
             f"the gate cannot judge {len(refused)} rules of the policy",
             why="; ".join(refused),
-            fix="Take these rules out, or write them as step, linear or quadratic.",
+            fix="Take these rules out, or write them as a step or a power of a sum.",
         )
     if result.policy.budget.utility is not None and UTILITY not in (levels or {}):
         raise Invalid(

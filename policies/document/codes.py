@@ -147,7 +147,7 @@ CODES: Final[Mapping[str, Code]] = {
     "POL203": Code(
         "a rule that no plan can meet",
         "One entry alone takes the rule to its limit: a step set or alternative of one "
-        "field, at = 1, or a weight (for quadratic its square) that is not below tau. "
+        "field, at = 1, or a weight, to the power of the kind, that is not below tau. "
         "Every field must be shown to at least one worker, so no plan exists. It is not "
         "raised where the field has send = false, or some group is trusted with the rule.",
         '[property.account]\nof = ["iban"]',
@@ -203,7 +203,7 @@ CODES: Final[Mapping[str, Code]] = {
     ),
     "POL210": Code(
         "a disclosure that does not fit a relation",
-        "Record and subject rules take step, linear and quadratic; a relation rule "
+        "Record and subject rules take step and the powers of a sum; a relation rule "
         "compares what is held of two people and takes common or cosine. posterior, "
         "information-gain, mean-information-gain and plugins fit any scope; over a "
         "relation they name the fields of the two ends `left.FIELD` and `right.FIELD`.",

@@ -22,7 +22,6 @@ from policies.policy import (
     Budget,
     Disclosure,
     Entity,
-    Kind,
     Property,
     Relation,
     Scope,
@@ -30,6 +29,7 @@ from policies.policy import (
 from policies.rules.kinds import (
     KINDS,
     MOST_FIELDS,
+    PLUGIN,
     PlaceSimilarity,
     family,
     is_tabulated,
@@ -52,7 +52,7 @@ RESERVED_NAMES: Final = (
     "budget.utility",
     "fields.send",
 )
-WORDS: Final = tuple(k.value for k in Kind if k is not Kind.PLUGIN)
+WORDS: Final = tuple(kind for kind in KINDS if kind != PLUGIN)
 
 
 @dataclass(frozen=True)
@@ -179,11 +179,11 @@ class _DisclosureReader:
         table.knows(("kind", *KINDS[kind].keys))
         return self._parameters(table, kind, plugin)
 
-    def _kind(self, word: str, at: tuple[str, ...]) -> tuple[Kind, str | None]:
+    def _kind(self, word: str, at: tuple[str, ...]) -> tuple[str, str | None]:
         if word.startswith("plugin:") and len(word) > len("plugin:"):
-            return Kind.PLUGIN, word.removeprefix("plugin:")
+            return PLUGIN, word.removeprefix("plugin:")
         if word in WORDS:
-            return Kind(word), None
+            return word, None
         self._rule.findings.error(
             "POL004",
             self._rule.value_span(*at),
@@ -191,9 +191,9 @@ class _DisclosureReader:
             f"it is one of {', '.join(sorted(WORDS))}, plugin:<name>",
             suggestion(word, WORDS, '"') or "write one of them",
         )
-        return Kind.STEP, None
+        return Disclosure().kind, None
 
-    def _parameters(self, table: Reader, kind: Kind, plugin: str | None) -> Disclosure:
+    def _parameters(self, table: Reader, kind: str, plugin: str | None) -> Disclosure:
         known = KINDS[kind].keys
         weights, per_entry = self._sums(table) if "weights" in known else (None, None)
         return Disclosure(

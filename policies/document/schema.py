@@ -15,8 +15,8 @@ from policies.document.policy_tests import TEST_KEYS
 from policies.document.properties import WORDS
 from policies.document.sections import CAPACITY_KEYS
 from policies.model.objective import Objective
-from policies.policy import Kind, Scope
-from policies.rules.kinds import KINDS
+from policies.policy import Scope
+from policies.rules.kinds import KINDS, PLUGIN
 
 Schema = dict[str, Any]
 
@@ -186,7 +186,7 @@ def _disclosure_schema() -> Schema:
     plugin = {"type": "string", "pattern": "^plugin:.+$"}
     kinds = [
         _table_schema(
-            {"kind": plugin if kind is Kind.PLUGIN else {"const": str(kind)}}
+            {"kind": plugin if kind == PLUGIN else {"const": kind}}
             | {key: values[key] for key in row.keys},
             ("kind",),
         )

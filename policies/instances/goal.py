@@ -22,9 +22,10 @@ from policies.model.construction import limits_on_all, load_limit
 from policies.model.exact_numbers import fraction
 from policies.model.fraction_sums import total
 from policies.model.links import LinkMeasure
+from policies.model.measures import MEASURES, Measure
 from policies.model.objective import Objective
 from policies.model.problem import Average, Goal
-from policies.model.sets import MEASURES, NO_CAP, Measure
+from policies.model.sets import NO_CAP
 
 RELATIONS: Final = {"cosine": LinkMeasure.COSINE, "common": LinkMeasure.COMMON}
 ASKED: Final = ("tradeoff", "discbudget", "zero_step", "zero_cosine")

@@ -34,15 +34,9 @@ from policies.model.coalitions import Coalitions
 from policies.model.construction import SensitiveSet, exact_weights, set_system
 from policies.model.exact_numbers import proportions
 from policies.model.links import Counts, LinkMeasure, Links, conflict_sets
+from policies.model.measures import MEASURES, Measure
 from policies.model.problem import Pairs, Problem
-from policies.model.sets import (
-    MEASURES,
-    NO_CAP,
-    Ints,
-    InvalidProblem,
-    Measure,
-    SetSystem,
-)
+from policies.model.sets import NO_CAP, Ints, InvalidProblem, SetSystem
 from policies.model.weights import Weights
 
 SCHEMA: Final = "sparsi-instance/1"
@@ -78,7 +72,7 @@ class Instance:
         pairs of entries that meet, and the links are the properties.
     name : str
     kind : str
-        Disclosure function: step, linear, quadratic, cosine or common.
+        Disclosure function: a measure's name, or cosine or common.
     asked : str
         tradeoff, discbudget, zero_step or zero_cosine.
     notes : tuple of str
@@ -252,7 +246,7 @@ def _coalitions(root: Mapping[str, Any], k: int) -> Coalitions:
 def _over_sets(
     given: list[Any], n: int, measure: Measure, ask: InstanceGoal, base: dict[str, Any]
 ) -> Problem:
-    """Make the problem of a step, linear or quadratic disclosure: one set per property."""
+    """Make the problem of a disclosure of sets, by loads: one set per property."""
     rows = [_read_set(p, f"properties[{i}]", n, measure) for i, p in enumerate(given)]
     caps = [ask.cap(measure, row.full, i) for i, row in enumerate(rows)]
     sets = set_system(n, rows, measure, caps, "property")
@@ -264,11 +258,9 @@ def _read_set(given: object, where: str, n: int, measure: Measure) -> SensitiveS
     check_keys(one, where, SET_KEYS)  # other keys are the writer's own
     if "classes" in one:
         return _read_classes(one["classes"], f"{where}.classes", n, measure)
-    require_keys(
-        one, where, ("entries",) if measure is Measure.STEP else ("entries", "a")
-    )
+    require_keys(one, where, ("entries",) if measure.is_step else ("entries", "a"))
     entries = as_indices(one["entries"], f"{where}.entries", n)
-    if measure is Measure.STEP:
+    if measure.is_step:
         return SensitiveSet.whole(sorted(set(entries)))
     a = as_list(one["a"], f"{where}.a", len(entries))
     values = [as_number(item, f"{where}.a[{j}]") for j, item in enumerate(a)]
@@ -284,7 +276,7 @@ def _read_set(given: object, where: str, n: int, measure: Measure) -> SensitiveS
 
 def _read_classes(given: object, where: str, n: int, measure: Measure) -> SensitiveSet:
     """Read a set of classes; with an empty class it discloses nothing."""
-    if measure is not Measure.STEP:
+    if not measure.is_step:
         raise InvalidInstance(
             "classes are given for a function other than step",
             where,

@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 
 from policies.model.aggregates import Parts
-from policies.model.disclosure import Loads, loads, reachable, share
+from policies.model.disclosure import Loads, loads, reachable
 from policies.model.fraction_sums import FractionSum
 from policies.model.links import (
     above_level,
@@ -25,9 +25,10 @@ from policies.model.links import (
     link_similarities,
     links_by_set,
 )
+from policies.model.measures import Measure
 from policies.model.objective import Objective
 from policies.model.problem import Pairs, Problem
-from policies.model.sets import Bools, Ints, InvalidProblem, Measure, SetSystem
+from policies.model.sets import Bools, Ints, InvalidProblem, SetSystem
 
 _MOST_SUMS: Final = 2_000_000
 """Numbers in a table of sums by set and observer; bounds memory."""
@@ -300,14 +301,13 @@ def _describe_crossing(problem: Problem, crossing: Crossing, name: str) -> str:
     sets, one = problem.sets, crossing.set
     owner, full = int(sets.owner[one]), int(sets.full[one])
     measure, who = sets.measures[owner], _describe_observer(problem, crossing.adversary)
-    if measure is Measure.STEP and crossing.load >= full:
+    if measure.is_step and crossing.load >= full:
         return f"{name}: {_describe_complete(sets, one)} held by {who}"
-    shown = _format_number(share(measure, crossing.load, full))
+    shown = _format_number(measure.disclosure(crossing.load, full))
     allowed = "nothing is low enough"
     if crossing.cap >= 0:
-        allowed = (
-            f"allowed at most {_format_number(share(measure, crossing.cap, full))}"
-        )
+        most = _format_number(measure.disclosure(crossing.cap, full))
+        allowed = f"allowed at most {most}"
     return f"{_describe_set(sets, one)}: {shown} is disclosed to {who}, {allowed}"
 
 
@@ -506,7 +506,7 @@ class Tally:
         for number, whole, highest, row in tops:
             key = self.problem.sets.measures[number], highest, whole
             if key not in known:
-                known[key] = share(*key)
+                known[key] = key[0].disclosure(*key[1:])
             top = known[key]
             self.by_property[number] = max(self.by_property[number], top)
             if self.where is None or top > self.worst:
@@ -525,8 +525,8 @@ class Tally:
         self, owner: Ints, full: Ints, held: Ints, adversary: Ints, edges: Ints
     ) -> None:
         """Add f of rows in groups of one property and one ``full`` each."""
-        power = np.array([int(m) for m in self.problem.sets.measures], np.int64)[owner]
-        value = np.where(power == Measure.STEP, held == full, held)
+        power = np.array([m.power for m in self.problem.sets.measures], np.int64)[owner]
+        value = np.where(power == 0, held == full, held)
         for exponent in np.unique(power[power > 1]).tolist():
             raised = _power(value, exponent, int(full.max()))
             value = np.where(power == exponent, raised, value)
@@ -556,7 +556,7 @@ class Tally:
         for one, number, observer, load, whole in rows:
             key = number, load, whole
             if key not in known:
-                known[key] = share(self.problem.sets.measures[number], load, whole)
+                known[key] = self.problem.sets.measures[number].disclosure(load, whole)
             parts.add(one, number, observer, known[key])
 
     def means(
@@ -589,7 +589,7 @@ class Tally:
         for (number, whole), sums in self.sums.items():
             if number not in properties:
                 continue
-            scale = whole ** int(self.problem.sets.measures[number])
+            scale = whole ** self.problem.sets.measures[number].power
             more = _wide(sums)
             found[scale] = _wide(found[scale] + more) if scale in found else more
         return found

@@ -2,6 +2,7 @@
 
 - ``problem``: Problem and Plan, with Goal and caps on means; ``construction`` makes the
   parts of a Problem from plain numbers;
+- ``measures``: step, linear, quadratic: how f follows from a load;
 - ``sets``: sensitive sets as columns; ``disclosure``: loads and f of sets;
 - ``links``: relations of two people over places; ``aggregates``: f of all sets in all;
 - ``weights``, ``utility_functions``: what it is worth to show an entry;

@@ -18,16 +18,10 @@ import numpy.typing as npt
 from policies.model.aggregates import Shape
 from policies.model.disclosure import cap_below
 from policies.model.exact_numbers import fraction, grid, shares
+from policies.model.measures import MEASURES, Measure
 from policies.model.objective import Objective
 from policies.model.problem import Average, Goal
-from policies.model.sets import (
-    MEASURES,
-    NO_CAP,
-    Ints,
-    InvalidProblem,
-    Measure,
-    SetSystem,
-)
+from policies.model.sets import NO_CAP, Ints, InvalidProblem, SetSystem
 from policies.model.weights import Weights
 
 _SLACK = 1e-9  # weights that are sums of rounded numbers may be so much above 1
@@ -240,10 +234,11 @@ def sensitive_set(
     """
     if not isinstance(given, Mapping):
         return SensitiveSet.whole(given)
-    if measure is Measure.STEP:
+    if measure.is_step:
+        weighted = " or ".join(repr(m.name) for m in MEASURES.values() if m.power)
         raise InvalidProblem(
-            f"set {number} has weights, expected entries alone: step needs none; "
-            "pass disclosure='linear' or 'quadratic'"
+            f"set {number} has weights, expected entries alone: {measure.name} needs "
+            f"none; pass disclosure={weighted}"
         )
     weights = list(given.values())
     if not all(weight >= 0 for weight in weights):
@@ -281,7 +276,7 @@ def goal_of(
 
 
 def measure_of(disclosure: str) -> Measure:
-    """Return the measure of this name: step, linear or quadratic."""
+    """Return the measure of this name."""
     if disclosure not in MEASURES:
         raise InvalidProblem(
             f"disclosure is {disclosure!r}, expected {', '.join(MEASURES)}"

@@ -1,7 +1,8 @@
-"""Disclosure f_a(p) of sensitive sets: step, linear and quadratic (paper, section 4).
+"""Disclosure f_a(p) of sensitive sets (paper, section 4), by the powers of measures.
 
-The functions compute loads and f from what adversaries hold, with integers and
-fractions only: nothing is rounded.
+Loads, caps and f are computed from what adversaries hold with integers and fractions
+only: nothing is rounded. For searches and bounds over many sets at once :func:`raise_parts`
+and :func:`reached_at` are f and its inverse in floats.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from fractions import Fraction
 
 import numpy as np
 
+from policies.model.measures import Measure
 from policies.model.problem import Pairs
-from policies.model.sets import NO_CAP, Bools, Ints, Measure, SetSystem
+from policies.model.sets import NO_CAP, Bools, Floats, Ints, SetSystem
 
 _ROWS = 400_000  # member rows of one piece; bounds memory
 
@@ -38,12 +40,39 @@ class Loads:
     fresh: Bools
 
 
-def share(measure: Measure, load: int, full: int) -> Fraction:
-    """Disclosure f of one set at this load, 0 <= f <= 1."""
-    held = min(load, full)
-    if measure is Measure.STEP:
-        return Fraction(int(held == full))
-    return Fraction(held, full) ** int(measure)
+def raise_parts(part: Floats, power: Ints) -> Floats:
+    """Turn loads, as parts of ``full``, into f in place, and return them.
+
+    Parameters
+    ----------
+    part : float64 array, shape (m, h)
+        0 to 1.
+    power : int64 array, shape (m,)
+        Of the measure of each row.
+    """
+    for each in np.unique(power).tolist():
+        rows = power == each
+        if each == 0:
+            part[rows] = np.floor(part[rows])
+        elif each > 1:
+            part[rows] **= each
+    return part
+
+
+def reached_at(f: Floats, power: Ints) -> Floats:
+    """Return the loads, as parts of ``full``, at which f is reached, shape (m, levels).
+
+    Parameters
+    ----------
+    f : float64 array, shape (levels,)
+        0 to 1.
+    power : int64 array, shape (m,)
+        Of the measure of each row; a step reaches all at 1.
+    """
+    part = np.empty((len(power), len(f)))
+    for each in np.unique(power).tolist():
+        part[power == each] = f ** (1 / each) if each else 1.0
+    return part
 
 
 def cap_below(measure: Measure, full: int, tau: Fraction) -> int:
@@ -66,7 +95,7 @@ def cap_below(measure: Measure, full: int, tau: Fraction) -> int:
         return -1
     if tau > 1:
         return NO_CAP
-    if measure is Measure.STEP or tau == 1:
+    if tau == 1:
         return full - 1
     return highest_load(measure, full, (0, full - 1), lambda f: f < tau)
 
@@ -105,7 +134,7 @@ def highest_load(
     low, high = span
     while low < high:
         middle = (low + high + 1) // 2
-        if kept(share(measure, middle, full)):
+        if kept(measure.disclosure(middle, full)):
             low = middle
         else:
             high = middle - 1
@@ -204,6 +233,4 @@ def reachable(sets: SetSystem) -> Bools:
     best = np.zeros(sets.n_sets, np.int64)
     np.maximum.at(best, sets.member_set, amount + 1)
     top = np.where(sets.classes, best, top)
-    step = np.array([m is Measure.STEP for m in sets.measures], dtype=np.bool_)
-    stepped = step[sets.owner] if sets.n_sets else np.empty(0, np.bool_)
-    return np.where(stepped, top >= sets.full, top > 0)
+    return np.where(sets.power == 0, top >= sets.full, top > 0)

@@ -20,15 +20,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from policies.model.sets import (
-    Bools,
-    Ints,
-    InvalidProblem,
-    Measure,
-    SetSystem,
-    below,
-    column,
-)
+from policies.model.measures import Measure
+from policies.model.sets import Bools, Ints, InvalidProblem, SetSystem, below, column
 
 ROOT: Final = 10**18
 """Roots are rounded up to a multiple of 1 / ROOT."""

@@ -236,7 +236,7 @@ class Problem:
             an entry is the same for all ``adversaries``.
         sets : sequence
             Sensitive sets: the entries of each, from 0, which disclose the same each;
-            or, of a linear or quadratic disclosure, ``{entry: a_dp}``, at most 1 in all.
+            or, unless the disclosure is a step, ``{entry: a_dp}``, at most 1 in all.
         adversaries : int, optional
             k, where ``weights`` does not tell it.
         copies : int or sequence of int, one an entry
@@ -244,7 +244,8 @@ class Problem:
             may have 0 copies stands in ``history`` alone.
         tau : float
             ``disc-budget``: f must stay below; ``tradeoff``: the constant.
-        disclosure : {"step", "linear", "quadratic"}
+        disclosure : str
+            A name of :data:`~policies.model.sets.MEASURES`.
             f of a set and an adversary: 1 for who holds all of it and 0 else; the sum
             of the a_dp that are held; the square of that sum.
         aggregation : {"worst", "average"}

@@ -40,8 +40,8 @@ class Tables:
         Weight, or number of the class where ``classes[s]``.
     cap, full : int64 array, shape (m,)
         Hard limit load <= cap, and the load of f = 1.
-    measure : int64 array, shape (m,)
-        :class:`policies.model.sets.Measure`: 0 step, 1 linear, 2 quadratic.
+    power : int64 array, shape (m,)
+        Of the :class:`~policies.model.sets.Measure` of each set: 0 for a step.
     classes : bool array, shape (m,)
     set_of : int64 array, shape (members,)
     entry_start, entry_row : int64 array
@@ -68,7 +68,7 @@ class Tables:
     amount: Ints
     cap: Ints
     full: Ints
-    measure: Ints
+    power: Ints
     classes: Bools
     set_of: Ints
     entry_start: Ints
@@ -99,7 +99,6 @@ def tables(problem: Problem) -> Tables:
     judged = problem.judged()
     if judged is None:
         judged = np.ones((len(sets.properties), len(members)), np.bool_)
-    measures = np.array([int(m) for m in sets.measures], np.int64)
     return Tables(
         worth=_worth(problem),
         able=able(problem),
@@ -112,7 +111,7 @@ def tables(problem: Problem) -> Tables:
         amount=sets.amount,
         cap=sets.cap,
         full=sets.full,
-        measure=measures[sets.owner],
+        power=sets.power,
         classes=sets.classes,
         set_of=sets.member_set,
         entry_start=entry_start,

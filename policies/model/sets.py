@@ -10,11 +10,12 @@ least one entry. The limit is always ``load <= cap``, and f follows from load an
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import IntEnum
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+
+from policies.model.measures import MEASURES, Measure
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -25,21 +26,6 @@ NO_CAP: Final = int(np.iinfo(np.int64).max)
 
 class InvalidProblem(ValueError):
     """A malformed problem or plan; the message gives the value and the expectation."""
-
-
-class Measure(IntEnum):
-    """How f follows from the load of one set (paper, section 4).
-
-    Above 0 it is the power of the share: f = (min(load, full) / full) ** measure.
-    """
-
-    STEP = 0  # f = 1 if load >= full else 0
-    LINEAR = 1
-    QUADRATIC = 2
-
-
-MEASURES: Final = {measure.name.lower(): measure for measure in Measure}
-"""Measures by their words in instance files and in the library."""
 
 
 def column(
@@ -80,7 +66,8 @@ class SetSystem:
     properties : tuple of str
         Name of each property (rule).
     measures : tuple of Measure
-        Disclosure function of each property; sets of classes belong to STEP.
+        Disclosure function of each property, of ``MEASURES``; sets of classes belong to
+        a step.
     owner : int64 array, shape (sets,)
         Property of each set.
     start : int64 array, shape (sets + 1,)
@@ -119,13 +106,13 @@ class SetSystem:
                 f"sets.measures has length {len(self.measures)}, "
                 f"expected {len(self.properties)}"
             )
-        others = set(map(type, self.measures)) - {Measure}
-        if others:
-            given = ", ".join(sorted(kind.__name__ for kind in others))
-            known = ", ".join(Measure.__members__)
-            raise InvalidProblem(
-                f"sets.measures holds {given}, expected a Measure: {known}"
-            )
+        known = MEASURES.values()
+        for measure in {id(m): m for m in self.measures}.values():  # few among many
+            if measure not in known:
+                raise InvalidProblem(
+                    f"sets.measures holds {getattr(measure, 'name', measure)}, "
+                    f"expected measures of MEASURES: {', '.join(MEASURES)}"
+                )
         owner = column("sets.owner", self.owner)
         below("sets.owner", owner, len(self.properties))
         m = len(owner)
@@ -175,16 +162,23 @@ class SetSystem:
             raise InvalidProblem(
                 f"set {bad[0]} names entry {bad[1]} twice, expected once"
             )
-        if not self.classes.any():
-            return
-        steps = np.array([m == Measure.STEP for m in self.measures])
-        if not steps[self.owner[self.classes]].all():
-            raise InvalidProblem("a set of classes has a measure other than STEP")
+        if self.classes.any() and self.power[self.classes].any():
+            raise InvalidProblem("a set of classes has a measure other than step")
 
     @property
     def n_sets(self) -> int:
         """Number of sets."""
         return len(self.owner)
+
+    @property
+    def power(self) -> Ints:
+        """Power of each set's measure, 0 for a step, shape (sets,)."""
+        return np.array([m.power for m in self.measures], np.int64)[self.owner]
+
+    @property
+    def has_only_steps(self) -> bool:
+        """Whether every property discloses a set whole or not at all."""
+        return all(measure.is_step for measure in self.measures)
 
     @property
     def member_set(self) -> Ints:

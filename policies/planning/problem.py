@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from policies.model.problem import Problem
-from policies.policy import Kind
 from policies.rules.expand import Expansion
+from policies.rules.kinds import cosine
 from policies.rules.link_rules import LinkRule
 from policies.rules.shared_places import PeoplePairs
 
@@ -86,5 +86,5 @@ class PlanningProblem:
         return [
             rule
             for rule in self.expansion.rules
-            if isinstance(rule, LinkRule) and rule.kind is Kind.COSINE
+            if isinstance(rule, LinkRule) and rule.similarity is cosine
         ]

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple, assert_never
 
-from policies.policy import Kind, Policy, Property, Scope
+from policies.policy import Policy, Property, Scope
 from policies.rules.kinds import (
+    PLUGIN,
     PlaceSimilarity,
     PowerOfSum,
     Step,
@@ -255,5 +256,5 @@ def _reason(prop: Property, tables: Mapping[str, FieldTable]) -> str | None:
         return f"{kind} rules do not have the scope {prop.scope}"
     if not is_tabulated(prop) or prop.name in tables:
         return None
-    what = "user's function" if kind is Kind.PLUGIN else "table"
+    what = "user's function" if kind == PLUGIN else "table"
     return f"{kind} rules are judged by their {what}, and it was not given"

@@ -18,7 +18,8 @@ from typing import Final
 
 import numpy as np
 
-from policies.model.sets import NO_CAP, Bools, Ints, Measure, SetSystem
+from policies.model.measures import Measure
+from policies.model.sets import NO_CAP, Bools, Ints, SetSystem
 from policies.policy import Policy, Scope
 from policies.rules.asks import (
     compile_rules,
@@ -349,9 +350,9 @@ def _concatenated(
 
 
 def _measure(rule: Rule | LinkRule) -> Measure:
-    if isinstance(rule, LinkRule | TabulatedRule) or rule.need is not None:
+    if isinstance(rule, LinkRule | TabulatedRule):
         return Measure.STEP
-    return Measure(rule.power)
+    return rule.measure
 
 
 def widest_windows(unit: Ints, time: Ints, window: int | None) -> tuple[Ints, Ints]:

@@ -2,10 +2,10 @@
 
 :data:`KINDS` says for each kind which parameters it takes in the policy file, where it
 may stand, and how f is computed. Reading, checking, compiling, testing and planning ask
-this table. To add a kind, add its word to :class:`~policies.policy.Kind` and a row here.
-A new *family* of functions (:data:`Family`) needs code elsewhere too, and mypy names
-every ``match`` that has to handle it; so does a new *power* of a sum, which is planned by
-its :class:`~policies.model.sets.Measure` (CONTRIBUTING says where).
+this table. To add a kind, add a row here; the powers of sums come from
+:data:`policies.model.measures.MEASURES`, so a power is a row there. A new *family* of
+functions (:data:`Family`) needs code elsewhere too, and mypy names every ``match`` that has
+to handle it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from fractions import Fraction
 from math import isqrt
 from typing import ClassVar, Final, assert_never
 
-from policies.policy import Disclosure, Kind, Property, Scope
+from policies.model.measures import MEASURES, Measure
+from policies.policy import Disclosure, Property, Scope
 from policies.rules.belief import (
     Beliefs,
     highest_posterior,
@@ -92,12 +93,11 @@ class PowerOfSum:
 
     Attributes
     ----------
-    power : int
-        >= 1. A plan with caps on means or a tradeoff needs the
-        :class:`~policies.model.sets.Measure` of this number.
+    measure : Measure
+        No step; it has the power.
     """
 
-    power: int
+    measure: Measure
     keys: ClassVar[tuple[str, ...]] = ("weights", "per", "weight")
     needed: ClassVar[Mapping[str, Needed]] = {}
     scopes: ClassVar[frozenset[Scope]] = _WITHIN_ONE_PERSON
@@ -161,18 +161,22 @@ class Tabulated:
 
 Family = Step | PowerOfSum | PlaceSimilarity | Tabulated
 
-KINDS: Final[Mapping[Kind, Family]] = {
-    Kind.STEP: Step(),
-    Kind.LINEAR: PowerOfSum(1),
-    Kind.QUADRATIC: PowerOfSum(2),
-    Kind.COMMON: PlaceSimilarity(common),
-    Kind.COSINE: PlaceSimilarity(cosine, monotone=False, rational=False),
-    Kind.POSTERIOR: Tabulated(highest_posterior),
-    Kind.INFORMATION_GAIN: Tabulated(information_gain),
-    Kind.MEAN_INFORMATION_GAIN: Tabulated(mean_information_gain),
-    Kind.PLUGIN: Tabulated(None),
+PLUGIN: Final = "plugin"
+"""The kind of all functions that users bring; a policy writes ``plugin:NAME``."""
+
+KINDS: Final[Mapping[str, Family]] = {
+    **{
+        name: Step() if measure.is_step else PowerOfSum(measure)
+        for name, measure in MEASURES.items()
+    },
+    "common": PlaceSimilarity(common),
+    "cosine": PlaceSimilarity(cosine, monotone=False, rational=False),
+    "posterior": Tabulated(highest_posterior),
+    "information-gain": Tabulated(information_gain),
+    "mean-information-gain": Tabulated(mean_information_gain),
+    PLUGIN: Tabulated(None),
 }
-"""Every kind's row."""
+"""Every kind's row, by its word in policies."""
 
 
 def family(prop: Property) -> Family:
@@ -207,11 +211,13 @@ def disclosed_alone(prop: Property) -> list[tuple[str, Fraction]]:
             if shape.at is None:
                 return [(a[0], Fraction(1)) for a in prop.alternatives if len(a) == 1]
             return [(f, Fraction(int(shape.at == 1))) for f in prop.alternatives[0]]
-        case PowerOfSum(power):
+        case PowerOfSum(measure):
             fields = prop.alternatives[0]
             share = shape.per_entry or Fraction(1, len(fields))
             weights = shape.weights or dict.fromkeys(fields, share)
-            found = [(f, w**power) for f, w in weights.items() if f in prop.fields]
+            found = [
+                (f, w**measure.power) for f, w in weights.items() if f in prop.fields
+            ]
             return sorted(found, key=lambda pair: -pair[1])
         case PlaceSimilarity() | Tabulated():
             return []
@@ -221,7 +227,7 @@ def disclosed_alone(prop: Property) -> list[tuple[str, Fraction]]:
 
 def title(shape: Disclosure) -> str:
     """Return a disclosure in a few words: ``step at 2``, ``cosine``, ``plugin:ages``."""
-    if shape.kind is Kind.PLUGIN and shape.plugin:
+    if shape.kind == PLUGIN and shape.plugin:
         return f"plugin:{shape.plugin}"
     at = "" if shape.at is None else f" at {shape.at}"
-    return f"{shape.kind.value}{at}"
+    return f"{shape.kind}{at}"

@@ -31,7 +31,7 @@ class LinkRule:
     name, relation : str
     scope : Scope
         ``RELATION``.
-    kind : Kind
+    kind : str
     similarity : callable or None
         From the place vectors of both people to f; None if f is tabulated.
     monotone, rational : bool

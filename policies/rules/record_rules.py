@@ -28,6 +28,7 @@ from math import lcm
 from typing import Final, assert_never
 
 from policies.model.fraction_sums import floor_root
+from policies.model.measures import Measure
 from policies.policy import Property
 from policies.rules.kinds import (
     PlaceSimilarity,
@@ -53,7 +54,7 @@ def largest_score(unit: Fraction, power: int, tau: Fraction) -> int:
     unit : Fraction
         What one point of score adds to the sum, > 0.
     power : int
-        1 (linear), 2 (quadratic), ...
+        >= 1, of the measure.
     tau : Fraction
         > 0.
     """
@@ -82,8 +83,8 @@ class Rule:
         What each field adds to the score (1 each, but for weights by field).
     by_entry : bool
         Each entry held adds one to the score, also several of one field.
-    unit, power : Fraction, int
-        f = min(1, score * unit) ** power; for step with ``at`` see ``need``.
+    unit, measure : Fraction, Measure
+        f = min(1, score * unit) ** power; for a step see ``need``.
     need : int or None
         Step: the score from which f is 1.
     cap : int or None
@@ -100,9 +101,9 @@ class Rule:
         "cap",
         "complete",
         "fields",
+        "measure",
         "name",
         "need",
-        "power",
         "scope",
         "tau",
         "unit",
@@ -120,15 +121,15 @@ class Rule:
         self.fields = prop.fields
         self.alternatives = prop.alternatives
         self.complete = needs_whole_set(prop)
-        self.power = 1
+        self.measure = Measure.STEP
         self.need = None
         self.weights, self.unit = dict.fromkeys(sorted(self.fields), 1), ONE
         self.by_entry = not self.complete
         match family(prop):
             case Step():
                 self.need = 1 if self.complete else shape.at
-            case PowerOfSum(power):
-                self.power = power
+            case PowerOfSum(measure):
+                self.measure = measure
                 if shape.per_entry is not None:
                     self.unit = shape.per_entry
                 else:
@@ -160,7 +161,7 @@ class Rule:
             return None
         if self.need is not None:  # f is 0 or 1, and 0 < tau <= 1
             return self.need - 1
-        return largest_score(self.unit, self.power, self.tau)
+        return largest_score(self.unit, self.measure.power, self.tau)
 
     def fraction(self, score: int) -> Fraction:
         """F of a score, exactly, in [0, 1]."""
@@ -169,7 +170,7 @@ class Rule:
             if self.need is not None:
                 known = ONE if score >= self.need else ZERO
             else:
-                known = min(ONE, score * self.unit) ** self.power
+                known = min(ONE, score * self.unit) ** self.measure.power
             self._fractions[score] = known
         return known
 

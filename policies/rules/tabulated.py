@@ -15,7 +15,7 @@ from fractions import Fraction
 from itertools import combinations
 from typing import Final
 
-from policies.policy import Disclosure, Kind, Property
+from policies.policy import Disclosure, Property
 from policies.rules.belief import Beliefs
 from policies.rules.functions import InvalidFunction
 from policies.rules.kinds import KINDS, MOST_FIELDS, Tabulated
@@ -142,7 +142,7 @@ def fields_text(held: Iterable[str]) -> str:
 
 
 def tabulate_beliefs(
-    kind: Kind, beliefs: Beliefs, fields: Sequence[str]
+    kind: str, beliefs: Beliefs, fields: Sequence[str]
 ) -> dict[frozenset[str], Fraction]:
     """Compute f of every set of fields from a table of worlds, for any values.
 
@@ -150,7 +150,7 @@ def tabulate_beliefs(
 
     Parameters
     ----------
-    kind : Kind
+    kind : str
         A kind that reads a table of worlds.
     beliefs : Beliefs
         Entry i of a world is the value of ``fields[i]``.
@@ -188,7 +188,7 @@ class TabulatedRule(Rule):
     __slots__ = ("_ranks", "_values", "planned")
 
     def __init__(self, prop: Property, table: FieldTable) -> None:
-        step = replace(prop, disclosure=Disclosure(Kind.STEP, at=1))
+        step = replace(prop, disclosure=Disclosure(at=1))
         super().__init__(step)
         check_complete(table, prop.fields)
         self.need, self.by_entry = None, False
@@ -207,8 +207,8 @@ class TabulatedRule(Rule):
         if not least:
             return None
         alternatives = tuple(sorted(tuple(sorted(held)) for held in least))
-        shape = Disclosure(Kind.STEP)
-        whole = replace(prop, alternatives=alternatives, tau=ONE, disclosure=shape)
+        step = Disclosure()
+        whole = replace(prop, alternatives=alternatives, tau=ONE, disclosure=step)
         return Rule(whole)
 
     def fraction(self, score: int) -> Fraction:

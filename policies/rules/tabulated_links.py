@@ -19,10 +19,10 @@ from typing import Final
 import numpy as np
 
 from policies.model.sets import Ints
-from policies.policy import Kind, Property
+from policies.policy import Property
 from policies.rules.entry_table import EntryTable
 from policies.rules.functions import InvalidFunction
-from policies.rules.kinds import MOST_FIELDS, LinkDisclosure
+from policies.rules.kinds import MOST_FIELDS, PLUGIN, LinkDisclosure
 from policies.rules.link_rules import End, LinkRule
 from policies.rules.shared_places import PeoplePairs, matched
 from policies.rules.tabulated import FieldTable, check_complete, minimal_sets_past
@@ -88,7 +88,7 @@ class TabulatedLinkRule(LinkRule):
     def __init__(self, prop: Property, table: FieldTable) -> None:
         super().__init__(prop)
         self._table = table
-        self.single = self.kind is not Kind.PLUGIN
+        self.single = self.kind != PLUGIN
         check_complete(table, both_ends(prop.fields))
         least = [] if prop.tau is None else minimal_sets_past(table, prop.tau)
         self.alternatives = tuple(

@@ -27,9 +27,10 @@ import numpy as np
 import pytest
 
 from policies.judging.judge import judge
+from policies.model.measures import MEASURES, Measure
 from policies.model.objective import Objective
 from policies.model.problem import Goal, Pairs, Plan, Problem
-from policies.model.sets import NO_CAP, Measure, SetSystem
+from policies.model.sets import NO_CAP, SetSystem
 from policies.model.weights import Weights
 from policies.solvers.interfaces import Limits, Solution, Solver, Verdict
 
@@ -161,7 +162,7 @@ class SolverContract:
         assert one.plan.entry.tolist() == two.plan.entry.tolist()
         assert one.plan.adversary.tolist() == two.plan.adversary.tolist()
 
-    @pytest.mark.parametrize("measure", Measure)
+    @pytest.mark.parametrize("measure", MEASURES.values(), ids=MEASURES)
     @pytest.mark.parametrize("goal", GOALS)
     def test_a_problem_without_entries_is_no_trouble(
         self, solver: Solver, goal: Goal, measure: Measure

@@ -13,7 +13,6 @@ from policies.model.aggregates import Shape
 from policies.model.objective import Objective
 from policies.model.problem import Plan, Problem
 from policies.model.problem_arrays import able
-from policies.model.sets import Measure
 from policies.solvers.coloring import stuck, tight
 from policies.solvers.exact.conflict_graph import pairs_only
 from policies.solvers.exact.cpsat import CpSat
@@ -31,9 +30,6 @@ LARGE: Final = 12_000
 
 PROVEN: Final = 600
 """Pairs up to which HiGHS often proves the best plan within a second."""
-
-MEASURES: Final = (Measure.LINEAR, Measure.QUADRATIC)
-"""Of the sets whose tradeoffs have heuristics with bounds of their own."""
 
 DEALT: Final = 100_000
 """Pairs that a sweep looks at up to which GREEDYL takes about .2 s.
@@ -97,7 +93,7 @@ class Features:
             return "links"
         if self.tradeoff:
             return "mean" if problem.goal.average else "worst"
-        steps = all(m is Measure.STEP for m in problem.sets.measures)
+        steps = problem.sets.has_only_steps
         if problem.averages:
             return "mean"
         return "sealed" if steps else "worst"
@@ -167,15 +163,15 @@ class Features:
 
     @cached_property
     def loads(self) -> bool:
-        """Whether this is a tradeoff of the worst linear or quadratic load alone."""
-        return plain(self.problem, MEASURES, average=False)
+        """Whether this is a tradeoff of the worst power of a load alone."""
+        return plain(self.problem, average=False)
 
     @cached_property
     def heavy(self) -> bool:
         """Whether this is a tradeoff over loads that is too large for HiGHS to prove."""
         problem = self.problem
         size = len(problem.sets.entry) * problem.n_adversaries
-        return size >= LARGE and plain(problem, MEASURES, average=problem.goal.average)
+        return size >= LARGE and plain(problem, average=problem.goal.average)
 
     @cached_property
     def large(self) -> bool:
@@ -239,7 +235,7 @@ class Features:
 def only_annealing_fits(problem: Problem) -> bool:
     """Whether annealing of what observers see is all that fits, beside exact models."""
     average = problem.goal.average
-    fits = priced(problem) is not None or plain(problem, MEASURES, average=average)
+    fits = priced(problem) is not None or plain(problem, average=average)
     return annealable(problem) and not fits
 
 

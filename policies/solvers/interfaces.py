@@ -11,17 +11,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fractions import Fraction
-from typing import Final, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from policies.judging.judge import Judgement, judge
 from policies.model.objective import Objective
 from policies.model.problem import Plan, Problem
-from policies.model.sets import Ints, Measure
-
-MEASURES: Final = frozenset((Measure.STEP, Measure.LINEAR, Measure.QUADRATIC))
-"""Disclosure functions of sets that the solvers know."""
+from policies.model.sets import Ints
 
 
 class Verdict(StrEnum):
@@ -289,15 +286,6 @@ class Solver(Protocol):
     ) -> Solution:
         """Solve."""
         ...
-
-
-def knows_measures(problem: Problem) -> bool:
-    """Whether the solvers know how every set discloses: none of them guesses.
-
-    A measure that :class:`policies.model.sets.Measure` gains is refused until it is in
-    ``MEASURES``, which it may enter once each solver models it or turns it down.
-    """
-    return MEASURES.issuperset(problem.sets.measures)
 
 
 def answer(

@@ -1,4 +1,4 @@
-"""Linear and quadratic tradeoffs as load tables, and a bound that needs no solver.
+"""Tradeoffs of powers of loads as load tables, and a bound that needs no solver.
 
 What an adversary holds of a set is a load, a part of 1: load = base + parts @ x. The rest
 is separable: once every load has a price, each entry takes its best copies by itself. So
@@ -13,15 +13,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from math import inf
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from policies.model.disclosure import raise_parts
 from policies.model.objective import Objective
 from policies.model.problem import Average, Problem
 from policies.model.problem_arrays import able, grid_of, tables
-from policies.model.sets import Bools, Ints, Measure
+from policies.model.sets import Bools, Ints
 from policies.solvers.interfaces import Limits, Solution, Verdict
 
 Floats = npt.NDArray[np.float64]
@@ -30,21 +32,21 @@ ERROR: Final = 1e-10
 """Added to a bound, relative to the size of its terms: floats err by far less."""
 
 
-def plain(problem: Problem, measures: tuple[Measure, ...], *, average: bool) -> bool:
-    """Whether this is a tradeoff over loads alone.
+def plain(problem: Problem, *, average: bool, power: float = inf) -> bool:
+    """Whether this is a tradeoff over powers of loads alone.
 
     Parameters
     ----------
     problem : Problem
-    measures : tuple of Measure
-        Those that the caller can treat.
     average : bool
-        The aggregation that it can treat.
+        The aggregation that the caller can treat.
+    power : float
+        The highest power that it can treat.
 
     Notes
     -----
-    Capacities, forbidden pairs, copies and history are fine; limits below 1, classes,
-    trusted adversaries, coalitions, links and caps on means are not.
+    Capacities, forbidden pairs, copies and history are fine; steps, limits below 1,
+    classes, trusted adversaries, coalitions, links and caps on means are not.
     """
     goal, sets = problem.goal, problem.sets
     if goal.objective is not Objective.TRADEOFF or goal.aggregate is not None:
@@ -57,10 +59,10 @@ def plain(problem: Problem, measures: tuple[Measure, ...], *, average: bool) -> 
         return False
     if problem.trusted is not None or sets.classes.any() or not sets.n_sets:
         return False
-    used = {sets.measures[o] for o in np.unique(sets.owner).tolist()}
+    powers = sets.power
     total = np.bincount(sets.member_set, sets.amount, sets.n_sets)
     uncapped = bool((sets.cap >= total).all()) and bool((total <= sets.full).all())
-    return used <= set(measures) and uncapped
+    return bool((powers >= 1).all() and (powers <= power).all()) and uncapped
 
 
 def mean_cap(problem: Problem) -> Average | None:
@@ -104,8 +106,8 @@ class Loads:
         What each entry adds to the load of each set, 0 to 1.
     base : float64 array, shape (m, k)
         Loads from history.
-    square : bool array, shape (m,)
-        Sets whose f is the square of the load.
+    power : int64 array, shape (m,)
+        Of the load that f of a set is, >= 1.
     lambda_, over, shift : float
         objective = shift + u - lambda * f; a mean's sum is divided by ``over``.
     """
@@ -119,7 +121,7 @@ class Loads:
     capped: bool
     parts: Any
     base: Floats
-    square: Bools
+    power: Ints
     lambda_: float
     over: float
     shift: float
@@ -137,7 +139,7 @@ class Loads:
 
     def level(self, load: Floats) -> Floats:
         """Return f of each set and adversary, shape (m, k)."""
-        return np.where(self.square[:, None], load * load, load)
+        return raise_parts(load.copy(), self.power)
 
     def priced(self, prices: Floats) -> Floats:
         """Return what pairs are worth once loads cost ``prices`` (m, k); shape (n, k)."""
@@ -188,7 +190,7 @@ def loads(problem: Problem) -> Loads:
         capped=problem.capacity is not None,
         parts=parts,
         base=np.asarray(parts @ t.held.astype(np.float64)),
-        square=t.measure == int(Measure.QUADRATIC),
+        power=t.power,
         lambda_=t.lambda_,
         over=float(t.over),
         shift=t.lambda_ * t.tau,

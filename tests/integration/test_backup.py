@@ -41,7 +41,6 @@ from dispatcher.store import lease, migrations, open_store, pause
 from dispatcher.store.dumping import Extent
 from dispatcher.store.policies import TableRow
 from dispatcher.store.vault import KeyFile
-from policies.policy import Kind
 from policies.rules.belief import Beliefs, World
 from policies.rules.tabulated import tabulate_beliefs
 from tests import builders, sql
@@ -640,7 +639,7 @@ def tabled(case, tmp_path):
     keep(case, tmp_path)
     rows = (("x", "y", 0), ("x", "z", 1), ("w", "y", 1), ("w", "z", 0))
     worlds = tuple(World(row[:2], row[2], Fraction(1, 4)) for row in rows)
-    levels = tabulate_beliefs(Kind.INFORMATION_GAIN, Beliefs(worlds), ["a", "b"])
+    levels = tabulate_beliefs("information-gain", Beliefs(worlds), ["a", "b"])
     rule = '[property.mine]\nof = ["a", "b"]\ntau = 1.0\ndisclosure = '
     rule += '{ kind = "information-gain", table = "t.csv" }'
     case.apply(

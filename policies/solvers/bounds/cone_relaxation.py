@@ -33,9 +33,11 @@ def tangent_bound(it: Loads, x: Floats, prices: Floats) -> float:
     """
     price = scaled(prices, it.lambda_)
     load = it.load(x)
-    slope = np.where(it.square[:, None], 2 * load, 1.0) * price / it.over
-    # square(l) >= square(l0) + 2 l0 (l - l0), and loads are base + parts @ x
-    rest = np.where(it.square[:, None], -load * load, 0.0) * price / it.over
+    power = it.power[:, None]
+    steep = load ** (power - 1)
+    slope = power * steep * price / it.over
+    # l^p >= l0^p + p l0^(p - 1) (l - l0), and loads are base + parts @ x
+    rest = (1 - power) * load * steep * price / it.over
     fixed = float(rest.sum() + (slope * it.base).sum())
     return it.shift - fixed + it.ceiling(it.priced(slope)) + 1e-12 * abs(fixed)
 
@@ -104,8 +106,8 @@ def _cones(
     if it.capped:
         parts.append(coo_array((ones, (adversary, column)), shape=(k, pairs)))
         right.append(it.room)
-    plain_sets = ~it.square
-    each = np.asarray(it.parts[plain_sets].sum(axis=0)).reshape(-1) / it.over
+    squares = it.power == 2
+    each = np.asarray(it.parts[~squares].sum(axis=0)).reshape(-1) / it.over
     mean = coo_array((each[entry] * fresh, (adversary, column)), shape=(k, pairs))
     signs = vstack(parts)
     top = block_array(
@@ -114,9 +116,9 @@ def _cones(
             [mean, eye_array(k), coo_array(-np.ones((k, 1)))],
         ]
     )
-    right.append(-it.base[plain_sets].sum(axis=0) / it.over)
+    right.append(-it.base[~squares].sum(axis=0) / it.over)
     blocks, sizes = [top], list[int]()
-    wide = coo_array(csc_array(it.parts[it.square])[:, entry].multiply(fresh[None, :]))
+    wide = coo_array(csc_array(it.parts[squares])[:, entry].multiply(fresh[None, :]))
     whose = adversary[wide.col]
     scale = 2 / np.sqrt(it.over)
     for a in range(k):
@@ -133,7 +135,7 @@ def _cones(
                 ]
             )
         )
-        right += [np.array([1.0, -1.0]), scale * it.base[it.square, a]]
+        right += [np.array([1.0, -1.0]), scale * it.base[squares, a]]
         sizes.append(m + 2)
     linear = signs.shape[0] + k
     rows = csc_array(vstack(blocks))

@@ -36,6 +36,7 @@ from typing import Any, Final
 import numpy as np
 
 from policies.model.coalitions import membership
+from policies.model.disclosure import raise_parts, reached_at
 from policies.model.objective import Objective
 from policies.model.problem import Problem
 from policies.model.problem_arrays import Floats, Tables, tables
@@ -215,10 +216,10 @@ class _Search:
 
     def _at(self, level: Floats) -> Ints:
         """Highest loads whose f is at most a level, or a little above, (levels, m)."""
-        kind, full = self.t.measure, self.t.full
-        part = np.where(kind > 1, np.sqrt(level)[:, None], level[:, None])
+        power, full = self.t.power, self.t.full
+        part = reached_at(level, power).T
         cap = np.floor(part * full * (1 + _LOOSE) + _LOOSE).astype(np.int64)
-        cap = np.where(kind > 0, cap, full - 1)
+        cap = np.where(power > 0, cap, full - 1)
         return np.where(level[:, None] >= 1, self.loads.most, cap)
 
     def _impossible(self, problem: Problem) -> None:
@@ -270,8 +271,8 @@ class _Search:
             total = self.price or 1.0
             mean += total / h
             even = self.observers.members.sum(axis=1) / k
-            rise = np.where(self.t.measure[:, None] > 1, 2 * even, 1.0)
-            rise = rise * (self.t.measure > 0)[:, None]
+            power = self.t.power[:, None]
+            rise = power * even ** np.maximum(power - 1, 0)  # of a step: none
             load = rise * mean / self.number
         return _Prices(load, mean, np.zeros(k))
 
@@ -323,10 +324,7 @@ class _Search:
             return self.caps[at][:, self.like], np.zeros(len(prices.mean))
         top, best, found = self.caps[0][:, self.like], None, None
         for load in self._candidates(prices, top):
-            part = np.minimum(load, 1.0)
-            kind = self.t.measure[:, None]
-            whole = (load >= 1).astype(float)  # not to be said too soon
-            f = np.where(kind > 1, part * part, np.where(kind > 0, part, whole))
+            f = raise_parts(np.minimum(load, 1.0), self.t.power)
             pays = prices.load * load - prices.mean * f / self.number
             if best is None:
                 best, found, share = pays, load, f
@@ -338,20 +336,28 @@ class _Search:
         return found, share.sum(axis=0) / self.number
 
     def _candidates(self, prices: _Prices, top: Floats) -> Iterator[Any]:
-        """Loads among which one pays most: the ends, and where f has a turn."""
-        base, kind = self.loads.base, self.t.measure[:, None]
+        """Loads among which one pays most: the ends, and where f has a turn.
+
+        What a load pays is concave in it for powers above 1, so the best whole number of
+        steps lies next to the turn; of a parabola it is the nearest.
+        """
+        base, power = self.loads.base, self.t.power[:, None]
         each = (self.loads.gcd / self.loads.full)[:, None]
         yield top
-        inner = base
-        if (self.t.measure > 1).any():
-            slope = np.maximum(2 * prices.mean / self.number, 1e-300)
-            turn = np.clip(prices.load / slope, base, np.minimum(1.0, top))
-            even = (self.loads.full % self.loads.gcd == 0)[:, None]
-            even &= not len(self.loads.past)
-            whole = np.minimum(np.round(turn / each) * each, top)
-            inner = np.where(kind > 1, np.where(even, whole, turn), inner)
-        below = np.maximum(self.loads.below, base)
-        yield np.where(kind == 0, np.minimum(below, top), inner)
+        below = np.minimum(np.maximum(self.loads.below, base), top)
+        inner = np.where(power == 0, below, base)
+        highest = int(power.max(initial=0))
+        if highest <= 1:
+            yield inner
+            return
+        slope = np.maximum(power * prices.mean / self.number, 1e-300)
+        root = 1 / np.maximum(power - 1, 1)
+        turn = np.clip((prices.load / slope) ** root, base, np.minimum(1.0, top))
+        even = (self.loads.full % self.loads.gcd == 0)[:, None]
+        even &= not len(self.loads.past)
+        for to_whole in (np.round,) if highest == 2 else (np.floor, np.ceil):
+            whole = np.minimum(to_whole(turn / each) * each, top)
+            yield np.where(power > 1, np.where(even, whole, turn), inner)
 
 
 @dataclass(frozen=True, eq=False)

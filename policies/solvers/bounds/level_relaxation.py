@@ -1,9 +1,8 @@
 """A bound on worst-set tradeoffs that knows the steps in which loads grow.
 
-The worst linear or quadratic set (paper, section 4.2 and 4.3): f of a plan is one of
+The worst set by powers of loads (paper, section 4.2 and 4.3): f of a plan is one of
 finitely many levels v, as loads are whole numbers of steps. A plan of level v keeps every
-load below ``cap(v)``: v (its root, for squares), rounded down to a multiple of its set's
-step. So for any prices y >= 0 of these rows, whoever suggested them,
+load below ``cap(v)``: v (its p-th root), rounded down to a multiple of its set's step. So for any prices y >= 0 of these rows, whoever suggested them,
 
     u - lambda v <= ceiling(worth - parts' y) + sum of y (cap(v) - base) - lambda v
 
@@ -25,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from policies.judging.judge import judge
+from policies.model.disclosure import reached_at
 from policies.model.problem import Plan, Problem
 from policies.model.sets import Ints
 from policies.solvers.exact.epsilon_constraint import levels
@@ -78,8 +78,7 @@ class Ladder:
 
     def caps(self, level: npt.NDArray[Any]) -> Floats:
         """Highest load of each set at each level, shape (sets, levels)."""
-        root = np.sqrt(level)
-        part = np.where(self.it.square[:, None], root, level)
+        part = reached_at(level, self.it.power)
         steps = np.floor(
             part * (self._full / self._step)[:, None] * (1 + _LOOSE) + _LOOSE
         )
@@ -131,13 +130,14 @@ class Ladder:
                 return
 
     def _tangent(self, level: float, seconds: float) -> tuple[Floats | None, bool]:
-        """Maximise u - lambda f with squares replaced by tangents at a level of f."""
+        """Maximise u - lambda f with loads below the tangents of roots at a level of f."""
         from scipy.sparse import coo_array, hstack
 
         it = self.it
-        root = max(float(np.sqrt(level)), 1e-3)
-        slope = np.where(it.square, 1 / (2 * root), 1.0)  # load <= slope * f + rest
-        rest = np.where(it.square, root / 2, 0.0)
+        power = it.power
+        root = np.maximum(reached_at(np.array([level]), power)[:, 0], 1e-3)
+        slope = 1 / (power * root ** (power - 1))  # load <= slope * f + rest
+        rest = root * (1 - 1 / power)
         matrix, right, pairs = _rows(it, rest)
         size = it.base.size
         column = coo_array(

@@ -24,7 +24,7 @@ import numpy as np
 from policies.model.objective import Objective
 from policies.model.problem import Plan, Problem
 from policies.model.problem_arrays import able
-from policies.model.sets import Measure, SetSystem
+from policies.model.sets import SetSystem
 from policies.solvers.interfaces import Limits, Solution, Solver, Verdict, answer
 
 Edge = tuple[int, int]
@@ -79,7 +79,7 @@ def pairs_only(problem: Problem) -> bool:
     size = np.diff(sets.start)
     plain = (size <= 2) & (sets.cap == size - 1) & ~sets.classes & (sets.full == size)
     ones = bool((sets.amount == 1).all())
-    step = all(m is Measure.STEP for m in sets.measures)
+    step = sets.has_only_steps
     return bool(sets.n_sets and plain.all() and ones and step)
 
 

@@ -31,7 +31,6 @@ from policies.solvers.interfaces import (
     Limits,
     Solution,
     Verdict,
-    knows_measures,
     never,
 )
 from policies.solvers.parallel_portfolio import late
@@ -266,7 +265,7 @@ class CpSat:
         """
         observers = problem.n_adversaries + len(problem.groups)
         links = problem.links
-        if problem.utilities is not None or not knows_measures(problem):
+        if problem.utilities is not None:
             return False
         if links is not None and links.limited:
             return False

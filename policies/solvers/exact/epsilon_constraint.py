@@ -29,10 +29,10 @@ import numpy as np
 
 from policies.judging.judge import judge
 from policies.model.aggregates import Aggregate
-from policies.model.disclosure import cap_at, share
+from policies.model.disclosure import cap_at
 from policies.model.objective import Objective
 from policies.model.problem import Average, Goal, Plan, Problem
-from policies.model.sets import NO_CAP, Ints, Measure, SetSystem
+from policies.model.sets import NO_CAP, Ints, SetSystem
 from policies.solvers.exact.cpsat import CpSat, exactly, refuted
 from policies.solvers.interfaces import Limits, Solution, Verdict, answer, free_bound
 from policies.solvers.scaling import reached
@@ -49,22 +49,19 @@ def levels(sets: SetSystem) -> list[Fraction]:
     found = {Fraction(0)}
     if not sets.n_sets:
         return [Fraction(0)]
-    measure = np.array([int(m) for m in sets.measures])[sets.owner]
     step = np.ones(sets.n_sets, np.int64)
     filled = np.flatnonzero(np.diff(sets.start) > 0)
     if len(filled):
         step[filled] = np.gcd.reduceat(sets.amount, sets.start[filled])
     step = np.where(sets.classes, 1, np.maximum(step, 1))
+    measures = list(dict.fromkeys(sets.measures))
+    measure = np.array([measures.index(m) for m in sets.measures])[sets.owner]
     kinds = np.unique(np.stack([measure, sets.full, sets.cap, step], axis=1), axis=0)
     for number, full, cap, each in kinds.tolist():
         top = min(full, cap)
-        if number == Measure.STEP:
-            if cap >= full:
-                found.add(Fraction(1))
-            continue
         each = max(each, top // 1_000)  # noqa: PLW2901
-        for load in [*range(each, top, each), top]:
-            found.add(share(Measure(number), load, full))
+        below = () if measures[number].is_step else range(each, top, each)
+        found.update(measures[number].disclosure(load, full) for load in (*below, top))
     return sorted(found, key=lambda v: (float(v), v))  # floats compare sooner
 
 
@@ -262,7 +259,7 @@ def whole(problem: Problem) -> bool:
         return False
     if goal.aggregate is not None:
         return False
-    return bool(sets.n_sets) and all(m is Measure.STEP for m in sets.measures)
+    return bool(sets.n_sets) and sets.has_only_steps
 
 
 def leakless(problem: Problem, solve: Callable[[Problem], Solution]) -> Solution:
@@ -300,9 +297,12 @@ def leakless(problem: Problem, solve: Callable[[Problem], Solution]) -> Solution
 def stepped(problem: Problem) -> bool:
     """Whether a mean over whole sets is limited, or the price of a tradeoff."""
     sets, observers = problem.sets, problem.n_adversaries + len(problem.groups)
-    steps = all(measure is Measure.STEP for measure in sets.measures)
     size = (len(sets.entry) + problem.n_entries) * observers
-    if not steps or size > _LARGEST or not CpSat().supports(_limited(problem)):
+    if (
+        not sets.has_only_steps
+        or size > _LARGEST
+        or not CpSat().supports(_limited(problem))
+    ):
         return False
     if whole(problem):
         return problem.goal.average and problem.goal.over > 0 and not problem.averages

@@ -40,7 +40,6 @@ from policies.solvers.interfaces import (
     Verdict,
     answer,
     free_bound,
-    knows_measures,
     never,
 )
 from policies.solvers.scaling import reached
@@ -394,7 +393,7 @@ def _without_columns(model: Model) -> Outcome:
 def linear(problem: Problem) -> bool:
     """Whether a linear model says everything that counts."""
     links = problem.links
-    if problem.utilities is not None or not knows_measures(problem):
+    if problem.utilities is not None:
         return False
     if links is None:
         return True

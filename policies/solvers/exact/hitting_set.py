@@ -56,13 +56,7 @@ class HittingSet:
         sets, goal = problem.sets, problem.goal
         size = np.diff(sets.start)
         whole = (sets.full >= size) & ((sets.cap >= size) | (sets.cap == size - 1))
-        plain = (
-            whole
-            & ~sets.classes
-            & np.array([m == 0 for m in sets.measures])[sets.owner]
-            if sets.n_sets
-            else whole
-        )
+        plain = whole & ~sets.classes & (sets.power == 0)
         tradeoff = goal.objective is Objective.TRADEOFF
         return bool(
             plain.all()

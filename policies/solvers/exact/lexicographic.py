@@ -20,11 +20,11 @@ from fractions import Fraction
 import numpy as np
 
 from policies.judging.judge import judge
-from policies.model.disclosure import share
+from policies.model.measures import Measure
 from policies.model.objective import Objective
 from policies.model.problem import Goal, Plan, Problem
 from policies.model.problem_arrays import able
-from policies.model.sets import NO_CAP, Bools, Ints, Measure, SetSystem
+from policies.model.sets import NO_CAP, Bools, Ints, SetSystem
 from policies.solvers.exact.cpsat import CpSat, build, maximise, run_model
 from policies.solvers.exact.epsilon_constraint import whole
 from policies.solvers.exact.linear_model import Late
@@ -197,7 +197,7 @@ def _ceiling(problem: Problem, top: Fraction, least: int) -> Fraction:
         return top
     sets, total = problem.sets, _totals(problem.sets)
     each = [
-        share(sets.measures[o], load, full)
+        sets.measures[o].disclosure(load, full)
         for o, load, full in zip(
             sets.owner.tolist(), total.tolist(), sets.full.tolist(), strict=True
         )

@@ -9,7 +9,7 @@ follows from them. Rows, for each set p and observer h (an adversary or a coalit
 * classes: touched_ch >= z_dh for each entry d of class c;
 * limits: load_ph = sum_d amount_d z_dh <= cap_p;
 * step functions: load_ph <= full_p - 1 + (most_p - full_p + 1) whole_ph;
-* powers of a load (quadratic functions, soft maxima): a column above the chords between
+* powers of a load (of measures, of soft maxima): a column above the chords between
   the loads that can occur. With loads a < b next to each other, L^2 >= (a + b) L - a b,
   and so for any power: at whole loads the chords are exact;
 * means and other aggregates (:mod:`policies.model.aggregates`): weighted sums of those
@@ -43,7 +43,7 @@ from policies.model.disclosure import cap_at, highest_load, reachable
 from policies.model.objective import Objective
 from policies.model.problem import Average, Problem
 from policies.model.problem_arrays import able, grid_of
-from policies.model.sets import NO_CAP, Bools, Ints, Measure
+from policies.model.sets import NO_CAP, Bools, Ints
 from policies.solvers.interfaces import never
 from policies.solvers.scaling import cost_scale
 
@@ -177,11 +177,15 @@ class Power:
             points = [
                 (Fraction(x), Fraction(min(x + self.step, self.high))) for x in at
             ]
-        found = []
-        for x, y in points:
-            slope = q * x ** (q - 1) if x == y else (y**q - x**q) / (y - x)
-            found.append((slope / self.of, (slope * x - x**q) / self.of))
-        return found
+        chords = (_chord(x, y, q) for x, y in points)
+        return [(slope / self.of, shift / self.of) for slope, shift in chords]
+
+
+def _chord(a: Fraction, b: Fraction, power: int) -> tuple[Fraction, Fraction]:
+    """Slope and shift of the chord of x^power from a to b; of the tangent where a = b."""
+    rise = b**power - a**power
+    slope = power * a ** (power - 1) if a == b else rise / (b - a)
+    return slope, slope * a - a**power
 
 
 @dataclass(frozen=True, eq=False)
@@ -476,15 +480,13 @@ class Builder:
     def share(self, one: int, observer: int) -> Sum:
         """Disclosure of one set to one observer: an expression at or above it."""
         sets = self.problem.sets
-        match sets.measures[int(sets.owner[one])]:
-            case Measure.LINEAR:
-                load, full = self._clipped(one, observer)
-                return load.times(Fraction(1, full))
-            case Measure.STEP:
-                return self._complete(one, observer)
-            case Measure.QUADRATIC:
-                load, full = self._clipped(one, observer)
-                return self._power(one, load, full, 2, Fraction(full) ** 2, full)
+        power = sets.measures[int(sets.owner[one])].power
+        if power == 0:
+            return self._complete(one, observer)
+        load, full = self._clipped(one, observer)
+        if power == 1:
+            return load.times(Fraction(1, full))
+        return self._power(one, load, full, power, Fraction(full) ** power, full)
 
     def _clipped(self, one: int, observer: int) -> tuple[Sum, int]:
         """Load of a set, ``full`` at most; and what it is divided by.
@@ -631,7 +633,7 @@ class Builder:
                 return f**how.q < room or (f**how.q == room and not strict)
 
             last = highest_load(measure, full, (-1, full), kept)
-            if measure is Measure.STEP:
+            if measure.is_step:
                 whole = self.share(one, observer)
                 if last >= full and room:
                     yield whole.times(1 / room)
@@ -643,7 +645,7 @@ class Builder:
                 big = float(load.amounts.max(initial=1))
                 self.row(load, high=last, scale=min(1.0, SIZE / big))
             if self.most(load) > 0 and last > 0 and room:
-                power = how.q * int(measure)
+                power = how.q * measure.power
                 of = Fraction(full) ** power * room
                 yield self._power(one, load, full, power, of, last)
 
@@ -739,6 +741,7 @@ class Builder:
         if goal.aggregate is not None:
             self._aggregated(goal.aggregate)
             return
+        powers = {measure.power for measure in sets.measures}
         most = sets.n_sets / goal.over if goal.average and goal.over else 1.0
         cost = float(goal.lambda_) * self.scale
         y = self.new(whole=False, cost=cost, upper=max(1.0, most))
@@ -747,8 +750,8 @@ class Builder:
                 over = goal.over or sum(1 for _ in self._judged_sets(observer))
                 if over:
                     self.above(y, *self._mean(None, observer, over))
-        elif all(measure is Measure.QUADRATIC for measure in sets.measures):
-            self._worst_square(y)
+        elif len(powers) == 1 and max(powers) > 1:
+            self._worst_power(y, max(powers))
         else:
             for one in range(sets.n_sets):
                 for observer in self.observers_of(one):
@@ -764,8 +767,8 @@ class Builder:
         if how.summed or how.shared:  # each column that is added may be off a little
             self.slack = max(1.0, (len(self.cost) - before + 1) / SIZE)
 
-    def _worst_square(self, y: int) -> None:
-        """Worst square: y above the chords of z^2, z above every share."""
+    def _worst_power(self, y: int, power: int) -> None:
+        """Worst power: y above the chords of z^power, z above every share."""
         sets = self.problem.sets
         z = self.new(whole=False)
         found, listed = {Fraction(0), Fraction(1)}, True
@@ -781,9 +784,9 @@ class Builder:
         else:
             points = list(pairwise(ladder))
         for a, b in points:
-            chord = _column(z).times(a + b)
+            slope, shift = _chord(a, b, power)
             minus = _column(y).times(Fraction(-1))
-            self.row(chord, minus, high=a * b, scale=self._sharp)
+            self.row(_column(z).times(slope), minus, high=shift, scale=self._sharp)
 
     def _values(self, one: int) -> set[Fraction] | None:
         """Shares that a set can have; None where they are too many to be listed."""

@@ -26,7 +26,7 @@ from policies.model.disclosure import loads
 from policies.model.links import LinkMeasure
 from policies.model.objective import Objective
 from policies.model.problem import Goal, Plan, Problem
-from policies.model.sets import NO_CAP, Ints, Measure
+from policies.model.sets import NO_CAP, Ints
 from policies.model.weights import Weights
 from policies.solvers.bounds.counting import capacity, clash, needs, singles
 from policies.solvers.bounds.link_pairs import outgrown
@@ -101,7 +101,7 @@ def feasible(problem: Problem, rng: np.random.Generator, limits: Limits) -> Solu
         if quick.verdict is Verdict.SOLVED:
             return quick
     found = list[Solution]()
-    steps = all(measure is Measure.STEP for measure in bare.sets.measures)
+    steps = bare.sets.has_only_steps
     if CpSat().supports(bare) and (steps or not bare.averages):
         found = [search(bare, rng, limits, utility=False, sums=True)]
     elif Milp().supports(bare):

@@ -7,9 +7,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from policies.model.disclosure import share
 from policies.model.problem import Problem
-from policies.model.sets import Ints, Measure
+from policies.model.sets import Ints
 from policies.solvers.explain.cores import feasible, proven_core
 from policies.solvers.interfaces import Cause, Clash, Core, Limits, Verdict
 
@@ -109,7 +108,7 @@ def _higher_limit(
     steps = sets.amount[rows][sets.amount[rows] > 0]
     owner, cap, full = int(sets.owner[one]), int(sets.cap[one]), int(sets.full[one])
     measure = sets.measures[owner]
-    if sets.classes[one] or not len(steps) or measure is Measure.STEP:
+    if sets.classes[one] or not len(steps) or measure.is_step:
         return None
     raised = (cap // int(steps.min()) + 1) * int(steps.min())
     if raised >= full:
@@ -118,7 +117,7 @@ def _higher_limit(
     needed = enough(replace(alone, sets=replace(sets, cap=caps)), rng, limits)
     if needed is None:
         return None
-    above = share(measure, raised, full)
+    above = measure.disclosure(raised, full)
     return Remedy("limit", 0, (), 0, above, needed)
 
 

@@ -33,7 +33,6 @@ from policies.solvers.kernels.plan_state import (
     KIND,
     LO,
     MEMBERS,
-    QUADRATIC,
     ROOM,
     ROWS,
     SEEN,
@@ -45,6 +44,7 @@ from policies.solvers.kernels.plan_state import (
     Ints2,
     State,
     U,
+    raised,
 )
 
 ENTRY_POINTS: Final = ("anneal", "anneal_across")
@@ -105,10 +105,7 @@ def set_disclosure(s: State, q: int, load: int) -> float:
     if load >= full:
         return 1.0
     kind = s.unit[q, KIND]
-    if kind in (STEP, CLASSES):
-        return 0.0
-    part = float(load) / float(full)
-    return part * part if kind == QUADRATIC else part
+    return raised(float(load) / float(full), kind) if kind > STEP else 0.0
 
 
 def excess(s: State, x: Annealing, q: int, o: int, load: int) -> float:

@@ -41,11 +41,11 @@ from policies.solvers.kernels.plan_state import (
     MISSING,
     NO_AGGREGATE,
     POWERED,
-    QUADRATIC,
     ROOM,
     ROWS,
     SEEN,
     SLOT,
+    STEP,
     SUM,
     TRIED,
     UNIT,
@@ -53,6 +53,7 @@ from policies.solvers.kernels.plan_state import (
     F,
     State,
     U,
+    raised,
 )
 
 ENTRY_POINTS: Final = ("give_pairs",)
@@ -101,18 +102,15 @@ def disclosure(kind: int, full: int, load: int, left: int, right: int) -> float:
     See :mod:`policies.model.disclosure` and :mod:`policies.model.links`.
     """
     f = 0.0
-    if kind >= COSINE:
+    if kind <= COSINE:
         if load > 0:
             f = 1.0
             if kind == COSINE:
                 f = load / sqrt(float(left) * float(right))
     elif load >= full:
         f = 1.0
-    elif kind == LINEAR:
-        f = load / full
-    elif kind == QUADRATIC:
-        f = load / full
-        f *= f
+    elif kind > STEP:
+        f = raised(load / full, kind)
     return f if f < 1.0 else 1.0
 
 
@@ -190,7 +188,7 @@ def give(s: State, d: int, a: int, sign: int, levels: int) -> None:
             kind, full = s.unit[unit, KIND], s.unit[unit, FULL]
             load, left, right = sign * s.row[row, AMOUNT], 0, 0
             row += 1
-            if kind >= CLASSES:
+            if kind <= CLASSES:
                 row, load, left, right = grouped_change(s, d, o, at, sign)
                 if kind == COSINE:
                     left += s.part[full, o]
@@ -199,7 +197,7 @@ def give(s: State, d: int, a: int, sign: int, levels: int) -> None:
             old, new = s.f[unit, o], disclosure(kind, full, now, left, right)
             s.load[unit, o] = now
             s.f[unit, o] = new
-            while kind >= CLASSES and at < row:
+            while kind <= CLASSES and at < row:
                 amount = 1 if kind == CLASSES else s.row[at, AMOUNT] * s.row[at, AMOUNT]
                 s.part[s.row[at, SLOT], o] += sign * amount
                 at += 1
@@ -262,7 +260,7 @@ def is_past_limit(s: State, d: int, a: int) -> bool:
             unit = s.row[row, UNIT]
             if not s.judged[unit, o]:
                 continue
-            if s.unit[unit, KIND] >= COSINE:
+            if s.unit[unit, KIND] <= COSINE:
                 if s.f[unit, o] >= s.tau - 1e-12:
                     return True
             elif s.load[unit, o] > s.unit[unit, CAP]:
@@ -296,7 +294,7 @@ def assess(s: State, d: int, a: int, valued: bool) -> tuple[bool, float, float]:
             kind, full = s.unit[unit, KIND], s.unit[unit, FULL]
             load, left, right = s.row[row, AMOUNT], 0, 0
             row += 1
-            if kind >= CLASSES:
+            if kind <= CLASSES:
                 row, load, left, right = grouped_change(s, d, o, at, 1)
                 if kind == COSINE:
                     left += s.part[full, o]
@@ -305,7 +303,7 @@ def assess(s: State, d: int, a: int, valued: bool) -> tuple[bool, float, float]:
                 continue
             now = s.load[unit, o]
             then = now if held else now + load
-            if s.capped and kind < COSINE and then > s.unit[unit, CAP]:
+            if s.capped and kind > COSINE and then > s.unit[unit, CAP]:
                 return True, value, whole
             if held or not summed:
                 continue

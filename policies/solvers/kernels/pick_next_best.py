@@ -31,7 +31,6 @@ from policies.solvers.kernels.plan_state import (
     LO,
     MEMBERS,
     NEAR,
-    QUADRATIC,
     ROOM,
     ROWS,
     STAMP,
@@ -186,7 +185,7 @@ def stale(s: State, c: Candidates, d: int, a: int, mark: int) -> int:
     for row in range(s.entry[d, ROWS], s.entry[d + 1, ROWS]):
         unit = s.row[row, UNIT]
         kind, full, now = s.unit[unit, KIND], s.unit[unit, FULL], s.load[unit, a]
-        simple = alone and kind < CLASSES
+        simple = alone and kind > CLASSES
         if simple and (s.copies[d, a] != 1 or not s.judged[unit, a]):
             continue  # it was held before, or does not count
         for i in range(s.unit[unit, MEMBERS], s.unit[unit + 1, MEMBERS]):
@@ -199,7 +198,7 @@ def stale(s: State, c: Candidates, d: int, a: int, mark: int) -> int:
                 if s.capped and then > s.unit[unit, CAP]:
                     c.open[e, a] = False
                     continue
-                if kind != QUADRATIC and (held or then < full):
+                if kind <= LINEAR and (held or then < full):
                     worst = kind == LINEAR and s.mode == BY_WORST and not held
                     if worst and s.unit[unit, COUNTED] == 1:
                         c.value[e, a] = max(c.value[e, a], then / full)

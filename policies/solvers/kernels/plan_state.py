@@ -22,8 +22,13 @@ Floats3 = Floats
 Ints2 = Ints
 Ints3 = Ints
 
-# kinds of units
-STEP, LINEAR, QUADRATIC, CLASSES, COSINE, COMMON = range(6)
+ENTRY_POINTS: Final = ()
+INLINED: Final = ("raised",)
+
+# kinds of units: of a weighted set the power of its measure (0 for a step), which may be
+# any; of all others a number below 0, and of links at most that of a cosine
+STEP, LINEAR = 0, 1
+CLASSES, COSINE, COMMON = -1, -2, -3
 
 # what a pair is valued by: the highest f that it makes; what it adds to its adversary's
 # mean; f after the pair, by trying it
@@ -181,3 +186,11 @@ class Candidates(NamedTuple):
     queue: Ints
     memo: Floats3
     known: Floats2
+
+
+def raised(part: float, power: int) -> float:
+    """Return a part of 1 to a power >= 1."""
+    f = part
+    for _ in range(1, power):
+        f *= part
+    return f

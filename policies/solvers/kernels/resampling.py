@@ -35,7 +35,7 @@ HEAD, TAIL, DONE, DRAWN, PROGRESS = range(5)
 
 def is_set_past_limit(s: State, unit: int) -> bool:
     """Whether an observer is past the limit of a set."""
-    if s.unit[unit, KIND] >= COSINE:
+    if s.unit[unit, KIND] <= COSINE:
         return False
     for o in range(s.load.shape[1]):
         if s.judged[unit, o] and s.load[unit, o] > s.unit[unit, CAP]:

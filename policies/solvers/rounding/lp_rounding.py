@@ -21,7 +21,7 @@ import numpy.typing as npt
 from policies.judging.judge import judge
 from policies.model.problem import Plan, Problem
 from policies.model.problem_arrays import able, plan_of
-from policies.model.sets import Bools, Ints, Measure
+from policies.model.sets import Bools, Ints
 from policies.solvers.exact.cpsat import refuted
 from policies.solvers.exact.highs import EMPTY, Milp, bound_of, build, run
 from policies.solvers.interfaces import Limits, Solution, Verdict, answer, free_bound
@@ -80,7 +80,7 @@ def _roundings(
 ) -> Iterator[Plan]:
     """Round the relaxation again and again."""
     free = not limits.paper and problem.capacity is None
-    if free and plain(problem, (Measure.LINEAR,), average=False):
+    if free and plain(problem, average=False, power=1):
         sure = additive(loads(problem), chance, limits.deadline())
         if sure is not None:
             yield plan_of(sure)

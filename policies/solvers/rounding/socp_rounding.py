@@ -18,7 +18,6 @@ import numpy as np
 from policies.model.objective import Objective
 from policies.model.problem import Goal, Problem
 from policies.model.problem_arrays import plan_of
-from policies.model.sets import Measure
 from policies.solvers.bounds.cone_relaxation import relaxed, tangent_bound
 from policies.solvers.interfaces import Limits, Solution, answer, free_bound
 from policies.solvers.load_tables import loads, mean_cap, plain, unassigned
@@ -28,7 +27,8 @@ from policies.solvers.search.annealing import SmoothAnnealer, most_steps
 ROUNDINGS: Final = 4
 """Random roundings of the relaxation beside the one by largest x."""
 
-_MEASURES: Final = (Measure.LINEAR, Measure.QUADRATIC)
+_POWER: Final = 2
+"""Highest power of loads in the cones."""
 
 
 def priced(problem: Problem) -> Problem | None:
@@ -44,7 +44,7 @@ def priced(problem: Problem) -> Problem | None:
         return None
     goal = Goal(Objective.TRADEOFF, tau=cap.limit, average=True, over=cap.over)
     open_ = replace(problem, goal=goal, averages=())
-    return open_ if plain(open_, _MEASURES, average=True) else None
+    return open_ if plain(open_, average=True, power=_POWER) else None
 
 
 class SocpRounding:
@@ -52,8 +52,9 @@ class SocpRounding:
 
     def supports(self, problem: Problem) -> bool:
         """Averages over linear and quadratic sets: tradeoffs, or one limit on them."""
-        tradeoff = problem.n_adversaries > 0 and plain(problem, _MEASURES, average=True)
-        return tradeoff or priced(problem) is not None
+        if priced(problem) is not None:
+            return True
+        return problem.n_adversaries > 0 and plain(problem, average=True, power=_POWER)
 
     def __call__(
         self, problem: Problem, rng: np.random.Generator, limits: Limits

@@ -32,7 +32,7 @@ import numpy as np
 from policies.model.objective import Objective
 from policies.model.problem import Pairs, Problem
 from policies.model.problem_arrays import Floats, grid_of, plan_of
-from policies.model.sets import Bools, Measure, SetSystem
+from policies.model.sets import Bools, SetSystem
 from policies.solvers.bounds.level_relaxation import Ladder
 from policies.solvers.coloring import packed
 from policies.solvers.exact.epsilon_constraint import capped, levels
@@ -42,7 +42,6 @@ from policies.solvers.interfaces import (
     Verdict,
     answer,
     free_bound,
-    knows_measures,
     never,
 )
 from policies.solvers.kernels import annealing as kernel
@@ -118,7 +117,6 @@ _CROSSING: Final = 1.5  # the first price of a crossing, in the same
 _RISE, _STEEP = 3.0, 4  # what is added to the price by the end, and how late
 _LOWER, _HIGHER = 0.92, 1.25  # prices after a run that kept all limits, or did not
 _LEAST, _DEAREST = 1.2, 6.0
-_MEASURES: Final = (Measure.LINEAR, Measure.QUADRATIC)
 _SHARE: Final = 0.5  # of the time, at most, before the bound
 _RELAXATIONS: Final = 40  # that it takes at most, by work
 
@@ -127,8 +125,6 @@ def annealable(problem: Problem) -> bool:
     """Whether sets say all that counts, with a limit on no mean but that of all."""
     goal, sets = problem.goal, problem.sets
     if problem.links is not None or problem.utilities is not None:
-        return False
-    if not knows_measures(problem):
         return False
     if goal.aggregate is not None or not (sets.n_sets and problem.n_adversaries):
         return False
@@ -264,12 +260,10 @@ class SmoothAnnealer(Annealer):
             cap = problem.averages[0]
             self._limit = float(cap.limit) * (1 - _NEAR if cap.strict else 1 + _AT)
         worst = self._tradeoff and not goal.average
-        linear = (
-            t.measure.max(initial=0) < Measure.QUADRATIC
-        )  # squares: smooth is better
+        linear = t.power.max(initial=0) <= 1  # powers: smooth is better
         self._ladder = self._levels() if worst and linear else []
         self._steps = np.array([*map(float, self._ladder)])
-        self._whole = not t.measure.any()
+        self._whole = not t.power.any()
         most = -np.sort(-t.worth, axis=1)[:, : int(t.hi.max(initial=0))]
         self._size = max(float(most.sum()) / max(1, len(t.hi)), 1e-300)
         self._schedule, self._run = (_COOL, _SHARP), RUN
@@ -277,7 +271,7 @@ class SmoothAnnealer(Annealer):
             self._schedule = _COOL, _SHARP_BORDER
             if start is not None:  # a relaxation's: near the best already
                 self._schedule, self._run = (_COOL_BORDER, _SHARP_BORDER), RUN_BORDER
-        elif plain(problem, _MEASURES, average=goal.average):
+        elif plain(problem, average=goal.average):
             self._schedule = _COOL_LOADS, _SHARP_LOADS
         self._wall = _PRICE * self._size
         highest = max(_HIGH * self._size, _SURE * float(t.worth.max(initial=0.0)))
@@ -557,7 +551,7 @@ class AnnealingSolver:
         self, problem: Problem, rng: np.random.Generator, limits: Limits
     ) -> Solution:
         """Anneal, then bound, then anneal on while there is work."""
-        if not plain(problem, _MEASURES, average=False):
+        if not plain(problem, average=False):
             return anneal_smoothly(problem, rng, limits, self.start)
         over, began = limits.deadline(), limits.clock()
         half = replace(limits, seconds=limits.seconds * _SHARE)

@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from policies.model.coalitions import membership
+from policies.model.disclosure import raise_parts
 from policies.model.problem import Problem
 from policies.model.problem_arrays import Tables, tables
 from policies.model.sets import NO_CAP, Bools, Ints, SetSystem
@@ -159,8 +160,7 @@ class AnnealingState:
         load, _ = self._loads(copies > 0)
         f = load / t.full[:, None]  # changed in place: it can be large
         np.minimum(f, 1.0, out=f)
-        f[t.measure > 1] **= 2
-        f[t.measure < 1] = np.floor(f[t.measure < 1])
+        raise_parts(f, t.power)
         f *= t.judged
         level = f.sum(axis=0) / self._divisor if self._divisor else f
         past = (load > self.caps).any() or (chosen & ~self.able).any()

@@ -1,7 +1,7 @@
 """Incremental gains of one problem: the plan state that all greedy searches share.
 
-The gain of a pair costs O(sets of the entry), whatever the function: step, linear,
-quadratic, classes, cosine or common, worst or average, with history, trust, coalitions
+The gain of a pair costs O(sets of the entry), whatever the function: step, power,
+classes, cosine or common, worst or average, with history, trust, coalitions
 and limits. From :data:`policies.solvers.kernels.compiling.FROM` pairs the kernels are
 compiled; below it the very same functions run as they are.
 """
@@ -265,7 +265,7 @@ def plan_arrays(
     unit = rows.units(t, links)
     unit[:m, columns.COUNTED] = problem.links is None
     at_once = (unit[:-1, columns.FULL] <= 0) & (
-        unit[:-1, columns.KIND] < columns.COSINE
+        unit[:-1, columns.KIND] > columns.COSINE
     )
     state = State(
         chosen=np.zeros((n, k), np.bool_),
@@ -383,7 +383,7 @@ class Incidence:
         cosine = links is not None and links.relation is LinkMeasure.COSINE
         table[m:, columns.KIND] = columns.COSINE if cosine else columns.COMMON
         table[m:, columns.FULL] = 2 * np.arange(self.n_links + 1)
-        table[:m, columns.KIND] = np.where(t.classes, columns.CLASSES, t.measure)
+        table[:m, columns.KIND] = np.where(t.classes, columns.CLASSES, t.power)
         table[:m, columns.FULL] = t.full
         table[:m, columns.CAP] = t.cap
         return table

@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from policies.model.problem import Problem
 from policies.model.problem_arrays import plan_of
-from policies.model.sets import Bools, Ints, Measure
+from policies.model.sets import Bools, Ints
 from policies.solvers.interfaces import Limits, Solution, answer
 from policies.solvers.load_tables import (
     Balance,
@@ -74,9 +74,7 @@ class Exchange:
 
     def supports(self, problem: Problem) -> bool:
         """Tradeoffs of the average over linear sets, without limits below 1."""
-        return problem.n_adversaries > 0 and plain(
-            problem, (Measure.LINEAR,), average=True
-        )
+        return problem.n_adversaries > 0 and plain(problem, average=True, power=1)
 
     def __call__(
         self, problem: Problem, rng: np.random.Generator, limits: Limits

@@ -23,7 +23,6 @@ from policies.solvers.interfaces import (
     Solution,
     Verdict,
     answer,
-    knows_measures,
 )
 from policies.solvers.kernels.plan_state import DEGREE
 from policies.solvers.search.delta_evaluation import Gains
@@ -46,7 +45,7 @@ _LARGEST = 2**27  # numbers of the plan state above which a problem is refused
 
 def fits(problem: Problem) -> bool:
     """Whether u is a sum over pairs, and its plan state fits into memory."""
-    if problem.utilities is not None or not knows_measures(problem):
+    if problem.utilities is not None:
         return False
     observers = problem.n_adversaries + len(problem.groups)
     links = problem.links

@@ -21,7 +21,7 @@ import numpy as np
 
 from policies.model.disclosure import reachable
 from policies.model.problem import Plan, Problem
-from policies.model.sets import Bools, Ints, Measure
+from policies.model.sets import Bools, Ints
 
 Classes = dict[int, int]  # class number -> entries held of it
 
@@ -345,15 +345,14 @@ class AverageBudgets:
 
     def __init__(self, problem: Problem) -> None:
         sets, k = problem.sets, problem.n_adversaries
-        self._power = [max(1, int(m)) for m in sets.measures]
-        self._step = [m is Measure.STEP for m in sets.measures]
+        self._measures = sets.measures
         self._owner: list[int] = sets.owner.tolist()
         self._full: list[int] = sets.full.tolist()
         self._trusted = problem.trusted
         counted = reachable(sets)
         per = np.bincount(sets.owner[counted], minlength=len(sets.properties)).tolist()
         pairs = {(o, f) for o, f in zip(self._owner, self._full, strict=True)}
-        self.whole = lcm(1, *(f ** self._power[o] for o, f in pairs))
+        self.whole = lcm(1, *(f ** sets.measures[o].power for o, f in pairs))
         self._budgets = []
         for cap in problem.averages:
             if cap.aggregate is not None:
@@ -376,12 +375,9 @@ class AverageBudgets:
 
     def rise(self, one: int, before: int, after: int) -> int:
         """How much f of a set changes from one load to another, in units."""
-        full, owner = self._full[one], self._owner[one]
-        if self._step[owner]:
-            return self.whole * ((after >= full) - (before >= full))
-        power = self._power[owner]
-        change = min(after, full) ** power - min(before, full) ** power
-        return int(change * (self.whole // full**power))
+        full, measure = self._full[one], self._measures[self._owner[one]]
+        change = measure.numerator(after, full) - measure.numerator(before, full)
+        return int(change * (self.whole // full**measure.power))
 
     def add(self, one: int, adversary: int, before: int, after: int) -> None:
         """Count a change of load."""

@@ -30,7 +30,6 @@ from policies.solvers.interfaces import (
     Verdict,
     answer,
     free_bound,
-    knows_measures,
 )
 from policies.solvers.search.local_search import Meter, repair, with_end
 from policies.solvers.search.oracle import Oracle, ceiling
@@ -47,7 +46,6 @@ def sealed(problem: Problem) -> bool:
     budget = problem.goal.objective is Objective.DISC_BUDGET
     small = problem.n_entries * problem.n_adversaries <= _LARGEST
     known = all(cap.aggregate is None for cap in problem.averages)
-    known &= knows_measures(problem)
     return budget and free and small and known and not problem.coalitions
 
 

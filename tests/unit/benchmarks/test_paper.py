@@ -10,8 +10,8 @@ from benchmarks import paper, paper_data, paper_report
 from benchmarks.cells import fill, rows_of
 from benchmarks.charts import Series, chart
 from policies.judging.judge import judge
+from policies.model.measures import Measure
 from policies.model.problem import Plan
-from policies.model.sets import Measure
 
 
 def small():

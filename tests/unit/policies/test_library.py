@@ -15,8 +15,7 @@ from policies.instances.instance_file import read_instance
 from policies.judging.judge import judge
 from policies.model.problem import Plan
 from policies.model.sets import InvalidProblem
-from policies.solvers import SOLVERS
-from tests.unit.policies.tiny import unknown_measure
+from tests.unit.policies.tiny import CUBIC
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "howto" / "library.md").read_text(encoding="utf-8")
@@ -207,21 +206,16 @@ def test_a_search_by_name_says_which_names_there_are_and_fit():
         solve(linear, algorithm="clique")
 
 
-def test_a_disclosure_function_that_no_solver_knows_is_refused_by_name():
-    problem = Problem.from_sets([[1, 1], [1, 1]], [[0, 1]], disclosure="linear", tau=1)
-    sets = replace(problem.sets, measures=(unknown_measure(),))
-    cubic = replace(problem, sets=sets)
-    for name in SOLVERS:
-        with pytest.raises(ValueError, match="disclose by CUBIC, expected LINEAR, "):
-            solve(cubic, algorithm=name)
-
-
-def test_a_measure_is_no_bare_number():
+@pytest.mark.parametrize(("measure", "shown"), [(CUBIC, "cubic"), (3, "3")])
+def test_a_disclosure_function_that_is_not_registered_is_refused_by_name(
+    measure, shown
+):
+    with pytest.raises(InvalidProblem, match="'cubic', expected step, linear, "):
+        Problem.from_sets([[1, 1], [1, 1]], [[0, 1]], disclosure="cubic")
     problem = Problem.from_sets([[1, 1], [1, 1]], [[0, 1]])
-    with pytest.raises(
-        InvalidProblem, match="measures holds int, expected a Measure: "
-    ):
-        replace(problem.sets, measures=(3,))
+    known = f"measures holds {shown}, expected measures of MEASURES: step, linear, "
+    with pytest.raises(InvalidProblem, match=known):
+        replace(problem.sets, measures=(measure,))
 
 
 def test_a_policy_is_read_or_refused_with_its_places():

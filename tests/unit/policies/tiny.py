@@ -12,9 +12,10 @@ from itertools import combinations, product
 import numpy as np
 from hypothesis import strategies as st
 
+from policies.model.measures import MEASURES, Measure
 from policies.model.objective import Objective
 from policies.model.problem import Average, Goal, Pairs, Plan, Problem
-from policies.model.sets import NO_CAP, Measure, SetSystem
+from policies.model.sets import NO_CAP, SetSystem
 from policies.model.weights import Weights
 
 
@@ -41,11 +42,7 @@ def classes(*groups: tuple[int, ...], owner: int = 0) -> Made:
     return Made(members, len(groups) - 1, len(groups), owner, True)
 
 
-def unknown_measure() -> Measure:
-    """Return a measure as a later version could have one: the cube of the share."""
-    cubic = int.__new__(Measure, 3)
-    cubic._name_, cubic._value_ = "CUBIC", 3
-    return cubic
+CUBIC = Measure("cubic", 3)  # one that nobody has registered
 
 
 def system(n: int, sets: list[Made], measures: tuple[Measure, ...]) -> SetSystem:
@@ -111,9 +108,9 @@ class Tiny:
     def share(self, one: Made, held: set[int]) -> Fraction:
         load = min(self.load(one, held), one.full)
         measure = self.measures[one.owner]
-        if measure is Measure.STEP:
+        if measure == Measure.STEP:
             return Fraction(int(load == one.full))
-        return Fraction(load, one.full) ** (1 if measure is Measure.LINEAR else 2)
+        return Fraction(load, one.full) ** measure.power
 
     def trusts(self, one: Made, a: int) -> bool:
         return self.trusted is not None and self.trusted[one.owner][a]
@@ -219,7 +216,9 @@ def made_sets(draw: st.DrawFn, n: int, measures: tuple[Measure, ...]) -> Made:
 def tinies(draw: st.DrawFn, *, tradeoff: bool = False, averages: bool = False) -> Tiny:
     n = draw(st.integers(0, 4))
     k = draw(st.integers(1, 3))
-    measures = tuple(draw(st.lists(st.sampled_from(Measure), min_size=1, max_size=2)))
+    measures = tuple(
+        draw(st.lists(st.sampled_from([*MEASURES.values()]), min_size=1, max_size=2))
+    )
     sets = draw(st.lists(made_sets(n, measures), max_size=4)) if n else []
     lo = draw(st.lists(st.integers(0, 2), min_size=n, max_size=n))
     hi = [draw(st.integers(low, 3)) for low in lo]

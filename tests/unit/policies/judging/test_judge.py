@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.judging.judge import SHOWN, judge
+from policies.model.measures import Measure
 from policies.model.objective import Objective
 from policies.model.problem import Average, Goal, Pairs, Plan, Problem
-from policies.model.sets import NO_CAP, InvalidProblem, Measure, SetSystem
+from policies.model.sets import NO_CAP, InvalidProblem, SetSystem
 from policies.model.weights import Weights
 from tests.unit.policies.tiny import Made, Tiny, classes, step, tinies
 

@@ -8,21 +8,35 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.model import disclosure
-from policies.model.disclosure import cap_below, loads, reachable, share
+from policies.model.disclosure import (
+    cap_below,
+    loads,
+    raise_parts,
+    reachable,
+    reached_at,
+)
+from policies.model.measures import MEASURES, Measure
 from policies.model.problem import Pairs
-from policies.model.sets import Measure
-from tests.unit.policies.tiny import Made, classes, pairs_of, step, system, tinies
+from tests.unit.policies.tiny import (
+    CUBIC,
+    Made,
+    classes,
+    pairs_of,
+    step,
+    system,
+    tinies,
+)
 
 
 @given(
-    st.sampled_from(Measure),
+    st.sampled_from([*MEASURES.values(), CUBIC]),
     st.integers(1, 12),
     st.fractions(min_value=Fraction(1, 20), max_value=1, max_denominator=20),
 )
 def test_cap_is_the_highest_load_strictly_below_tau(measure, full, tau):
     """f(cap) < tau <= f(cap + 1), exactly."""
     cap = cap_below(measure, full, tau)
-    assert share(measure, cap, full) < tau <= share(measure, cap + 1, full)
+    assert measure.disclosure(cap, full) < tau <= measure.disclosure(cap + 1, full)
 
 
 def test_no_load_is_below_a_limit_of_zero():
@@ -30,19 +44,15 @@ def test_no_load_is_below_a_limit_of_zero():
     assert cap_below(Measure.LINEAR, 4, Fraction(0)) == -1
 
 
-@pytest.mark.parametrize(
-    ("measure", "load", "expected"),
-    [
-        (Measure.STEP, 3, Fraction(0)),
-        (Measure.STEP, 4, Fraction(1)),
-        (Measure.LINEAR, 3, Fraction(3, 4)),
-        (Measure.LINEAR, 9, Fraction(1)),  # clamped
-        (Measure.QUADRATIC, 3, Fraction(9, 16)),
-    ],
-)
-def test_share_of_four(measure, load, expected):
-    """The three functions at full = 4."""
-    assert share(measure, load, 4) == expected
+@pytest.mark.parametrize("measure", [*MEASURES.values(), CUBIC])
+def test_f_in_floats_is_f_and_leads_back_to_the_load(measure):
+    part, power = np.array([[0.0, 0.25, 0.5, 1.0]]), np.array([measure.power])
+    f = raise_parts(part.copy(), power)
+    assert f[0].tolist() == [
+        float(measure.disclosure(load, 4)) for load in (0, 1, 2, 4)
+    ]
+    if not measure.is_step:
+        assert reached_at(f[0], power) == pytest.approx(part, abs=1e-12)
 
 
 @given(tinies(), st.sampled_from([1, 3, 2_000_000]))

@@ -5,8 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from policies.model.measures import Measure
 from policies.model.problem import Goal, Pairs, Problem
-from policies.model.sets import InvalidProblem, Measure, SetSystem
+from policies.model.sets import InvalidProblem, SetSystem
 from policies.model.weights import Weights
 from tests.unit.policies.tiny import Made, Tiny, classes, step, system
 
@@ -85,7 +86,7 @@ def test_offsets_that_fall_are_refused():
 
 def test_classes_go_with_step_only():
     """A linear rule has no classes."""
-    with pytest.raises(InvalidProblem, match="measure other than STEP"):
+    with pytest.raises(InvalidProblem, match="measure other than step"):
         system(2, [classes((0,), (1,))], (Measure.LINEAR,))
 
 

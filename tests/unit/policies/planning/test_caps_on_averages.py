@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from policies.model.problem import Average, Pairs
 from policies.planning import caps_on_averages
 from policies.planning.caps_on_averages import AverageCaps
-from policies.policy import Disclosure, Kind, Property, Scope
+from policies.policy import Disclosure, Property, Scope
 from policies.rules.record_rules import Rule
 from policies.rules.tabulated import TabulatedRule
 
@@ -24,14 +24,14 @@ LEVELS = {
     for size in range(4)
     for held in combinations(FIELDS, size)
 }
-TOLD = Property("told", (FIELDS,), tau=None, disclosure=Disclosure(Kind.PLUGIN))
+TOLD = Property("told", (FIELDS,), tau=None, disclosure=Disclosure("plugin"))
 DAYS = Property(
     "days",
     (FIELDS,),
     scope=Scope.SUBJECT,
     tau=None,
     window=4,
-    disclosure=Disclosure(Kind.LINEAR, per_entry=Fraction(1, 9)),
+    disclosure=Disclosure("linear", per_entry=Fraction(1, 9)),
 )
 RULES = (TabulatedRule(TOLD, LEVELS), Rule(DAYS))
 ROWS = st.lists(

@@ -14,7 +14,6 @@ from policies.policy import (
     Disclosure,
     Entity,
     Field,
-    Kind,
     Policy,
     Property,
     Relation,
@@ -35,8 +34,8 @@ def policy(kind):
         )
 
     rules = (
-        rule("mine", Scope.RECORD, Kind.PLUGIN),
-        rule("whole", Scope.SUBJECT, Kind.PLUGIN),
+        rule("mine", Scope.RECORD, "plugin"),
+        rule("whole", Scope.SUBJECT, "plugin"),
         rule("tie", Scope.RELATION, kind),
     )
     return Policy(
@@ -50,7 +49,7 @@ def policy(kind):
 @settings(max_examples=60, deadline=None)
 @given(
     rows=entries(),
-    kind=st.sampled_from([Kind.POSTERIOR, Kind.PLUGIN]),
+    kind=st.sampled_from(["posterior", "plugin"]),
     links=st.lists(st.sampled_from(LINKS), unique=True),
     unit=told("ab", 5),
     both=told(both_ends("ab"), 5).map(symmetric),

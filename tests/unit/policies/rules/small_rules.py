@@ -9,7 +9,6 @@ from policies.policy import (
     Disclosure,
     Entity,
     Field,
-    Kind,
     Policy,
     Property,
     Scope,
@@ -51,19 +50,19 @@ TWO_OF = rule(alternatives=(FIELDS,), disclosure=Disclosure(at=2))
 WEIGHED = rule(
     alternatives=(FIELDS,),
     disclosure=Disclosure(
-        Kind.LINEAR,
+        "linear",
         weights={"a": Fraction(1, 2), "b": Fraction(3, 10), "c": Fraction(1, 5)},
     ),
     tau=Fraction(7, 10),
 )
 
 
-SHARES = rule(alternatives=(FIELDS,), disclosure=Disclosure(Kind.QUADRATIC))
+SHARES = rule(alternatives=(FIELDS,), disclosure=Disclosure("quadratic"))
 
 
 BY_ENTRY = rule(
     scope=Scope.SUBJECT,
-    disclosure=Disclosure(Kind.LINEAR, per_entry=Fraction(1, 4)),
+    disclosure=Disclosure("linear", per_entry=Fraction(1, 4)),
     tau=Fraction(3, 5),
 )
 
@@ -81,8 +80,8 @@ SHAPES = st.sampled_from(
         {"alternatives": (("a", "c"), ("b", "c")), "uses_any_of": True},
         {"disclosure": Disclosure(at=3)},
         {"alternatives": (FIELDS,), "disclosure": Disclosure(at=2)},
-        {"disclosure": Disclosure(Kind.LINEAR, per_entry=Fraction(3, 10))},
-        {"disclosure": Disclosure(Kind.QUADRATIC, per_entry=Fraction(1, 4))},
+        {"disclosure": Disclosure("linear", per_entry=Fraction(3, 10))},
+        {"disclosure": Disclosure("quadratic", per_entry=Fraction(1, 4))},
     ]
 )
 

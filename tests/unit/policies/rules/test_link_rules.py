@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from policies.policy import Disclosure, Kind, Property, Scope
+from policies.policy import Disclosure, Property, Scope
 from policies.rules.kinds import LinkDisclosure
 from policies.rules.link_rules import (
     LinkRule,
@@ -29,13 +29,13 @@ def made(kind, tau="1/2", **changes):
 
 
 def test_common_is_one_as_soon_as_a_place_is_shared():
-    rule = made(Kind.COMMON, "1")
+    rule = made("common", "1")
     assert not rule.past(rule.worst({"x": 1}, [{"y": 9}, {}]))
     assert rule.past(rule.worst({"x": 1}, [{"y": 9}, {"x": 1, "z": 5}]))
 
 
 def test_a_cosine_at_the_limit_is_past_it_exactly():
-    rule = made(Kind.COSINE, "3/5")
+    rule = made("cosine", "3/5")
     at = rule.reached({"x": 3, "y": 4}, {"x": 7})
     assert value(at) == Fraction(3, 5)
     assert rule.past(at)
@@ -56,5 +56,5 @@ def test_visits_are_added_by_person_and_place():
 
 def test_a_rule_without_its_relation_is_refused():
     with pytest.raises(ValueError, match="expected both"):
-        made(Kind.COMMON, relation=None)
+        made("common", relation=None)
     assert place_columns({}) is None

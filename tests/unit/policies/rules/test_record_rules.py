@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.policy import Disclosure, Kind, Scope
+from policies.policy import Disclosure, Scope
 from policies.rules.record_rules import Rule, largest_score
 from tests.unit.policies.rules.small_rules import (
     BY_ENTRY,
@@ -49,7 +49,7 @@ def test_f_is_exact(prop, held, f):
 def test_the_limit_is_strict():
     """One of two entries of 1/4 each discloses 1/4."""
     held = {("a", 0): 1}
-    quarter = {"disclosure": Disclosure(Kind.LINEAR, per_entry=Fraction(1, 4))}
+    quarter = {"disclosure": Disclosure("linear", per_entry=Fraction(1, 4))}
     assert Rule(rule(tau=Fraction(1, 4), **quarter)).past(held)
     assert not Rule(rule(tau=Fraction(1, 4) + Fraction(1, 10**30), **quarter)).past(
         held

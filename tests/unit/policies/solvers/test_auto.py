@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from benchmarks import families, paper_data
 from policies.instances.instance_file import read_instance, rows_of
+from policies.model.measures import Measure
 from policies.model.problem import Plan
-from policies.model.sets import Measure
 from policies.solvers import SOLVERS, Cause, Limits, Verdict
 from policies.solvers.auto import Auto, settled
 from policies.solvers.explain.messages import sentences

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks import families, paper_data
 from policies.instances.instance_file import read_instance
-from policies.model.sets import Measure
+from policies.model.measures import Measure
 from policies.solvers import SOLVERS, Limits, Verdict
 from policies.solvers.auto import Auto
 from policies.solvers.coloring import small_sets

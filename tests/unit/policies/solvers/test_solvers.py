@@ -2,19 +2,52 @@
 
 from dataclasses import replace
 from fractions import Fraction
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 from hypothesis import currently_in_test_context, given, settings
+from hypothesis import strategies as st
 
 from policies.judging.judge import judge
-from policies.model.problem import Average
-from policies.model.sets import Measure
+from policies.model.measures import MEASURES, Measure
+from policies.model.problem import Average, Problem
+from policies.model.sets import NO_CAP
 from policies.solvers import SOLVERS, Limits, Verdict
-from tests.unit.policies.tiny import Made, Tiny, pairs_of, step, tinies
+from tests.unit.policies.tiny import (
+    CUBIC,
+    Made,
+    Tiny,
+    pairs_of,
+    step,
+    tinies,
+    uncapped,
+)
 
 ALL = pytest.mark.parametrize("name", sorted(SOLVERS))
 EXACT = ("auto", "cp-sat")
+
+
+@st.composite
+def further_limits(draw):
+    """Limits on all kinds of sets, and one of the further measure, or a cap on its mean."""
+    tiny = draw(tinies())
+    last, weights = len(tiny.measures), {d: 1 + d % 2 for d in range(tiny.n)}
+    full = max(1, sum(weights.values()))
+    cap = draw(st.sampled_from([*range(full), NO_CAP]))
+    cubic = Made(weights, cap, full, last)
+    mean = Average((last,), Fraction(draw(st.integers(1, 7)), 8))
+    return replace(
+        tiny,
+        sets=[*tiny.sets, cubic] if tiny.n else [],
+        measures=(*tiny.measures, CUBIC),
+        trusted=None,
+        averages=(mean,) if draw(st.booleans()) else (),
+    )
+
+
+def further_tradeoffs(average):
+    return uncapped((CUBIC, Measure.LINEAR), average=average)
 
 
 def solve(name, tiny, seed=1, **limits):
@@ -110,6 +143,58 @@ def test_same_seed_same_plan(name, tiny):
         return
     assert one.verdict is two.verdict
     assert pairs_of(one.plan) == pairs_of(two.plan)
+
+
+@ALL
+@patch.dict(MEASURES, {"cubic": CUBIC})
+@given(tiny=st.one_of(further_limits(), *map(further_tradeoffs, (False, True))))
+@settings(max_examples=25)
+def test_a_further_measure_is_one_row(name, tiny):
+    """f = share ** 3: no solver takes it for another power, and bounds stay bounds."""
+    assert CUBIC in tiny.measures
+    answer = solve(name, tiny)
+    if answer is None:
+        return
+    best = tiny.best()
+    if answer.verdict is Verdict.SOLVED:
+        assert best is not None
+        assert tiny.feasible(pairs_of(answer.plan))
+        assert answer.value == tiny.objective(pairs_of(answer.plan))
+        assert answer.value <= best <= answer.bound
+        assert answer.stopped != "optimal" or answer.value == best
+    if answer.verdict is Verdict.INFEASIBLE:
+        assert best is None
+
+
+@patch.dict(MEASURES, {"cubic": CUBIC})
+@pytest.mark.parametrize("aggregation", ["worst", "average"])
+@pytest.mark.parametrize("name", ["greedy", "annealing", "milp", "auto"])
+def test_a_further_measure_is_planned_from_its_name(name, aggregation):
+    """Each adversary gets half of the set, which discloses 1/8."""
+    problem = Problem.from_sets(
+        [[1, 1], [1, 1]],
+        [{0: 0.5, 1: 0.5}],
+        disclosure="cubic",
+        aggregation=aggregation,
+        objective="tradeoff",
+        lambda_=4,
+        tau=0,
+    )
+    answer = SOLVERS[name](problem, np.random.default_rng(1), Limits(work=2.0))
+    assert judge(problem, answer.plan).f == Fraction(1, 8)
+    assert answer.value == 1 - Fraction(4, 8) <= answer.bound
+
+
+@patch.dict(MEASURES, {"cubic": CUBIC})
+@pytest.mark.parametrize("name", ["cp-sat", "milp", "auto"])
+def test_a_limit_holds_for_a_further_measure(name):
+    """Two of three parts disclose 8/27 < 0.3, so two adversaries do for three entries."""
+    problem = Problem.from_sets(
+        [[1, 1]] * 3, [{0: 1 / 3, 1: 1 / 3, 2: 1 / 3}], disclosure="cubic", tau=0.3
+    )
+    answer = SOLVERS[name](problem, np.random.default_rng(1), Limits(work=2.0))
+    assert judge(problem, answer.plan).f == Fraction(8, 27)
+    assert answer.value == answer.bound
 
 
 @ALL

@@ -4,7 +4,8 @@ from fractions import Fraction
 
 from hypothesis import given
 
-from policies.model.sets import NO_CAP, Measure
+from policies.model.measures import Measure
+from policies.model.sets import NO_CAP
 from policies.solvers.bounds.counting import capacity, needs, singles
 from policies.solvers.exact.epsilon_constraint import capped, levels
 from tests.unit.policies.tiny import Made, Tiny, classes, step, system, tinies

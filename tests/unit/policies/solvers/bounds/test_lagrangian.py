@@ -8,9 +8,10 @@ import pytest
 from policies.instances.instance_file import read_instance
 from policies.judging.judge import judge
 from policies.model.coalitions import Coalitions
+from policies.model.measures import Measure
 from policies.model.objective import Objective
 from policies.model.problem import Goal, Plan, Problem
-from policies.model.sets import NO_CAP, Measure, SetSystem
+from policies.model.sets import NO_CAP, SetSystem
 from policies.model.weights import Weights
 from policies.solvers import Limits, Verdict
 from policies.solvers.bounds.lagrangian import bounded, price_bound, priceable

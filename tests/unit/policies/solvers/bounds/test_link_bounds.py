@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from policies.judging.judge import judge
 from policies.model.coalitions import Coalitions
 from policies.model.links import LinkMeasure, Links
+from policies.model.measures import Measure
 from policies.model.objective import Objective
 from policies.model.problem import Goal, Pairs, Problem
-from policies.model.sets import Measure, SetSystem
+from policies.model.sets import SetSystem
 from policies.model.weights import Weights
 from policies.solvers import SOLVERS, Limits, Verdict
 from policies.solvers.bounds.link_bounds import PricedPairs

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ortools.sat.python import cp_model
 
+from policies.model.measures import Measure
 from policies.model.problem import Average, Coalitions, Plan
-from policies.model.sets import NO_CAP, Measure
+from policies.model.sets import NO_CAP
 from policies.solvers import SOLVERS, Limits, Verdict
 from policies.solvers.exact import cpsat
 from policies.solvers.exact.cpsat import build

@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policies.instances.instance_file import read_instance
+from policies.model.measures import Measure
 from policies.model.objective import Objective
 from policies.model.problem import Goal, Plan
-from policies.model.sets import NO_CAP, Measure
+from policies.model.sets import NO_CAP
 from policies.solvers import SOLVERS, Limits, Verdict
 from policies.solvers.exact.epsilon_constraint import (
     by_number,

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from policies.model.measures import MEASURES, Measure
 from policies.model.objective import Objective
 from policies.model.problem import Average, Coalitions, Goal
-from policies.model.sets import NO_CAP, Measure
+from policies.model.sets import NO_CAP
 from policies.solvers import SOLVERS, Limits, Verdict
 from policies.solvers.exact.lexicographic import countable, fewest
 from policies.solvers.interfaces import Solution
@@ -118,7 +119,7 @@ def complete(tiny, pairs):
 
 @st.composite
 def problems(draw):
-    measure = draw(st.sampled_from(Measure))
+    measure = draw(st.sampled_from([*MEASURES.values()]))
     return draw(uncapped((measure,), average=draw(st.booleans())))
 
 

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from policies.instances.instance_file import read_instance
+from policies.model.measures import Measure
 from policies.model.objective import Objective
 from policies.model.problem import Average, Goal
-from policies.model.sets import NO_CAP, Measure
+from policies.model.sets import NO_CAP
 from policies.solvers import SOLVERS, Limits, Verdict
 from tests.unit.policies.tiny import Made, Tiny
 
@@ -107,7 +108,7 @@ def test_no_more_than_all_of_a_set_is_disclosed(measure, average, lambda_):
 @pytest.mark.parametrize("measure", [Measure.LINEAR, Measure.QUADRATIC])
 def test_a_mean_takes_no_set_for_more_than_whole(measure):
     """Entries 1 and 2 are all of the second set, and 4/7 of the first."""
-    part = Fraction(4, 7) ** int(measure)
+    part = Fraction(4, 7) ** measure.power
     cap = Average((0,), (1 + part) / 2)
     tiny = overfull(measure, averages=(cap,))
     found = ask("milp", tiny.problem())

@@ -8,7 +8,7 @@ import pytest
 
 from policies.instances.instance_file import read_instance
 from policies.model.disclosure import cap_below
-from policies.model.sets import Measure
+from policies.model.measures import Measure
 from policies.solvers import SOLVERS, Cause, Limits, Verdict
 from policies.solvers.explain.cores import feasible, proven_core, widened
 from policies.solvers.explain.remedies import remedies

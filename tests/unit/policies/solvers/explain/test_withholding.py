@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from policies.instances.instance_file import read_instance
 from policies.judging.judge import judge
 from policies.model.links import LinkMeasure
+from policies.model.measures import MEASURES
 from policies.model.problem import Average, Pairs, Problem
-from policies.model.sets import NO_CAP, InvalidProblem, Measure
+from policies.model.sets import NO_CAP, InvalidProblem
 from policies.model.weights import Weights
 from policies.solvers import Limits
 from policies.solvers.contract import drawn, every_plan
@@ -310,7 +311,7 @@ def shares_at_a_limit(draw):
     """Two sets, what one hand holds of both, and a limit on the mean that it is at."""
     amounts = st.lists(st.integers(1, 200), min_size=4, max_size=4)
     sets = [draw(amounts) for _ in range(2)]
-    measures = tuple(draw(st.sampled_from(Measure)) for _ in sets)
+    measures = tuple(draw(st.sampled_from([*MEASURES.values()])) for _ in sets)
     made = [
         Made(dict(enumerate(row)), NO_CAP, sum(row), owner)
         for owner, row in enumerate(sets)

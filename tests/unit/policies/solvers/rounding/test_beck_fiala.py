@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from policies.model.measures import Measure
 from policies.model.objective import Objective
 from policies.model.problem import Goal
-from policies.model.sets import NO_CAP, Measure
+from policies.model.sets import NO_CAP
 from policies.solvers import SOLVERS, Limits, Verdict
 from policies.solvers.load_tables import loads
 from policies.solvers.rounding import beck_fiala

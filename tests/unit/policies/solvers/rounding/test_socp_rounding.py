@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policies.instances.instance_file import read_instance, rows_of
+from policies.model.measures import Measure
 from policies.model.problem import Goal
-from policies.model.sets import NO_CAP, Measure
+from policies.model.sets import NO_CAP
 from policies.solvers import SOLVERS, Limits, Verdict
 from policies.solvers.auto import TABLE, Auto
 from policies.solvers.bounds import cone_relaxation

@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from policies.instances.instance_file import read_instance, rows_of
 from policies.judging.judge import judge
 from policies.model.coalitions import Coalitions
+from policies.model.measures import Measure
 from policies.model.problem import Average, Goal, Plan
 from policies.model.problem_arrays import plan_of
-from policies.model.sets import NO_CAP, Measure
+from policies.model.sets import NO_CAP
 from policies.solvers import SOLVERS, Limits, Verdict
 from policies.solvers.bounds.level_relaxation import Ladder
 from policies.solvers.kernels import annealing as kernel

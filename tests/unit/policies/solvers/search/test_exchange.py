@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from policies.model.measures import Measure
 from policies.model.problem import Goal
-from policies.model.sets import NO_CAP, Measure
+from policies.model.sets import NO_CAP
 from policies.solvers import Limits, Verdict
 from policies.solvers.search.exchange import Exchange, Moves, best_exchange
 from tests.unit.policies.tiny import Made, Tiny, pairs_of, priced, uncapped

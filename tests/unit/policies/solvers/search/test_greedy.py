@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from policies.judging.judge import judge
 from policies.model.coalitions import Coalitions
+from policies.model.measures import Measure
 from policies.model.objective import Objective
 from policies.model.problem import Goal, Plan
-from policies.model.sets import NO_CAP, Measure
+from policies.model.sets import NO_CAP
 from policies.solvers import SOLVERS, Limits, Verdict
 from policies.solvers.kernels.plan_state import DEGREE, GIVEN, ROOM
 from policies.solvers.search import greedy, local_search

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from policies.model.measures import Measure
 from policies.model.objective import Objective
 from policies.model.problem import Goal
-from policies.model.sets import NO_CAP, Measure
+from policies.model.sets import NO_CAP
 from policies.solvers import Limits, Verdict
 from policies.solvers.load_tables import Balance, loads, relaxed
 from policies.solvers.search.makespan import Makespan, longest_first, matched

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.model.sets import NO_CAP, Measure
+from policies.model.measures import Measure
+from policies.model.sets import NO_CAP
 from policies.solvers import Limits
 from policies.solvers.load_tables import Balance, loads, relaxed
 from policies.solvers.search import meet_in_the_middle

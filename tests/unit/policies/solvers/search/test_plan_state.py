@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from policies.instances.instance_file import read_instance
+from policies.model.measures import Measure
 from policies.model.problem import Average
-from policies.model.sets import Measure
 from policies.solvers import SOLVERS, Limits, Verdict
 from policies.solvers.search.plan_state import AverageBudgets
 from tests.unit.policies.tiny import Made, Tiny

@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policies.judging.judge import judge
+from policies.model.measures import Measure
 from policies.model.objective import Objective
 from policies.model.problem import Goal, Plan, Problem
-from policies.model.sets import NO_CAP, InvalidProblem, Measure
+from policies.model.sets import NO_CAP, InvalidProblem
 from policies.model.utility_functions import (
     Additive,
     ConcaveOverModular,

@@ -8,9 +8,9 @@ import pytest
 
 from policies.judging.judge import judge
 from policies.model.coalitions import Coalitions
+from policies.model.measures import Measure
 from policies.model.objective import Objective
 from policies.model.problem import Goal, Plan
-from policies.model.sets import Measure
 from policies.solvers import SOLVERS, Limits, Solution, Verdict
 from policies.solvers.interfaces import answer
 from policies.solvers.search.submodular_tradeoff import (
