@@ -34,9 +34,9 @@ compiled at 6,775 pairs, .45 and .004 s at 24,215; to load compiled kernels take
 """
 
 GROUPS: Final = {
-    "search": ("plan_state", "moves", "local_search", "pick_next_best", "resampling"),
+    "search": ("moves", "local_search", "pick_next_best", "resampling"),
     "cover": ("cover",),
-    "annealing": ("plan_state", "annealing"),
+    "annealing": ("annealing",),
 }
 """Modules whose functions call each other."""
 

@@ -53,7 +53,6 @@ from policies.solvers.kernels.plan_state import (
     F,
     State,
     U,
-    raised,
 )
 
 ENTRY_POINTS: Final = ("give_pairs",)
@@ -110,7 +109,10 @@ def disclosure(kind: int, full: int, load: int, left: int, right: int) -> float:
     elif load >= full:
         f = 1.0
     elif kind > STEP:
-        f = raised(load / full, kind)
+        part = load / full
+        f = part
+        for _ in range(1, kind):
+            f *= part
     return f if f < 1.0 else 1.0
 
 

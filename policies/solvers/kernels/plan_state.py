@@ -22,9 +22,6 @@ Floats3 = Floats
 Ints2 = Ints
 Ints3 = Ints
 
-ENTRY_POINTS: Final = ()
-INLINED: Final = ("raised",)
-
 # kinds of units: of a weighted set the power of its measure (0 for a step), which may be
 # any; of all others a number below 0, and of links at most that of a cosine
 STEP, LINEAR = 0, 1
@@ -186,11 +183,3 @@ class Candidates(NamedTuple):
     queue: Ints
     memo: Floats3
     known: Floats2
-
-
-def raised(part: float, power: int) -> float:
-    """Return a part of 1 to a power >= 1."""
-    f = part
-    for _ in range(1, power):
-        f *= part
-    return f
