@@ -537,7 +537,8 @@ class Rule:
         terms = [Fraction(x) for x in (*self.weights.values(), how.get("weight", 1))]
         cosine, exact = self.kind == "cosine", self.kind in ("cosine", *TABLED)
         whole = lcm(*(term.denominator for term in terms))
-        self.scale = 1 if exact else whole ** POWERS.get(self.kind, 1)
+        self.power = POWERS.get(self.kind, 1)
+        self.scale = 1 if exact else whole**self.power
         self.average, self.tau = spec.get("average"), None if tau == "none" else tau
         if self.tau is not None:
             self.tau = Fraction(tau) ** (2 if cosine else 1)
@@ -609,7 +610,7 @@ class Rule:
         s = sum(self.weights[field] for field in seen)
         if "per" in self.how:
             s = min(1, self.how["weight"] * number)
-        return [int(s ** POWERS[self.kind] * self.scale)]
+        return [int(s**self.power * self.scale)]
 
     def alike(self, one: Counter[str], two: Counter[str]) -> int | Fraction:
         """Compare the places of both ends: a common one, or the square of the cosine."""
