@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from dispatcher import verifier
+from policies.model.measures import MEASURES
 from tests.unit.dispatcher.verifier_bundles import (
     NO_HASH,
     World,
@@ -1306,6 +1307,19 @@ def test_the_budgets_tau_is_no_matter_where_every_rule_has_its_own(ask):
     world = start(HEAD + "[budget]\ntau = 0\n" + RULE + "tau = 0.5\n")
     world.seal()
     assert ask(world)[1] == "VERIFIED"
+
+
+def test_the_verifiers_own_table_has_every_power_that_policies_may_name():
+    ours = {m.name: m.power for m in MEASURES.values() if not m.is_step}
+    assert ours == verifier.POWERS
+    assert {"step", *ours} <= set(verifier.CHECKED)
+
+
+def test_a_form_of_the_grammar_is_no_kind_of_disclosure(ask):
+    """`sum` is the form of every power of a sum; no policy can name it."""
+    world = start(PAIRS + '[property.odd]\nof = ["zip"]\ndisclosure = "sum"\n')
+    world.seal()
+    assert ask(world)[1] == "BROKEN"
 
 
 def test_rules_that_are_not_checked_are_named(ask):
