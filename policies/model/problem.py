@@ -245,7 +245,7 @@ class Problem:
         tau : float
             ``disc-budget``: f must stay below; ``tradeoff``: the constant.
         disclosure : str
-            A name of :data:`~policies.model.sets.MEASURES`.
+            A name of :data:`~policies.model.measures.MEASURES`.
             f of a set and an adversary: 1 for who holds all of it and 0 else; the sum
             of the a_dp that are held; the square of that sum.
         aggregation : {"worst", "average"}

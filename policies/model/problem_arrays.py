@@ -41,7 +41,7 @@ class Tables:
     cap, full : int64 array, shape (m,)
         Hard limit load <= cap, and the load of f = 1.
     power : int64 array, shape (m,)
-        Of the :class:`~policies.model.sets.Measure` of each set: 0 for a step.
+        Of the :class:`~policies.model.measures.Measure` of each set: 0 for a step.
     classes : bool array, shape (m,)
     set_of : int64 array, shape (members,)
     entry_start, entry_row : int64 array

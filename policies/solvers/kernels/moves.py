@@ -111,8 +111,9 @@ def disclosure(kind: int, full: int, load: int, left: int, right: int) -> float:
     elif kind > STEP:
         part = load / full
         f = part
-        for _ in range(1, kind):
+        while kind > LINEAR:
             f *= part
+            kind -= 1
     return f if f < 1.0 else 1.0
 
 
