@@ -22,7 +22,7 @@ from policies.solvers.exact.highs import Milp, linear
 from policies.solvers.interfaces import Limits
 from policies.solvers.kernels.compiling import FROM
 from policies.solvers.load_tables import plain
-from policies.solvers.rounding.socp_rounding import priced
+from policies.solvers.rounding.socp_rounding import SocpRounding
 from policies.solvers.search.annealing import annealable, crossable
 
 LARGE: Final = 12_000
@@ -234,8 +234,7 @@ class Features:
 
 def only_annealing_fits(problem: Problem) -> bool:
     """Whether annealing of what observers see is all that fits, beside exact models."""
-    average = problem.goal.average
-    fits = priced(problem) is not None or plain(problem, average=average)
+    fits = SocpRounding().supports(problem) or plain(problem, average=False)
     return annealable(problem) and not fits
 
 
