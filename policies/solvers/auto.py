@@ -666,7 +666,7 @@ def _constructed(
     if not solver.supports(search.problem):
         return None
     features = search.features
-    little = features.quickly_dealt if solver.myopic else features.quickly_picked
+    little = features.dealt_at_once if solver.myopic else features.picked_at_once
     part = limits.left(limits.clock(), share, _LEAST)
     if little and not (search.hurried or search.whole):
         part = replace(part, clock=timeless)

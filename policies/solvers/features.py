@@ -38,6 +38,9 @@ DEALT: Final = 100_000
 5 adversaries, are 100,000.
 """
 
+PICKED: Final = 0.3
+"""Seconds that GREEDY may take, about, where no clock cuts it."""
+
 _BUILT: Final = 1e-5  # seconds for a member and observer
 _PICKING: Final = 0.2  # of the time, for GREEDY at most
 _PICKED: Final = 8e-7  # seconds of GREEDY for each pair that it looks at
@@ -199,7 +202,12 @@ class Features:
         return only_annealing_fits(self.problem)
 
     @cached_property
-    def quickly_dealt(self) -> bool:
+    def picked_at_once(self) -> bool:
+        """Whether GREEDY takes little, whatever the time."""
+        return self.picking <= PICKED
+
+    @cached_property
+    def dealt_at_once(self) -> bool:
         """Whether GREEDYL takes little, whatever the time."""
         return self.size + self.problem.n_entries * self.observers <= DEALT
 
