@@ -10,7 +10,7 @@ import pytest
 
 from dispatcher.ledger.active_policy import current_policy
 from dispatcher.ledger.identity_changes import merge
-from dispatcher.ledger.limit_usage import LimitUsages
+from dispatcher.ledger.limit_usage import LimitUsage, LimitUsages
 from dispatcher.ledger.versions import Terms, apply_policy
 from dispatcher.ledger.violations import ANY
 from policies.policy import Scope
@@ -207,7 +207,7 @@ def test_a_share_is_f_over_the_limit(store):
     case.load(("r1", "p", 1, "a"), ("r2", "p", 2, "a"), ("r3", "q", 2, "a"))
     case.book(("x/1", "r1.a r2.a r3.a"))
     [shares] = look(case).values()
-    assert shares["h"] == (Fraction(1, 2), Fraction(3, 4), 2, 1)
+    assert shares["h"] == LimitUsage(Fraction(1, 2), Fraction(3, 4), 2, 1)
     assert shares["h"].share == Fraction(2, 3)
 
 
