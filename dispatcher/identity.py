@@ -141,8 +141,10 @@ def list_groups(tx: Tx, policy: Policy) -> list[GroupMembers]:
     ]
 
 
-def block(tx: Tx, text: str) -> Account:
+def block(tx: Tx, text: str, at: int, actor: str) -> Account:
     """Let an account be shown nothing more; what it was shown stays in the ledger.
+
+    What it was offered is withdrawn everywhere.
 
     Raises
     ------
@@ -151,7 +153,11 @@ def block(tx: Tx, text: str) -> Account:
     Conflict
         It is blocked already.
     """
-    return _move(tx, text, "blocked")
+    account = _move(tx, text, "blocked")
+    withdrawn = rows.end_work(tx, [account.id], at, in_hand=True)
+    detail = {"account": account.id, **withdrawn._asdict()}
+    events.add_event(tx, at, actor, "account.blocked", detail)
+    return account
 
 
 def unblock(tx: Tx, text: str, at: int, actor: str) -> Account:

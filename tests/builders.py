@@ -49,7 +49,7 @@ def block(store: Store, *names: str) -> None:
     """Block accounts, named ``CONNECTOR/NAME``."""
     with store.write() as tx:
         for name in names:
-            identity.block(tx, name)
+            identity.block(tx, name, 1, "operator")
 
 
 def unblock(store: Store, name: str, at: int = 1) -> None:

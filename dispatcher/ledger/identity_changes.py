@@ -31,7 +31,14 @@ from dispatcher.ledger.recall import (
 from dispatcher.ledger.refusals import past_limit
 from dispatcher.ledger.violations import Acceptance, Past, accepted_before, named
 from dispatcher.store import accounts as rows
-from dispatcher.store import arrivals, events, exposure_counts, exposure_queries, ledger
+from dispatcher.store import (
+    arrivals,
+    events,
+    exposure_counts,
+    exposure_queries,
+    ledger,
+    outbox,
+)
 from dispatcher.store import policies as policy_rows
 from dispatcher.store.accounts import Account
 from dispatcher.store.ledger import ChainRow
@@ -419,11 +426,17 @@ class Change:
         return sum(len(others) for others in ended.values())
 
     def finish(self) -> None:
-        """Bring what is kept beside the ledger up to date; who was joined is out."""
+        """Bring what is kept beside the ledger up to date.
+
+        Who was joined has to sign in again, and is offered work anew: what was offered
+        was planned for workers apart.
+        """
         mine = [
             a.id for a in self.accounts.values() if a.adversary_id in self.survivors
         ]
         arrivals.end_sessions_of(self.tx, mine)
+        if mine:
+            outbox.end_offers(self.tx, mine, self.at)
         if self.survivors and self.force is not None and self.force.averages:
             averages.rebuild(self.tx, self.force)
 

@@ -22,6 +22,7 @@ from dispatcher.operations.workspace import Workspace
 from dispatcher.preflight import Obstacle
 from dispatcher.store import Store, Tx, worker_quality
 from dispatcher.store.accounts import Account
+from dispatcher.store.engine import committed
 from dispatcher.store.worker_quality import GoldRow, StopRow, TriedRow
 from policies.answers.skill import gold_accuracy
 
@@ -250,10 +251,15 @@ def show(store: Store, account: str) -> Worker:
         return Worker(found, groups_of(found), seen, _quality(tx, found))
 
 
-def block(store: Store, account: str) -> Account:
-    """Show a worker nothing more; what it was shown stays in the ledger."""
-    with store.write() as tx:
-        return identity.block(tx, account)
+def block(workspace: Workspace, store: Store, account: str) -> Account:
+    """Show a worker nothing more, and withdraw what they were offered.
+
+    What they were shown stays in the ledger.
+    """
+    return committed(
+        store,
+        lambda tx: identity.block(tx, account, workspace.clock(), workspace.actor),
+    )
 
 
 def unblock(workspace: Workspace, store: Store, account: str) -> Account:

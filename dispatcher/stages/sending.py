@@ -302,7 +302,7 @@ class Sending:
     def _hand_over(self, parcel: Parcel) -> Handle:
         offer, connector = parcel.offer, self._connector
         if parcel.withdraws is not None:
-            if isinstance(connector, Market):
+            if isinstance(connector, Market) and connector.manifest.withdraws:
                 with meters.calling(self._name):
                     connector.withdraw(parcel.withdraws)
             return parcel.withdraws

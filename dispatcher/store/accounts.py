@@ -13,7 +13,9 @@ from dispatcher.model import Recusal
 from dispatcher.store import (
     averages,
     exposure_counts,
+    gold_questions,
     ledger,
+    outbox,
     planning,
     relations,
     tasks,
@@ -146,6 +148,48 @@ def set_state(tx: Tx, account_id: int, before: str, after: str) -> bool:
     """Move an account from one state to another; False if it was not in the first."""
     moved = {"account": account_id, "before": before, "after": after}
     return tx.execute(_SET_STATE, moved).rowcount == 1
+
+
+class Withdrawn(NamedTuple):
+    """What accounts lost that they had not taken up: tasks, and messages about work."""
+
+    tasks: int
+    messages: int
+
+
+def end_work(
+    tx: Tx, account_ids: Sequence[int], now: int, *, in_hand: bool
+) -> Withdrawn:
+    """Take back all that accounts were offered, wherever it lies.
+
+    What has left is withdrawn by messages, and its answers still count; what was seen
+    stays seen. The money that was kept for it is free when the books are kept next.
+
+    Parameters
+    ----------
+    tx : Tx
+    account_ids : Sequence of int
+    now : int
+    in_hand : bool
+        Whether what is in their hands on our page is taken away too.
+    """
+    out = [
+        task for task in tasks.open_tasks_of(tx, account_ids) if task.state != "shown"
+    ]
+    ended = tasks.end_live(tx, [task.id for task in out])
+    carried = {task.outbox_id: task for task in out}  # one message, one state
+    unsent = [
+        number
+        for number, task in carried.items()
+        if task.message_state == "ready" and not task.attempts
+    ]
+    messages = outbox.cancel_empty(tx, unsent)
+    messages += outbox.withdraw(tx, sorted(carried.keys() - set(unsent)), now)
+    messages += outbox.end_offers(tx, account_ids, now)
+    for account_id in account_ids if in_hand else ():
+        tasks.end_in_hand(tx, account_id)
+        gold_questions.end_all(tx, account_id, now)
+    return Withdrawn(ended, messages)
 
 
 def raise_invite(tx: Tx, account_id: int) -> int:

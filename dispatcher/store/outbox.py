@@ -10,7 +10,7 @@ from sqlalchemy import BigInteger, Text, and_, bindparam, exists, func, or_, upd
 from sqlalchemy.types import String
 from sqlmodel import col, select
 
-from dispatcher.model import LIVE_TASK_STATES, Account, Outbox, Task
+from dispatcher.model import LIVE_TASK_STATES, Account, Outbox, Payment, Task
 from dispatcher.store import tasks
 from dispatcher.store.statements import fixed, in_list, in_words, select_columns
 from dispatcher.store.transaction import Tx
@@ -57,7 +57,7 @@ _COLUMNS: Final = (
 _WITHDRAWN: Final = select_columns(Outbox.handle).where(Outbox.kind == "withdraw")
 _PUBLISHED: Final = (
     select(Outbox.id, Outbox.connector, Outbox.account_id)
-    .where(in_list(Outbox.id, "messages"), Outbox.kind == "publish")
+    .where(in_list(Outbox.id, "messages"), in_words(Outbox.kind, "publish", "offer"))
     .order_by(col(Outbox.id))
 )
 
@@ -94,6 +94,48 @@ def withdraw(tx: Tx, outbox_ids: Sequence[int], at: int) -> int:
         ],
     )
     return len(found)
+
+
+OFFERED: Final = 7 * 86_400 * 1_000_000
+"""Microseconds in which an offer that nobody is paid for is taken to be open."""
+
+_OPEN_OFFERS: Final = (
+    select(Outbox.id, Outbox.state, Outbox.attempts)
+    .outerjoin(
+        Payment, and_(col(Payment.kind) == "reward", col(Payment.about) == Outbox.id)
+    )
+    .where(
+        in_list(Outbox.account_id, "accounts"),
+        Outbox.kind == "offer",
+        or_(
+            in_words(Outbox.state, "ready", "leased"),
+            and_(
+                col(Outbox.state) == "sent",
+                or_(
+                    col(Payment.state) == "reserved",
+                    and_(
+                        col(Payment.state).is_(None),
+                        col(Outbox.created_at) > bindparam("since"),
+                    ),
+                ),
+            ),
+        ),
+    )
+    .order_by(col(Outbox.id))
+)
+
+
+def end_offers(tx: Tx, account_ids: Sequence[int], now: int) -> int:
+    """Take back the offers of work that some accounts have; return how many.
+
+    One that was taken up already ends at its market as any other does.
+    """
+    given = {"accounts": list(account_ids), "since": now - OFFERED}
+    found = tx.execute(_OPEN_OFFERS, given).all()
+    unsent = [row.id for row in found if row.state == "ready" and not row.attempts]
+    cancel(tx, unsent)
+    sent = [row.id for row in found if row.id not in unsent]
+    return len(unsent) + withdraw(tx, sent, now)
 
 
 # -- sent --------------------------------------------------------------------------------

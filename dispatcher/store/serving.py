@@ -40,7 +40,6 @@ from dispatcher.model import (
     Run,
     Task,
 )
-from dispatcher.store import gold_questions, tasks
 from dispatcher.store.statements import (
     DriverStatement,
     in_list,
@@ -416,9 +415,3 @@ def planned(tx: Tx, connector: str, version: int) -> int:
         return 0
     handed = tx.scalar(_HANDED, {"connector": connector, "since": applied}) or 0
     return max(0, int(length) // 8 - handed)
-
-
-def end_tasks(tx: Tx, account_id: int, now: int) -> None:
-    """Take all that an account has in hand out of its hands; the drafts go."""
-    tasks.end_in_hand(tx, account_id)
-    gold_questions.end_all(tx, account_id, now)

@@ -441,6 +441,7 @@ _OPEN: Final = (
     .order_by(col(Task.id))
 )
 _OPEN_OF: Final = _OPEN.where(in_list(Account.adversary_id, "adversaries"))
+_OPEN_OF_ACCOUNTS: Final = _OPEN.where(in_list(Account.id, "accounts"))
 _OF_MESSAGES: Final = select(Task.id).where(
     in_list(Task.outbox_id, "messages"), _is_live
 )
@@ -453,6 +454,11 @@ def open_tasks(
     if adversary_ids is None:
         return tx.execute(_OPEN).all()
     return tx.execute(_OPEN_OF, {"adversaries": list(adversary_ids)}).all()
+
+
+def open_tasks_of(tx: Tx, account_ids: Sequence[int]) -> Sequence[OpenTask]:
+    """Tasks under way of some accounts, by id."""
+    return tx.execute(_OPEN_OF_ACCOUNTS, {"accounts": list(account_ids)}).all()
 
 
 def tasks_of_messages(tx: Tx, outbox_ids: Sequence[int]) -> list[int]:

@@ -64,13 +64,13 @@ def test_groups_only_ever_join(case):
 def test_an_account_is_blocked_and_let_in_again(case):
     case.add("x/ann")
     with case.store.write() as tx:
-        assert identity.block(tx, "x/ann").state == "blocked"
+        assert identity.block(tx, "x/ann", 7, "me").state == "blocked"
     with case.store.write() as tx, pytest.raises(Conflict):
-        identity.block(tx, "x/ann")
+        identity.block(tx, "x/ann", 7, "me")
     with case.store.write() as tx:
         assert identity.unblock(tx, "x/ann", 1, "cli").state == "active"
         with pytest.raises(NotFound):
-            identity.block(tx, "x/bob")
+            identity.block(tx, "x/bob", 7, "me")
 
 
 def test_revoking_raises_the_number_that_invites_must_have(case):

@@ -174,7 +174,7 @@ def test_a_key_of_one_connector_opens_no_account_of_another(app, house):
         assert knocked(app, code).status_code == 403
 
 
-@pytest.mark.parametrize("case", ["forged", "expired", "revoked", "blocked", "unknown"])
+@pytest.mark.parametrize("case", ["forged", "expired", "revoked", "unknown"])
 def test_a_link_that_does_not_hold_opens_nothing_and_tells_no_reason(app, house, case):
     house.account("ann")
     code = house.invite("ann", hours=-1 if case == "expired" else 24)
@@ -182,8 +182,6 @@ def test_a_link_that_does_not_hold_opens_nothing_and_tells_no_reason(app, house,
         code = code[:-2] + ("aa" if code[-2:] != "aa" else "bb")
     if case == "revoked":
         builders.revoke_invites(house.store, "inhouse/ann")
-    if case == "blocked":
-        builders.block(house.store, "inhouse/ann")
     if case == "unknown":
         code = house.invite("nobody")
     client = browser(app)

@@ -349,7 +349,10 @@ CASES: dict[str, Callable[[Tx], Any]] = {
     "end_tasks barred none": lambda tx: tasks.give_up(tx, []),
     "end_tasks erased": lambda tx: tasks.end_live(tx, ALL_TASKS, "dead"),
     "end_tasks erased none": lambda tx: tasks.end_live(tx, [], "dead"),
-    "end_tasks of account": lambda tx: [serving.end_tasks(tx, n, NOW) for n in (1, 99)],
+    "end_work": lambda tx: [
+        tuple(accounts.end_work(tx, [n], NOW, in_hand=True)) for n in (1, 4, 99)
+    ],
+    "end_work but in hand": lambda tx: accounts.end_work(tx, [1], NOW, in_hand=False),
     "take_back": lambda tx: tasks.end_live(tx, ALL_TASKS),
     "take_back none": lambda tx: tasks.end_live(tx, []),
     "cancel_empty": lambda tx: outbox.cancel_empty(tx, [1, 6, 7, 8, 9]),
@@ -443,15 +446,16 @@ CASES: dict[str, Callable[[Tx], Any]] = {
 }
 
 
-def test_a_published_message_is_withdrawn_once(world: Store) -> None:
+def test_a_message_is_withdrawn_once(world: Store) -> None:
     with world.write() as tx:
-        assert outbox.withdraw(tx, [1, 2, 3, 4], NOW) == 2  # the other one was
+        assert outbox.withdraw(tx, [1, 2, 3, 4], NOW) == 3  # the other one was
         assert outbox.withdraw(tx, [1, 2], NOW) == 0
         found = tx.models(select(Outbox).where(Outbox.kind == "withdraw"))
     new = [row for row in found if row.id > len(OUTBOX)]
     assert [(row.handle, row.account_id, row.state, row.due) for row in new] == [
         ("1", 4, "ready", NOW),
         ("3", 4, "ready", NOW),
+        ("4", 3, "ready", NOW),
     ]
 
 

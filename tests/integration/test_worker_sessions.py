@@ -57,9 +57,13 @@ def sign_out(client, house):
     client.post("/leave")
 
 
-def block_and_unblock(_, house):
+def block(house):
     with house.store.write() as tx:
-        identity.block(tx, "inhouse/ann")
+        identity.block(tx, "inhouse/ann", house.clock(), "test")
+
+
+def block_and_unblock(_, house):
+    block(house)
     with house.store.write() as tx:
         identity.unblock(tx, "inhouse/ann", house.clock(), "test")
 
@@ -156,6 +160,38 @@ def test_safety_4_the_store_has_no_cookie_and_its_ids_have_256_bits(app, house):
         assert len(cookie) == 43  # 32 bytes in base64
         assert cookie not in kept
         assert hashlib.sha256(cookie.encode()).hexdigest() not in kept
+
+
+@pytest.mark.parametrize(
+    ("end", "words"), [("blocked", "Your account is closed"), ("left", "You have left")]
+)
+def test_who_is_out_is_told_so_by_a_link_that_held(app, house, end, words):
+    house.account("ann")
+    code = house.invite("ann")
+    if end == "left":
+        arrived(app, house, "ann").post("/me/leave", data={"sure": "yes"})
+    else:
+        block(house)
+    told = browser(app, headers=SAME).post("/arrive", data={"invite": code})
+    assert (told.status_code, page_of(told)) == (403, "arrive")
+    assert words in told.text
+    assert "What you have earned stays yours" in told.text
+    assert "task" not in told.cookies
+    older = house.invite("ann", number=0)
+    asked = browser(app, headers=SAME).post("/arrive", data={"invite": older})
+    assert words not in asked.text  # whoever found an old link learns nothing
+
+
+def test_who_is_below_the_floor_is_told_and_may_finish(app, house):
+    ann = house.account("ann")
+    house.plan((ann, [house.record(1, name="Ada")["name"]]))
+    client = arrived(app, house, "ann")
+    client.post("/start")
+    assert "no new tasks for now" not in client.get("/").text
+    house.do("UPDATE account SET state = 'stopped'")
+    told = client.get("/")
+    assert "You are given no new tasks for now" in told.text
+    assert "Your task is waiting" in told.text
 
 
 @pytest.mark.parametrize("cookie", ["", "x", "x" * 43, "x" * 5000])

@@ -74,7 +74,7 @@ class Arrivals:
     def identify(
         self, connector: str, arrival: Arrival, *, invited: bool = True
     ) -> AccountRow | None:
-        """Account of a resolved visitor, if it is let in.
+        """Account of a visitor who has proved to be its owner; it may be out.
 
         Parameters
         ----------
@@ -86,11 +86,11 @@ class Arrivals:
         """
         with self._store.read() as tx:
             account = serving.account_named(tx, connector, arrival.account)
-        if account is None or account.state not in IN:
+        if account is None:
             return None
-        if invited and arrival.ticket != str(account.invite):
-            return None
-        return account
+        # Leaving ended the link, which tells all the same whose it was.
+        valid = account.invite - int(account.state == "left")
+        return None if invited and arrival.ticket != str(valid) else account
 
     def open(
         self, account: AccountRow, *, until: int | None = None, instead: str = ""
@@ -151,7 +151,7 @@ class Arrivals:
                 self._store.write() as tx,
             ):  # busy: next time
                 rows.touch_session(tx, digest, now)
-        return Present(found.account_id, found.invite)
+        return Present(found.account_id, found.invite, found.state == "stopped")
 
     def end(self, secret: str) -> None:
         """End the session of a secret."""

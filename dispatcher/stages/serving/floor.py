@@ -1,7 +1,8 @@
 """The floor: who answers too badly is given nothing new until an operator looks.
 
 Two measures, each by its own evidence: gold, by the mean of a Beta posterior, and
-agreement with others, as consensus estimates it. What a worker has in hand stays.
+agreement with others, as consensus estimates it. What a worker has in hand on our page
+stays; what was offered is withdrawn.
 """
 
 from __future__ import annotations
@@ -57,10 +58,12 @@ def stop_by_agreement(
 def _stop(tx: Tx, account_id: int, by: str, accuracy: float, now: int) -> bool:
     if not accounts.set_state(tx, account_id, "active", "stopped"):
         return False
+    withdrawn = accounts.end_work(tx, [account_id], now, in_hand=False)
     detail: dict[str, int | str] = {
         "account": account_id,
         "by": by,
         "percent": round(100 * accuracy),
+        **withdrawn._asdict(),
     }
     events.add_event(tx, now, "floor", "account.stopped", detail)
     return True

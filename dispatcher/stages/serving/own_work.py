@@ -135,8 +135,9 @@ def leave(store: Store, clock: Clock, who: Present) -> bool:
         accounts.set_state(tx, account.id, account.state, "left")
         accounts.raise_invite(tx, account.id)
         arrivals.end_sessions_of(tx, [account.id])
-        serving.end_tasks(tx, account.id, now)
-        events.add_event(tx, now, f"account:{account.id}", "account.left", {})
+        withdrawn = accounts.end_work(tx, [account.id], now, in_hand=True)
+        actor, detail = f"account:{account.id}", withdrawn._asdict()
+        events.add_event(tx, now, actor, "account.left", detail)
     return True
 
 

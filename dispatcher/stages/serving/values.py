@@ -102,10 +102,13 @@ class Present:
     account_id : int
     number : int
         Of the invite; when the account's is raised the worker is out.
+    stopped : bool
+        Whether nothing new is shown, below the floor.
     """
 
     account_id: int
     number: int
+    stopped: bool = False
 
 
 @dataclass(frozen=True)

@@ -143,12 +143,15 @@ def invite(
 
 @app.command()
 def block(ctx: typer.Context, account: OneAccount) -> None:
-    """Show a worker nothing more; what it was shown stays in the ledger."""
+    """Show a worker nothing more, and withdraw what they were offered.
+
+    What they were shown stays in the ledger.
+    """
     from dispatcher.operations import workers
 
     context: CliContext = ctx.obj
     with context.open_store() as store:
-        _show_state(context, workers.block(store, account))
+        _show_state(context, workers.block(context, store, account))
 
 
 @app.command()

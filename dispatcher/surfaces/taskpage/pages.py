@@ -40,12 +40,17 @@ class Pages:
         self._lease = lease
 
     def arrive(
-        self, request: Request, form_token: str, *, refused: bool
+        self, request: Request, form_token: str, *, refused: bool, state: str = ""
     ) -> HTMLResponse:
-        """Ask for the invitation."""
+        """Ask for the invitation; `state`: that of an account that is out."""
         status = 403 if refused else 200
         return self._page(
-            request, "arrive.html", status, form_token=form_token, refused=refused
+            request,
+            "arrive.html",
+            status,
+            form_token=form_token,
+            refused=refused,
+            state=state,
         )
 
     def bring(
@@ -84,15 +89,25 @@ class Pages:
         )  # fmt: skip
 
     def ready(
-        self, request: Request, form_token: str, *, continues: bool, saved: str = ""
+        self,
+        request: Request,
+        form_token: str,
+        *,
+        continues: bool,
+        saved: str = "",
+        stopped: bool = False,
     ) -> HTMLResponse:
-        """Offer *Start*, or *Continue* where a task is waiting."""
+        """Offer *Start*, or *Continue* where a task is waiting.
+
+        `stopped`: the worker is below the floor, and is told so.
+        """
         return self._page(
             request,
             "ready.html",
             form_token=form_token,
             continues=continues,
             saved=saved,
+            stopped=stopped,
             minutes=in_words(self._lease),
         )
 

@@ -40,6 +40,7 @@ from dispatcher.core.rate_limit import Rate, RateLimiter
 from dispatcher.identity import read_code
 from dispatcher.stages.serving import Arrivals, Present, Serving
 from dispatcher.stages.serving.arrivals import BROWSER_SECONDS
+from dispatcher.stages.serving.values import IN
 from dispatcher.store import Clock
 from dispatcher.surfaces.taskpage.pages import Pages
 from dispatcher.surfaces.web import own_page, read_form
@@ -195,7 +196,12 @@ class Sessions:
         if guest is None:
             return self.closed(request, refused=False)
         continues = await run_in_threadpool(self._serving.has_task, guest.worker)
-        return self._pages.ready(request, self.form_token(guest), continues=continues)
+        return self._pages.ready(
+            request,
+            self.form_token(guest),
+            continues=continues,
+            stopped=guest.worker.stopped,
+        )
 
     async def arrive(self, request: Request) -> Response:
         """``POST /arrive``: the invitation becomes a session."""
@@ -216,8 +222,9 @@ class Sessions:
         account = await run_in_threadpool(
             partial(self._workers.identify, connector, arrival, invited=invited)
         )
-        if account is None:
-            return self.closed(request, refused=True)
+        if account is None or account.state not in IN:
+            state = "" if account is None else account.state
+            return self.closed(request, refused=True, state=state)
         until = None
         if arrival.expires is not None:
             until = round(arrival.expires.timestamp() * _SECOND)
@@ -315,11 +322,11 @@ class Sessions:
         """Let the browser forget the session."""
         response.delete_cookie(self._session_cookie, secure=self._settings.https)
 
-    def closed(self, request: Request, *, refused: bool) -> Response:
-        """Ask for an invitation."""
+    def closed(self, request: Request, *, refused: bool, state: str = "") -> Response:
+        """Ask for an invitation; `state` is told to the owner of an account alone."""
         browser = self._browser(request)
         token = self._page_keys.form_token(browser)
-        response = self._pages.arrive(request, token, refused=refused)
+        response = self._pages.arrive(request, token, refused=refused, state=state)
         return self._know_again(response, browser)
 
     def _browser(self, request: Request) -> str:
