@@ -104,10 +104,14 @@ class Sessions(_Section):
 
     A session is over after ``idle`` seconds without a request, and ``absolute`` seconds
     after it was opened in any case; then the worker opens the invite link again.
+    ``shared_browser`` says what becomes of two accounts that arrive with one browser and
+    may be one person: they are noted (``note``), the second one is refused (``refuse``),
+    or they are taken as one worker (``merge``).
     """
 
     idle: Seconds = 1800.0
     absolute: Seconds = 43_200.0
+    shared_browser: Literal["note", "refuse", "merge"] = "note"
 
 
 def split_address(address: str, where: str) -> tuple[str, int]:

@@ -14,7 +14,16 @@ from dispatcher.model import Plan
 from dispatcher.operations.questions import gold_left
 from dispatcher.operations.runs import Budget, budgets_in
 from dispatcher.preflight import Obstacle, Preflight
-from dispatcher.store import Store, Tx, lease, payables, pilots, planning, statistics
+from dispatcher.store import (
+    Store,
+    Tx,
+    arrivals,
+    lease,
+    payables,
+    pilots,
+    planning,
+    statistics,
+)
 from dispatcher.store import pause as pauses
 from dispatcher.store import policies as policy_rows
 from dispatcher.store.statistics import ConnectorRow, DownRow, HeldRow
@@ -81,6 +90,8 @@ class Status:
     down : sequence of DownRow
         Connectors that fail again and again.
     budgets : sequence of Budget
+    suspects : int
+        Pairs of accounts that may be one person: they arrived with one browser.
     waiting_for_money : int
         Messages that wait for a budget.
     refused : sequence of Obstacle
@@ -110,6 +121,7 @@ class Status:
     budgets: Sequence[Budget]
     payments: Mapping[str, int]
     waiting_for_money: int
+    suspects: int
     refused: Sequence[Obstacle]
     held_back: Sequence[HeldRow]
     burnt: Mapping[str, int]
@@ -196,6 +208,11 @@ class Status:
                 "and given nothing new: "
                 "dispatcher workers list, then dispatcher workers show ACCOUNT"
             )
+        if self.suspects:
+            said.append(
+                f"{_count(self.suspects, 'pair', 'pairs')} of accounts arrived with one "
+                "browser and may be one person: dispatcher workers suspects"
+            )
         said += [
             f"the made-up questions of {name} are used up: "
             f"dispatcher workers gold add {name} FILE"
@@ -255,6 +272,7 @@ def status(store: Store, now: int, preflight: Preflight | None = None) -> Status
             budgets=budgets_in(tx, now),
             payments=payables.counts(tx),
             waiting_for_money=payables.waiting_messages(tx, now),
+            suspects=arrivals.count_suspects(tx),
             refused=preflight.look(tx).obstacles if preflight is not None else (),
             held_back=statistics.held_back(tx),
             burnt=dict(

@@ -20,7 +20,8 @@ from dispatcher.ledger.violations import ANY, totals
 from dispatcher.operations.dry_run import Finding, findings, rolled_back, withdrawing
 from dispatcher.operations.workspace import Workspace
 from dispatcher.preflight import Obstacle
-from dispatcher.store import Store, Tx, worker_quality
+from dispatcher.stages.serving.arrivals import BECAUSE
+from dispatcher.store import Store, Tx, arrivals, events, worker_quality
 from dispatcher.store.accounts import Account
 from dispatcher.store.engine import committed
 from dispatcher.store.worker_quality import GoldRow, StopRow, TriedRow
@@ -59,12 +60,16 @@ class Quality:
 
 @dataclass(frozen=True)
 class Worker:
-    """A worker with all that it saw, and how near that is to each limit."""
+    """A worker with all that it saw, and how near that is to each limit.
+
+    ``may_be``: accounts that arrived with the same browser.
+    """
 
     account: Account
     groups: tuple[str, ...]
     seen: Exposure
     quality: Quality
+    may_be: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -102,6 +107,24 @@ class Merge:
     merged: Merged
     by_rule: Mapping[str, int]
     findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True)
+class Suspects:
+    """Two accounts that may be one person: they arrived with one browser.
+
+    Attributes
+    ----------
+    accounts : tuple of (str, str)
+    noted : int
+        Moment of the first arrival that told.
+    merge : Merge
+        What taking them as one worker would do.
+    """
+
+    accounts: tuple[str, str]
+    noted: int
+    merge: Merge
 
 
 @dataclass(frozen=True)
@@ -248,7 +271,12 @@ def show(store: Store, account: str) -> Worker:
     with store.read() as tx:
         found = identity.find(tx, account)
         seen = exposure(tx, found.adversary_id)
-        return Worker(found, groups_of(found), seen, _quality(tx, found))
+        pairs = [(one.first, one.second) for one in arrivals.suspects(tx)]
+        may_be = tuple(
+            other for pair in pairs if found.text in pair for other in pair
+            if other != found.text
+        )  # fmt: skip
+        return Worker(found, groups_of(found), seen, _quality(tx, found), may_be)
 
 
 def block(workspace: Workspace, store: Store, account: str) -> Account:
@@ -370,6 +398,52 @@ def merge(
     """
     with store.write() as tx:
         return _merge(workspace, tx, parts, because, accept_past)
+
+
+def suspects(workspace: Workspace, store: Store, limit: int) -> list[Suspects]:
+    """Accounts that may be one person, with what a merge of them would do.
+
+    Parameters
+    ----------
+    workspace : Workspace
+    store : Store
+    limit : int
+        At most so many: each is tried in a transaction that is rolled back.
+    """
+    with store.read() as tx:
+        found = arrivals.suspects(tx)
+    return [
+        Suspects(
+            (one.first, one.second),
+            one.noted_at,
+            preview_merge(workspace, store, [[one.first, one.second]], BECAUSE),
+        )
+        for one in found[:limit]
+    ]
+
+
+def distinguish(
+    workspace: Workspace, store: Store, first: str, second: str, because: str
+) -> None:
+    """Keep that two accounts are two people, though they arrived with one browser.
+
+    Raises
+    ------
+    NotFound
+    Conflict
+        Nothing was noted about them.
+    """
+    with store.write() as tx:
+        ids = [identity.find(tx, text).id for text in (first, second)]
+        now = workspace.clock()
+        if not arrivals.dismiss_pair(tx, ids, now):
+            raise Conflict(
+                f"nothing says that {first} and {second} may be one person",
+                why="they did not arrive with one browser, or were told apart before",
+                fix="see: dispatcher workers suspects",
+            )
+        detail = {"accounts": sorted(ids), "because": because}
+        events.add_event(tx, now, workspace.actor, "worker.distinct", detail)
 
 
 def check_accepted(preview: Merge, accepted: int) -> None:

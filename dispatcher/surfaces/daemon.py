@@ -26,6 +26,7 @@ from dispatcher.core.errors import DispatcherError, Usage
 from dispatcher.core.log import get_logger
 from dispatcher.ledger.limit_usage import LimitUsages
 from dispatcher.operations.daemon import make_sign_in_link
+from dispatcher.operations.dry_run import withdrawing
 from dispatcher.operations.subjects import erase_restored
 from dispatcher.operations.workspace import Workspace
 from dispatcher.stages.serving import SessionTerms, Terms
@@ -365,7 +366,10 @@ class DaemonServers:
                 floor_after=config.quality.floor_after,
             ),
             sessions=SessionTerms(
-                idle=config.sessions.idle, absolute=config.sessions.absolute
+                idle=config.sessions.idle,
+                absolute=config.sessions.absolute,
+                shared_browser=config.sessions.shared_browser,
+                withdrawing=withdrawing(self._workspace),
             ),
             settings=PageSettings(
                 https=(config.surfaces.worker_url or "").startswith("https://")

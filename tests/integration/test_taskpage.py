@@ -477,6 +477,8 @@ ROUTES = [
     ("GET", "/"),
     ("POST", "/arrive"),
     ("POST", "/leave"),
+    ("GET", "/whose"),
+    ("POST", "/whose"),
     ("GET", "/me"),
     ("POST", "/me/leave"),
     ("GET", "/from/inhouse"),

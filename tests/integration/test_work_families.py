@@ -349,10 +349,10 @@ CASES: dict[str, Callable[[Tx], Any]] = {
     "end_tasks barred none": lambda tx: tasks.give_up(tx, []),
     "end_tasks erased": lambda tx: tasks.end_live(tx, ALL_TASKS, "dead"),
     "end_tasks erased none": lambda tx: tasks.end_live(tx, [], "dead"),
+    "end_in_hand": lambda tx: [tasks.end_in_hand(tx, n) for n in (1, 99)],
     "end_work": lambda tx: [
-        tuple(accounts.end_work(tx, [n], NOW, in_hand=True)) for n in (1, 4, 99)
+        tuple(accounts.end_work(tx, [n], NOW, in_hand=True)) for n in (4, 99)
     ],
-    "end_work but in hand": lambda tx: accounts.end_work(tx, [1], NOW, in_hand=False),
     "take_back": lambda tx: tasks.end_live(tx, ALL_TASKS),
     "take_back none": lambda tx: tasks.end_live(tx, []),
     "cancel_empty": lambda tx: outbox.cancel_empty(tx, [1, 6, 7, 8, 9]),

@@ -215,7 +215,7 @@ def test_looking_writes_at_most_once_a_minute(house, clock):
     """A Start must not wait for a commit of its own for being known again."""
     house.account("ann")
     arrivals = Arrivals(house.store, clock, SessionTerms())
-    secret = arrivals.open(identified(house, arrivals))
+    secret = arrivals.open(identified(house, arrivals), "browser")
     written = []
     for _ in range(7):
         clock.advance(20)
@@ -231,11 +231,11 @@ def identified(house, arrivals):
 def test_what_is_over_is_deleted(house, clock):
     house.account("ann")
     arrivals = Arrivals(house.store, clock, SessionTerms(absolute=HOUR))
-    arrivals.open(identified(house, arrivals))
+    arrivals.open(identified(house, arrivals), "browser")
     with house.store.write() as tx:
         epoch = lease.take(tx, lease.SHARD, "test", clock(), clock() + 10**15)
     clock.advance(HOUR - 1)
-    arrivals.open(identified(house, arrivals))
+    arrivals.open(identified(house, arrivals), "browser")
     assert forget_over(house.store, clock, epoch) == 0
     clock.advance(1)
     assert forget_over(house.store, clock, epoch) == 1

@@ -8,15 +8,20 @@ and in every server of the store.
 from __future__ import annotations
 
 import hashlib
+import hmac
 import secrets
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
+from functools import partial
+from typing import Final, Literal
 
 from connectors.base import Arrival
-from dispatcher.core.errors import DispatcherError
+from dispatcher.core.errors import Conflict, DispatcherError, PastLimit
+from dispatcher.core.log import get_logger
+from dispatcher.ledger import identity_changes
 from dispatcher.stages.serving.values import IN, SECOND, Present
-from dispatcher.store import Clock, Store, Tx, lease, serving
+from dispatcher.store import Clock, Store, Tx, accounts, events, lease, serving
 from dispatcher.store import arrivals as rows
 from dispatcher.store.engine import committed
 from dispatcher.store.serving import AccountRow
@@ -29,6 +34,9 @@ SKEW: Final = 60 * SECOND
 
 BROWSER_SECONDS: Final = 90 * 86_400
 """How long a browser is known again after an arrival."""
+
+BECAUSE: Final = "they arrived at the task page with one browser"
+"""Why accounts are merged, in the ledger."""
 
 _SECRET_BYTES: Final = 32
 _LONGEST: Final = 64  # characters; ours have 43
@@ -44,10 +52,16 @@ class SessionTerms:
         Seconds without a request after which a session is over, > 0.
     absolute : float
         Seconds after which it is over in any case, > 0.
+    shared_browser : {"note", "refuse", "merge"}
+        What becomes of accounts of several workers that arrive with one browser.
+    withdrawing : Collection of str
+        Connectors that can take back what they were given, where accounts are merged.
     """
 
     idle: float = 1800.0
     absolute: float = 43_200.0
+    shared_browser: Literal["note", "refuse", "merge"] = "note"
+    withdrawing: Collection[str] = ()
 
     def __post_init__(self) -> None:
         for name in ("idle", "absolute"):
@@ -70,6 +84,8 @@ class Arrivals:
         self._store = store
         self._clock = clock
         self._terms = terms
+        self._browser_key = hmac.digest(store.key("task-key"), b"browser", "sha256")
+        self._log = get_logger("arriving")
 
     def identify(
         self, connector: str, arrival: Arrival, *, invited: bool = True
@@ -93,13 +109,20 @@ class Arrivals:
         return None if invited and arrival.ticket != str(valid) else account
 
     def open(
-        self, account: AccountRow, *, until: int | None = None, instead: str = ""
-    ) -> str:
-        """Open a session.
+        self,
+        account: AccountRow,
+        browser: str,
+        *,
+        until: int | None = None,
+        instead: str = "",
+    ) -> str | None:
+        """Open a session, and note with which browser.
 
         Parameters
         ----------
         account : AccountRow
+        browser : str
+            Secret that the browser is known again by; the store keeps a keyed hash.
         until : int, optional
             Moment at which it ends, if that is sooner than its absolute limit.
         instead : str
@@ -107,9 +130,14 @@ class Arrivals:
 
         Returns
         -------
-        str
-            The session's secret, for its cookie.
+        str or None
+            The session's secret, for its cookie. None: accounts of other workers arrived
+            with this browser, and are not to share it.
         """
+        noting = partial(self._note, account, browser)
+        others = committed(self._store, noting)
+        if others and not self._may_share(account, others):
+            return None
         now = self._clock()
         ends_at = now + round(self._terms.absolute * SECOND)
         if until is not None:
@@ -129,6 +157,43 @@ class Arrivals:
 
         committed(self._store, keep)
         return secret
+
+    def _note(self, account: AccountRow, browser: str, tx: Tx) -> list[int]:
+        """Note who arrives with which browser; return who else did, of other workers."""
+        now, known = self._clock(), browser.encode("utf-8", "surrogatepass")
+        digest = hmac.new(self._browser_key, known, "sha256").hexdigest()
+        others = rows.note_browser(tx, digest, account.id, now)
+        if others:
+            detail = {
+                "accounts": sorted([account.id, *others]),
+                "then": self._terms.shared_browser,
+            }
+            events.add_event(tx, now, "arriving", "browser.shared", detail)
+        return others
+
+    def _may_share(self, account: AccountRow, others: Sequence[int]) -> bool:
+        """Whether an account may come in beside those of other workers."""
+        if self._terms.shared_browser != "merge":
+            return self._terms.shared_browser == "note"
+        try:
+            committed(self._store, partial(self._merge, [account.id, *others]))
+        except Conflict:  # meanwhile they are one
+            return True
+        except PastLimit as refused:  # what is past a limit only an operator accepts
+            self._log.warning("not-merged", code=refused.code)
+            return False
+        return True
+
+    def _merge(self, account_ids: Collection[int], tx: Tx) -> None:
+        everybody = accounts.all_accounts(tx)
+        identity_changes.merge(
+            tx,
+            [[one.text for one in everybody if one.id in account_ids]],
+            because=BECAUSE,
+            at=self._clock(),
+            withdrawing=self._terms.withdrawing,
+            actor="arriving",
+        )
 
     def find(self, secret: str) -> Present | None:
         """Who is signed in with a session's secret, whatever it is; None: nobody.

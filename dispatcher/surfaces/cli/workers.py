@@ -16,6 +16,7 @@ from dispatcher.surfaces.cli.context import (
     leave,
     read_file,
     table,
+    told_moment,
 )
 from dispatcher.surfaces.cli.previews import DRY_RUN, count
 
@@ -307,6 +308,66 @@ def groups(
         leave(EXIT_PARTLY)
 
 
+@app.command()
+def suspects(
+    ctx: typer.Context,
+    limit: Annotated[int, typer.Option(min=1, help="At most so many pairs.")] = 20,
+) -> None:
+    """List accounts that may be one person, and what a merge of them would do.
+
+    They arrived at the task page with one browser.
+    """
+    from dispatcher.operations import workers
+
+    context: CliContext = ctx.obj
+    with context.open_to_book() as store:
+        found = workers.suspects(context, store, limit)
+    lines = []
+    for one in found:
+        first, second = one.accounts
+        lines += [
+            f"{first} and {second} may be one person, noted {told_moment(one.noted)}",
+            _lay_out(one.merge, ahead=True),
+            f"  one person   dispatcher workers merge {first} {second} --because TEXT",
+            f"  two people   dispatcher workers distinct {first} {second} --because TEXT",
+        ]
+    context.show(
+        {
+            "schema": "dispatcher.suspects/1",
+            "suspects": [
+                {
+                    "accounts": list(one.accounts),
+                    "noted": told_moment(one.noted),
+                    "merge": _document(one.merge, dry_run=True),
+                }
+                for one in found
+            ],
+        },
+        "\n".join(lines),
+    )
+
+
+@app.command()
+def distinct(
+    ctx: typer.Context,
+    first: Annotated[str, typer.Argument(help="CONNECTOR/NAME.")],
+    second: Annotated[str, typer.Argument(help="CONNECTOR/NAME.")],
+    because: Annotated[
+        str, typer.Option(help="Why; kept in the audit log. No field value.")
+    ],
+) -> None:
+    """Say that two accounts are two people, though they arrived with one browser."""
+    from dispatcher.operations import workers
+
+    context: CliContext = ctx.obj
+    with context.open_store() as store:
+        workers.distinguish(context, store, first, second, because)
+    context.show(
+        {"schema": "dispatcher.distinct/1", "accounts": [first, second]},
+        f"{first} and {second} are two people",
+    )
+
+
 def _merge(
     context: CliContext,
     parts: Sequence[Sequence[str]],
@@ -412,6 +473,7 @@ def show(
             "accounts": list(seen.accounts),
             "groups": list(worker.groups),
             "joins": list(seen.joins),
+            "may_be_one_person_with": list(worker.may_be),
             "fields_seen": seen.entries,
             "records_seen": seen.records,
             "open_tasks": seen.open_tasks,
@@ -424,6 +486,10 @@ def show(
                 f"  with      {_list(a for a in seen.accounts if a != found.text)}",
                 f"  groups    {_list(worker.groups)}",
                 f"  joins     {'; '.join(seen.joins) or '-'}",
+                *(
+                    f"  may be one person with {other}: dispatcher workers suspects"
+                    for other in worker.may_be
+                ),
                 f"  saw       {previews.count(seen.entries, 'field')} of "
                 f"{previews.count(seen.records, 'record')}, "
                 f"{previews.count(seen.open_tasks, 'open task')}",

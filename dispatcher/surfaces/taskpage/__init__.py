@@ -6,6 +6,8 @@ What such a program may rely on:
 ==============================  ====================================================
 ``GET /``                       the arrival form, or *Start*, or *Continue*
 ``POST /arrive``                ``invite`` (the link or its code); sets the session
+``GET /whose``                  asked where another worker is signed in already
+``POST /whose``                 ``go_on`` = ``first`` or ``other``: who stays signed in
 ``GET /from/CONNECTOR``         what a market sends along with a worker: a form for
                                 ``/arrive``, again while the market has to confirm
 ``GET /from/CONNECTOR/notice``  what a market shows in its frame: the way here and back
@@ -26,7 +28,7 @@ What such a program may rely on:
 ==============================  ====================================================
 
 Every form has the hidden field ``form_token``; it is needed where no ``Sec-Fetch-Site``
-header comes. The element with ``data-page`` tells the page: ``arrive``, ``bring``,
+header comes. The element with ``data-page`` tells the page: ``arrive``, ``whose``, ``bring``,
 ``wait``, ``notice``, ``ready``, ``task``, ``nothing``, ``me`` or ``message``. On a task page ``form#task`` has ``data-token``,
 the image is ``img#crop`` and a text ``#text``; a wrong answer is told in ``#error``.
 

@@ -134,6 +134,8 @@ def task_app(
         routes=[
             Route("/", door.home, methods=["GET"]),
             Route("/arrive", door.arrive, methods=["POST"]),
+            Route("/whose", door.whose, methods=["GET"]),
+            Route("/whose", door.settle, methods=["POST"]),
             Route("/from/{connector}", door.bring, methods=["GET"]),
             Route("/from/{connector}/notice", door.notice, methods=["GET"]),
             Route("/hooks/{connector}", door.called, methods=["POST"]),

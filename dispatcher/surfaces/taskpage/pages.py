@@ -53,6 +53,18 @@ class Pages:
             state=state,
         )
 
+    def whose(
+        self, request: Request, form_token: str, signed_in: str, arrived: str
+    ) -> HTMLResponse:
+        """Ask who goes on, of two workers by the names of their accounts."""
+        return self._page(
+            request,
+            "whose.html",
+            form_token=form_token,
+            signed_in=signed_in,
+            arrived=arrived,
+        )
+
     def bring(
         self,
         request: Request,

@@ -1,8 +1,10 @@
 """Who is at the page: cookies, what hangs on them, and the ways in and out.
 
-Two cookies of random bits. ``task`` is a session, which the store knows by its digest:
+Cookies are random bits. ``task`` is a session, which the store knows by its digest:
 it is asked on every request, so who is out is out at once, in every copy of the cookie.
-``task-browser`` says nothing of anybody; it guards the form of arrival.
+``task-browser`` says nothing of anybody; it guards the form of arrival, and tells that
+two accounts arrived with one browser. ``task-other`` is the session of a second person
+until it is settled who goes on.
 """
 
 from __future__ import annotations
@@ -120,6 +122,11 @@ class PageSettings:
 
 _SECOND: Final = 1_000_000
 _OURS: Final = ("form_token", "market", "invite")
+_SHARED: Final = (
+    "Another account works in this browser",
+    "Each person works with one account, their own. If this is a shared computer, ask the "
+    "person who invited you.",
+)
 _COOKIE_BYTES: Final = 32  # 256 bits
 _COOKIE_LENGTH: Final = 43  # characters of such a cookie
 _BROUGHT: Final = 16_384  # characters that a market may send along
@@ -162,6 +169,7 @@ class Sessions:
         # one must come along then, or each such visit would be a browser of its own.
         self._session_cookie = f"{prefix}task"
         self._browser_cookie = f"{prefix}task-browser"
+        self._other_cookie = f"{prefix}task-other"
 
     def form_token(self, guest: Guest) -> str:
         """What the forms of a worker's pages carry."""
@@ -228,12 +236,52 @@ class Sessions:
         until = None
         if arrival.expires is not None:
             until = round(arrival.expires.timestamp() * _SECOND)
-        before = request.cookies.get(self._session_cookie, "")
+        guest, browser = await self.guest(request), self._browser(request)
+        another = guest is not None and guest.worker.account_id != account.id
+        before = "" if another else request.cookies.get(self._session_cookie, "")
         opened = await run_in_threadpool(
-            partial(self._workers.open, account, until=until, instead=before)
+            partial(self._workers.open, account, browser, until=until, instead=before)
         )
+        if opened is None:
+            return self._know_again(
+                self._pages.message(request, 403, *_SHARED), browser
+            )
+        # a merge of the two has signed the first one out
+        asks = another and await self.guest(request) is not None
+        response = RedirectResponse("/whose" if asks else "/", 303)
+        cookie = self._other_cookie if asks else self._session_cookie
+        self._remember(response, cookie, opened)
+        return self._know_again(response, browser)
+
+    async def whose(self, request: Request) -> Response:
+        """``GET /whose``: who goes on, where somebody was signed in and another came."""
+        guest = await self.guest(request)
+        cookie = request.cookies.get(self._other_cookie, "")
+        other = await run_in_threadpool(self._workers.find, cookie)
+        if guest is None or other is None:
+            return RedirectResponse("/", 303)
+        names = [
+            await run_in_threadpool(self._serving.account, worker)
+            for worker in (guest.worker, other)
+        ]
+        return self._pages.whose(
+            request, self.form_token(guest), *(name for _, name in names)
+        )
+
+    async def settle(self, request: Request) -> Response:
+        """``POST /whose``: ``go_on`` = ``other`` signs the first one out, else the other."""
+        form = await read_form(request)
+        self._check_origin(request, form)
+        cookies = [
+            request.cookies.get(name, "")
+            for name in (self._session_cookie, self._other_cookie)
+        ]
+        goes, stays = cookies if form.get("go_on") == "other" else reversed(cookies)
         response = RedirectResponse("/", 303)
-        self._remember(response, self._session_cookie, opened)
+        response.delete_cookie(self._other_cookie, secure=self._settings.https)
+        if await run_in_threadpool(self._workers.find, stays) is not None:
+            await run_in_threadpool(self._workers.end, goes)
+            self._remember(response, self._session_cookie, stays)
         return response
 
     async def bring(self, request: Request) -> Response:
@@ -335,6 +383,7 @@ class Sessions:
         return known if len(known) == _COOKIE_LENGTH else _new_cookie()
 
     def _know_again(self, response: Response, browser: str) -> Response:
+        """Let a browser be known again from now on."""
         response.set_cookie(
             self._browser_cookie,
             browser,

@@ -9,32 +9,36 @@
 
   window.addEventListener("pageshow", (event) => { if (event.persisted) location.replace("/"); });
 
+  // -- arriving: the code leaves the address bar before anything else happens --------
+  // Also where somebody is signed in: the server asks who goes on.
+  const enter = () => {
+    const code = new URLSearchParams(location.hash.slice(1)).get("k");
+    if (location.hash) history.replaceState(null, "", location.pathname);
+    if (!code || code.length > 4096) return false;
+    const form = document.createElement("form");
+    Object.assign(form, { method: "post", action: "/arrive", hidden: true });
+    const token = document.querySelector("[name=form_token]")?.value ?? "";
+    for (const [name, value] of [["form_token", token], ["invite", code]])
+      form.append(Object.assign(document.createElement("input"), { name, value }));
+    document.body.append(form);
+    form.submit();
+    return true;
+  };
+  addEventListener("hashchange", enter); // a link put into this very tab loads nothing
+
   const begin = () => {
     const page = kindOf(document);
     for (const part of document.querySelectorAll("[data-needs-js]")) part.hidden = false;
 
-    // -- arriving: the code leaves the address bar before anything else happens ------
-    if (page === "arrive") {
-      const enter = () => {
-        const code = new URLSearchParams(location.hash.slice(1)).get("k");
-        if (location.hash) history.replaceState(null, "", "/");
-        if (code && code.length <= 4096) {
-          $("invite").value = code;
-          $("arrive").submit();
-        }
-      };
-      addEventListener("hashchange", enter); // a link put into this very tab loads nothing
-      enter();
-      return;
-    }
+    if (page === "notice") return; // in a market's frame, which may load it again
+    if (enter() || page === "arrive") return;
     if (page === "bring") { // what a market sent along leaves the address bar as well
       history.replaceState(null, "", "/");
       $("bring").submit();
       return;
     }
-    if (page === "notice") return; // in a market's frame, which may load it again
     if (page === "wait") setTimeout(() => $("bring").submit(), 3000);
-    const here = page === "me" ? "/me" : "/";
+    const here = { me: "/me", whose: "/whose" }[page] ?? "/";
     if (location.pathname !== here || location.hash) history.replaceState(null, "", here);
     if (page === "task") task();
     // "autofocus" is not heeded after every kind of navigation.
