@@ -255,6 +255,8 @@ class Sending:
             return Outcome(message.id, "ready", now + MENDING, 1, None, None)
         try:
             handle = self._arrived(parcel)
+            if handle is None and message.kind == "withdraw" and parcel.refusal:
+                return Outcome(message.id, "sent", now, 0, None, parcel.refusal)
             if handle is None and parcel.refusal:
                 return self._dead(message, parcel.refusal)
             if handle is None and self._clock() >= until:

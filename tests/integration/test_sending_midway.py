@@ -56,9 +56,13 @@ def test_a_daemon_whose_lease_is_taken_hands_nothing_more_over(exchange, clock):
 
 def test_a_worker_who_is_blocked_gets_nothing_more(exchange):
     exchange.market.meanwhile = lambda: builders.block(exchange.store, "memory/cid")
-    assert exchange.sending().tick(exchange.epoch) == 2
-    assert exchange.states() == ["sent", "sent", "dead"]
-    assert exchange.states("task") == ["sent", "sent", "dead"]
+    sending = exchange.sending()
+    assert sending.tick(exchange.epoch) == 2
+    assert exchange.states() == ["sent", "sent", "dead", "ready"]
+    assert exchange.states("task") == ["sent", "sent", "returned"]
+    sending.tick(exchange.epoch)  # what would take it back finds nothing there
+    assert exchange.states() == ["sent", "sent", "dead", "sent"]
+    assert exchange.market.withdrawn == set()
 
 
 @pytest.mark.parametrize("scope", [pause.ALL, "connector:memory"])
