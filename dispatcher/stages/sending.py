@@ -255,10 +255,8 @@ class Sending:
             return Outcome(message.id, "ready", now + MENDING, 1, None, None)
         try:
             handle = self._arrived(parcel)
-            if handle is None and message.kind == "withdraw" and parcel.refusal:
-                return Outcome(message.id, "sent", now, 0, None, parcel.refusal)
             if handle is None and parcel.refusal:
-                return self._dead(message, parcel.refusal)
+                return self._refused(message, parcel.refusal)
             if handle is None and self._clock() >= until:
                 return Outcome(message.id, "ready", now, 1, None, None)
             handle = self._own(parcel, handle or self._hand_over(parcel))
@@ -333,6 +331,12 @@ class Sending:
         if message.attempts >= self._terms.attempts:
             return self._dead(message, told)
         return Outcome(message.id, "ready", due, 0, None, told)
+
+    def _refused(self, message: MessageRow, told: str) -> Outcome:
+        """Let a message stay here; a withdrawal that finds nothing outside is done."""
+        if message.kind == "withdraw":
+            return Outcome(message.id, "sent", self._clock(), 0, None, told)
+        return self._dead(message, told)
 
     def _dead(self, message: MessageRow, told: str) -> Outcome:
         self._log.warning(

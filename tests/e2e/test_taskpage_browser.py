@@ -101,6 +101,24 @@ def test_a_whole_task_by_keyboard_alone(running, house, page):
     assert bytes(house.ask("SELECT raw FROM answer")) == b"Ada"
 
 
+@pytest.mark.parametrize("tab", ["the same tab", "another tab"])
+def test_a_second_persons_link_asks_who_goes_on(running, house, page, tab):
+    fill(house, name="Ada")
+    house.account("bob")
+    start(page, running)
+    if tab == "another tab":
+        page.goto("about:blank")
+    page.goto(running.link("bob"))  # in the same tab another fragment only
+    expect(page.locator("[data-page=whose]")).to_be_visible()
+    assert page.url == running.base + "/whose"
+    assert page.title() == "Who is working?"
+    page.get_by_role("button", name="Sign out and continue as bob").click()
+    expect(page.locator("[data-page=ready]")).to_be_visible()
+    assert page.url == running.base + "/"
+    page.get_by_role("button", name="Start").click()
+    expect(page.locator("[data-page=nothing]")).to_be_visible()
+
+
 def test_a_link_put_into_the_tab_that_asks_for_one_arrives(running, house, page):
     fill(house, name="Ada")
     page.goto(running.base)
