@@ -433,7 +433,20 @@ def test_two_windows_do_not_write_over_each_other(running, house, page):
     expect(other.locator("[data-page=nothing]")).to_be_visible()
     assert bytes(house.ask("SELECT raw FROM answer")) == b"Eve"
     page.keyboard.type("!")
-    expect(page.locator("#saved")).to_contain_text("finished elsewhere")
+    expect(page.locator("#saved")).to_contain_text("finished in another window")
+
+
+def test_who_leaves_with_something_unsaved_is_asked(running, house, page):
+    fill(house, name="Ada")
+    start(page, running)
+    page.route("**/draft", lambda route: route.abort())
+    page.keyboard.type("Ad")
+    expect(page.locator("#saved")).to_contain_text("Not saved")
+    with page.expect_event("dialog") as asked:
+        page.evaluate("void setTimeout(() => location.reload())")
+    assert asked.value.type == "beforeunload"
+    asked.value.dismiss()
+    expect(page.locator("#answer")).to_have_value("Ad")
 
 
 def test_what_is_too_long_is_said_to_be_so(running, house, page):

@@ -373,6 +373,16 @@ def test_records_are_listed_page_by_page_under_pseudonyms(store, clock, make_app
     assert 'rel="next"' not in second.text
 
 
+def test_a_record_is_found_by_its_pseudonym(client):
+    names = re.findall(r"<code>(r[0-9a-f]{24})</code>", client.get("/records").text)
+    found = client.get("/records", params={"record": names[1], "state": "answered"})
+    assert re.findall(r"<code>(r[0-9a-f]{24})</code>", found.text) == names[1:]
+    assert f'<tr id="found"><th scope="row"><code>{names[1]}' in found.text
+    unknown = client.get("/records", params={"record": EVIL})
+    assert f"No record is called {EVIL}." in html.unescape(unknown.text)
+    assert "<script>alert" not in unknown.text
+
+
 def test_records_are_chosen_by_state(case, client):
     entry = case.entries["key-canary-0.a"]
     builders.save_results(case.store, [entry], "conflict")

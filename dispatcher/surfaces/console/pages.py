@@ -209,6 +209,10 @@ class Views:
         if state is not None and state not in _RECORD_STATES:
             raise HTTPException(400)
         after = _number(request, "after", 0)
+        asked = request.query_params.get("record", "").strip()
+        found = self._cache.record_id(asked) if asked else None
+        if found is not None:  # the list begins with it
+            state, after = None, found - 1
         rows = self._cache.records(after, state, PAGE + 1)
         return self._show(
             request,
@@ -218,6 +222,8 @@ class Views:
             states=_RECORD_STATES,
             counts=self._cache.record_states(),
             records=rows[:PAGE],
+            asked=asked,
+            found=found,
             after=after,
             following=rows[PAGE - 1].id if len(rows) > PAGE else None,
         )

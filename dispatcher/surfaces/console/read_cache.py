@@ -17,7 +17,16 @@ from dispatcher.ledger.active_policy import ActivePolicy, current_policy
 from dispatcher.ledger.limit_usage import LimitUsage, LimitUsages, UsageByRule
 from dispatcher.operations.status import Status, status
 from dispatcher.preflight import Preflight
-from dispatcher.store import Clock, Store, Tx, accounts, outbox, settings, statistics
+from dispatcher.store import (
+    Clock,
+    Store,
+    Tx,
+    accounts,
+    erasure,
+    outbox,
+    settings,
+    statistics,
+)
 from dispatcher.store.statistics import MemberRow, MessageRow, RecordRow, SealRow
 from policies.rules.kinds import title
 
@@ -207,6 +216,11 @@ class ReadCache:
         """Records after one, in order of loading."""
         with self._store.read() as tx:
             return statistics.records(tx, after, state, limit)
+
+    def record_id(self, pseudonym: str) -> int | None:
+        """Return the number of the record that the ledger calls so."""
+        with self._store.read() as tx:
+            return erasure.record_named(tx, pseudonym)
 
     def ledger(self, limit: int) -> Sealed:
         """Return the state of the ledger with its last seals."""

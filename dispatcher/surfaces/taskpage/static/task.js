@@ -64,7 +64,7 @@
     // What a refusal means; the page that came with it says the rest.
     const REASONS = {
       401: "you are signed out. Open your link in another tab of this browser, then go on here.",
-      409: "its time is over, or it was finished elsewhere. You may still submit.",
+      409: "its time is over (you may still submit), or it was finished in another window.",
       412: "another window saved something else for this task. Submit here to use what stands here.",
     };
     const reasonOf = (status, text) => REASONS[status]
