@@ -81,10 +81,13 @@ def rate(store: Store, name: str, quality: float) -> None:
         accounts.set_qualities(tx, [(identity.find(tx, name).id, quality)])
 
 
-def hold_for_pilot(store: Store, run_id: int = 1) -> None:
-    """Let every record of a run wait for a pilot."""
+def hold_for_pilot(store: Store, run_id: int = 1, *, only: int | None = None) -> None:
+    """Let every record of a run wait for a pilot, or only one: the others are its own."""
     with store.write() as tx:
         records.begin_pilot(tx, run_id, 0, 1)
+        if only is not None:
+            records.choose_records(tx, run_id, 2**31 - 1)
+            records.hold_records(tx, run_id, only, 1, (), 1)
 
 
 def end_pilot(store: Store, run_id: int = 1) -> None:

@@ -74,6 +74,10 @@ def pause(store):
     builders.pause(store, "connector:x")
 
 
+def await_pilot(store):
+    builders.hold_for_pilot(store, only=1)
+
+
 def recuse(store):
     builders.recuse(store, "x/1", record_unit(1))
 
@@ -101,7 +105,7 @@ CAUSES = {
         policy(PAIR),
         "r1.a",
         "pilot",
-        stands=builders.hold_for_pilot,
+        stands=await_pilot,
     ),
     "work is paused": Cause(
         policy(PAIR),
@@ -244,7 +248,7 @@ STANDING = {
         lambda store: builders.unblock(store, "x/1"),
     ),
     "pilot": (
-        builders.hold_for_pilot,
+        await_pilot,
         builders.end_pilot,
     ),
     "pause": (
