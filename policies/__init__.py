@@ -1,8 +1,8 @@
 """The library: the policy language, the disclosure model, the judge and the solvers.
 
-Numbers in, numbers out: no I/O, no database. What most callers need is here
-(docs/howto/library.md); each name loads its module when it is first asked for, so that
-a policy is read without numpy.
+It computes on numbers: no I/O, no database. What most callers need is exported here
+(docs/howto/library.md). Each name loads its module on first use, so that reading a
+policy does not import numpy.
 """
 
 from __future__ import annotations
@@ -62,15 +62,15 @@ def solve(
     threads: int = 1,
     clock: Callable[[], float] = time.monotonic,
 ) -> Solution:
-    """Search for the best plan of a problem, and for a bound that proves it.
+    """Search for the best plan of a problem, and for a bound that proves it optimal.
 
     Parameters
     ----------
     problem : Problem
     seconds : float
-        > 0. The search ends by then at the latest, with the best plan it has.
+        > 0. The search ends within this time, with the best plan found.
     seed : int
-        >= 0. A search that ends before ``seconds`` are over gives the same plan again.
+        >= 0. A search that ends before ``seconds`` have passed is reproducible.
     algorithm : str
         A name of docs/reference/instances.md; ``auto`` chooses by the problem.
     threads : int
@@ -81,12 +81,12 @@ def solve(
     Returns
     -------
     Solution
-        Its verdict says what is known; where it is SOLVED, the plan was judged.
+        The verdict says what is known; if it is SOLVED, the plan was judged.
 
     Raises
     ------
     ValueError
-        If no algorithm has this name, or it does not take this problem.
+        If no algorithm has this name, or it does not support this problem.
     """
     import numpy as np
 

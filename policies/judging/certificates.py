@@ -1,4 +1,4 @@
-"""Proofs without a search: that a plan exists, and that serving never gets stuck.
+"""Prove without a search that a plan exists, and that serving never gets stuck.
 
 ``certify`` proves that a plan exists: by the Lovasz local lemma in its cluster-expansion
 form, applied to a uniform choice of each entry's adversaries, or because fewer than one
@@ -7,7 +7,7 @@ crossing is expected. It checks the hypotheses with exact rationals. In the seco
 
 ``safe_number`` is a number of active adversaries with whom every open entry always finds
 one who may get it, in any order and after any choices (liveness of the gate). By the
-same count ``always_servable`` tells which entries can be assigned one by one.
+same count, ``always_servable`` gives the entries that can be assigned one by one.
 
 References
 ----------
@@ -91,7 +91,7 @@ def certify(problem: Problem) -> Certificate | None:
 def _witness(
     problem: Problem, chance: tuple[Fraction, ...]
 ) -> tuple[Fraction, ...] | None:
-    """Return mu of each set for which the lemma holds; None if none was found."""
+    """Return mu of each set that satisfies the lemma; None if none was found."""
     mu = _fixed_point(problem, np.array([float(p) for p in chance]))
     if mu is None:
         return None
@@ -103,7 +103,7 @@ def _witness(
 
 
 def _fixed_point(problem: Problem, chance: Floats) -> Floats | None:
-    """Iterate mu <- p / (1 - p) * prod(1 + mu of others), with a little to spare."""
+    """Iterate mu <- p / (1 - p) * prod(1 + mu of others), with a small margin."""
     sets = problem.sets
     if (chance >= 1).any():
         return None
@@ -149,7 +149,7 @@ def _satisfies_lemma(
 
 
 def safe_number(problem: Problem, exposures: Ints | None = None) -> int:
-    """Return a number of adversaries with whom every open entry always finds a taker.
+    """Return a number of adversaries among whom every open entry always finds a taker.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ def safe_number(problem: Problem, exposures: Ints | None = None) -> int:
     int
         K: while at least K of the problem's adversaries ask, no order of asks and no
         choice among the safe entries leads to an entry from which all are barred.
-        Entries that cross a set alone are left out: nobody is ever shown them. 0 if no
+        Entries that cross a set alone are left out: they are never shown. 0 if no
         entry is open.
 
     Notes
@@ -176,7 +176,7 @@ def safe_number(problem: Problem, exposures: Ints | None = None) -> int:
 
 
 def always_servable(problem: Problem) -> Bools:
-    """Tell which entries can get their ``lo`` copies one by one, in any order.
+    """Return which entries can get their ``lo`` copies one by one, in any order.
 
     Parameters
     ----------
@@ -224,7 +224,7 @@ def _safe_numbers(problem: Problem, exposures: Ints | None) -> Ints:
 
 
 def _barred_by_set(problem: Problem, most: Ints) -> Ints:
-    """Bound the workers that each member row's set bars from its entry, shape (members,)."""
+    """Bound the workers that each row's set bars from its entry, shape (members,)."""
     sets = problem.sets
     one = sets.member_set
     by_weight = _barred_by_weights(problem, most)
@@ -234,7 +234,7 @@ def _barred_by_set(problem: Problem, most: Ints) -> Ints:
 
 
 def _barred_by_weights(problem: Problem, most: Ints) -> Ints:
-    """Bound them for weighted sets: by the weight held, and by members that are needed."""
+    """The bound for weighted sets: by the weight held, and by the members required."""
     sets, m = problem.sets, problem.sets.n_sets
     one = sets.member_set
     weight, cap = np.where(sets.classes[one], 0, sets.amount), sets.cap[one]
@@ -249,7 +249,7 @@ def _barred_by_weights(problem: Problem, most: Ints) -> Ints:
 
 
 def _barred_by_classes(problem: Problem, most: Ints) -> Ints:
-    """Bound them for sets of classes: by the least held of the other classes."""
+    """The bound for sets of classes: by the least held of the other classes."""
     sets, m = problem.sets, problem.sets.n_sets
     one = sets.member_set
     width = int(sets.amount.max(initial=0)) + 1

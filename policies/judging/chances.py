@@ -1,9 +1,9 @@
 """Chances of crossing a limit when each entry's copies are assigned uniformly.
 
 :mod:`policies.judging.certificates` uses these chances. They also give a plan: if fewer
-than one crossing is expected, the method of conditional expectations assigns one copy
-after the other so that the expectation never rises. It ends with a number of crossings
-that is an integer below 1, so there is none. All numbers are exact rationals.
+than one crossing is expected, the method of conditional expectations assigns copies one
+by one so that the expectation never rises. It ends with a number of crossings, an
+integer below 1, so there is none. All numbers are exact rationals.
 
 References
 ----------
@@ -42,12 +42,12 @@ class Draw:
     ----------
     problem : Problem
     observers : tuple of frozenset of int
-        Adversaries and coalitions; none is contained in another one that is judged by
-        the same properties.
+        Adversaries and coalitions, without those contained in another one that is
+        judged by the same properties.
     judged : dict of frozenset to tuple of bool
         By observer: whether each property is judged for it.
     held : dict of frozenset to frozenset of int
-        What each observer held before; those who held nothing are left out.
+        What each observer held before; observers who held nothing are left out.
     pool : list of set of int
         Adversaries that may still get each entry.
     left : list of int
@@ -71,8 +71,8 @@ class Draw:
     def of(cls, problem: Problem) -> Draw | None:
         """Return the draw of ``lo`` copies of every entry; None where it proves nothing.
 
-        It proves nothing about capacities, caps on means and limits on links; nor if
-        an entry must go to more adversaries than may have it, nor above
+        It proves nothing about capacities, caps on means and limits on links, nor if an
+        entry must go to more adversaries than may have it, nor above
         :data:`LARGEST_DRAW`.
         """
         k, links = problem.n_adversaries, problem.links
@@ -99,15 +99,15 @@ class Draw:
         return cls(problem, observers, judged, held, pool, left)
 
     def chances(self) -> tuple[Fraction, ...]:
-        """Bound, set by set, the chance that some observer crosses it."""
+        """Bound the chance that some observer crosses each set, shape (sets,)."""
         n_sets = self.problem.sets.n_sets
         return tuple(min(self.crossings(one), Fraction(1)) for one in range(n_sets))
 
     def crossings(self, one: int) -> Fraction:
-        """Expected number of observers that cross the set, or add to it once past it.
+        """Expected number of observers that cross the set, or add to it when past it.
 
         Observers of one size have the same chance, unless history, forbidden pairs or
-        copies that were fixed tell them apart.
+        fixed copies distinguish them.
         """
         sets = self.problem.sets
         owner, members = int(sets.owner[one]), sets.members(one).tolist()
@@ -131,7 +131,7 @@ class Draw:
         return total
 
     def chance(self, one: int, observer: Observer) -> Fraction:
-        """Chance that this observer crosses the set, or adds to it once past it."""
+        """Chance that this observer crosses the set, or adds to it when past it."""
         sets = self.problem.sets
         cap = int(sets.cap[one])
         if cap == NO_CAP:
@@ -155,7 +155,7 @@ class Draw:
                 [(w, self.reach(d, observer)) for d, w in fresh], cap - base
             )
         if len({d for d, _ in members}) < len(members):
-            return Fraction(1)  # one entry in two classes: they are not independent
+            return Fraction(1)  # an entry in two classes: they are not independent
         miss: dict[int, Fraction] = {}
         for d, w in fresh:
             if w not in held:
@@ -171,7 +171,7 @@ class Draw:
         return 1 - Fraction(comb(others, copies), comb(len(pool), copies))
 
     def give(self, entry: int, adversary: int) -> None:
-        """Fix one copy."""
+        """Fix one copy of an entry."""
         self.pool[entry].remove(adversary)
         self.given[entry].add(adversary)
         self.left[entry] -= 1
@@ -188,20 +188,21 @@ def derandomized_plan(
 ) -> Plan | None:
     """Return a plan by conditional expectations, if fewer than one crossing is expected.
 
-    Each copy goes where the expectation is least. The mean over all who may get it
-    equals the expectation before, so the least never exceeds it (Erdos and Selfridge).
+    Each copy goes where the expectation is least. The mean over all adversaries who may
+    get it equals the expectation before, so the least never exceeds it (Erdos and
+    Selfridge).
 
     Parameters
     ----------
     problem : Problem
     over : callable
-        True once there is no time left: exact fractions are slow.
+        True once time is over: exact fractions are slow.
 
     Returns
     -------
     Plan or None
         None if the expectation is 1 or more, is unknown (:meth:`Draw.of`), would have
-        to be computed too often, or if there is no time left.
+        to be computed too often, or if time is over.
     """
     draw = Draw.of(problem)
     if draw is None:
@@ -240,13 +241,13 @@ def tail_chance(terms: list[tuple[int, Fraction]], room: int) -> Fraction:
     Parameters
     ----------
     terms : list of (int, Fraction)
-        Each weight, and the chance that it counts.
+        Each weight, and the probability that it counts.
     room : int
 
     Returns
     -------
     Fraction
-        Exact; 1 if more than ``_MOST_LOADS`` different sums would have to be followed.
+        Exact; 1 if there are more than ``_MOST_LOADS`` different sums.
     """
     below: dict[int, Fraction] = {0: Fraction(1)}
     for weight, p in terms:

@@ -1,9 +1,9 @@
 """The one judge: utility, disclosure, objective and feasibility, recomputed from scratch.
 
-Implements the disclosure of a plan and the two objectives of the paper (section 3). A
+Computes the disclosure of a plan and the two objectives of the paper (section 3). A
 solver may work with marginal gains, but its plan counts only after this judge has
-recomputed it: the judge takes nothing from the solver except the plan, and compares
-only integers and fractions.
+recomputed it. The judge takes nothing from the solver but the plan, and compares only
+integers and fractions.
 """
 
 from __future__ import annotations
@@ -31,49 +31,49 @@ from policies.model.problem import Pairs, Problem
 from policies.model.sets import Bools, Ints, InvalidProblem, SetSystem
 
 _MOST_SUMS: Final = 2_000_000
-"""Numbers in a table of sums by set and observer; bounds memory."""
+"""Numbers in a table of sums by set and observer, at most; bounds memory."""
 
 _LARGEST_SUM: Final = 2**62 - 1
-"""Sums of 64 bits above this are followed in Python's integers."""
+"""Sums above this are kept as Python integers instead of 64 bits."""
 
 SHOWN: Final = 20
-"""Violations of one kind that are listed one by one."""
+"""Number of violations of one kind that are listed one by one."""
 
-_MOST_NAMED = 8  # entries of a set, or members of a group, that are named one by one
-_LARGEST_DENOMINATOR = 10**4  # denominators up to this are written as they are
+_MOST_NAMED = 8  # entries of a set, or members of a group, named one by one
+_LARGEST_DENOMINATOR = 10**4  # larger ones are written as decimals
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """What a plan is worth, and which limits it breaks.
+    """The value of a plan, and the limits that it breaks.
 
     Attributes
     ----------
     utility : int
         Sum of w_da in units of the problem's weights.
     u : Fraction
-        The same as a number; u of the problem's utilities where it has any.
+        The same as a number; u of the problem's utility functions where it has any.
     f : Fraction
-        Worst f over all judged sets and observers, history included; over the links where
-        the problem has links (a cosine is rounded up to 10^-18).
+        Worst f over all judged sets and observers, history included; if the problem
+        has links, over these (cosines rounded up to 10^-18).
     where : (int, int) or None
-        Set (or link) and observer of the worst f; None where nothing is held.
+        Set (or link) and observer of the worst f; None if nothing is held.
     by_property : tuple of Fraction
         Worst f of each property.
     f_average : Fraction
         Highest mean of f over all sets (or links), of one observer.
     f_goal : Fraction
-        f as the goal counts it: one of these two, or the problem's aggregate.
+        f in the objective: ``f``, ``f_average``, or the problem's aggregate.
     objective : Fraction
         u, or u + lambda * (tau - f).
     complete : int
-        Judged (set, adversary) with f = 1, history included.
+        Number of judged (set, adversary) with f = 1, history included.
     whole : tuple of int
         Sets of which some judged observer holds every entry (or one of every class),
         ascending.
     past : int
-        Number of (set, adversary) past the limit by history alone; the plan adds
-        nothing to them.
+        Number of (set, adversary) that history alone takes past the limit; the plan
+        adds nothing to them.
     crossed : tuple of Crossing
         The (set, adversary) that the plan takes past the limit; at most ``SHOWN``.
     violations : tuple of str
@@ -169,7 +169,7 @@ def judge(problem: Problem, plan: Pairs) -> Judgement:
 
 
 def _entries_by_adversary(plan: Pairs, k: int) -> list[frozenset[int]]:
-    """The entries that the plan gives to each adversary."""
+    """Return the entries that the plan gives to each adversary."""
     return [frozenset(plan.entry[plan.adversary == a].tolist()) for a in range(k)]
 
 
@@ -184,7 +184,7 @@ def _highest_mean(problem: Problem, tally: Tally) -> Fraction:
 def _judge_links(
     problem: Problem, tally: Tally, held: Pairs
 ) -> tuple[Fraction, tuple[int, int] | None, Fraction, list[str]]:
-    """Worst f over the links and its place, the highest mean, and broken limits."""
+    """Return the worst f over the links, its place, the highest mean, and violations."""
     links = problem.links
     assert links is not None
     worst, where = Fraction(0), None
@@ -216,7 +216,7 @@ def _judge_links(
         past = {observer: share for observer, share in means.items() if share >= cap}
         broken += _mean_violations(problem, past, f"below {_format_number(cap)}")
     if any(not cap.kept(Fraction(0)) for cap in problem.averages):
-        broken = []  # reported above: nothing is below such a limit
+        broken = []  # reported above: no value is below such a limit
     elif tally.parts is not None and limit is not None and how and not how.by_set:
         broken += _aggregate_violations(problem, tally.parts, limit, strict=True)
     return worst, where, mean, broken
@@ -225,7 +225,7 @@ def _judge_links(
 def _aggregate_violations(
     problem: Problem, parts: Parts, limit: Fraction, *, strict: bool
 ) -> Iterator[str]:
-    """Report an aggregate past its cap, for each observer unless they are summed."""
+    """Yield violations of an aggregate's cap, one an observer unless they are summed."""
     how, allowed = (
         parts.aggregate,
         f"{'below ' if strict else ''}{_format_number(limit)}",
@@ -596,12 +596,12 @@ class Tally:
 
 
 def _wide(sums: Ints) -> Ints:
-    """Sums to which as much can be added: large ones in Python's integers."""
+    """Return sums with room to double: large ones as Python integers."""
     wide = sums.dtype != object and bool((sums > _LARGEST_SUM).any())
     return sums.astype(object) if wide else sums
 
 
 def _power(value: Ints, exponent: int, whole: int) -> Ints:
-    """Raise values up to ``whole``; in Python's integers if 64 bits could be too few."""
+    """Raise values up to ``whole`` to a power, as Python integers if int64 is too small."""
     wide = whole**exponent > _LARGEST_SUM
     return value.astype(object) ** exponent if wide else value**exponent

@@ -1,10 +1,10 @@
-"""How f of many sets and observers becomes one number, beyond worst and average.
+"""Aggregates: f of many sets and observers as one number, beyond worst and average.
 
-The paper takes the worst set of the worst adversary, or the highest mean of an adversary
-(section 3). Here sets have weights and observers may be summed. What one observer sees
-may also be the number of sets above a level, or a power mean, which lies between the
-mean (q = 1) and the worst (q to infinity). Sums are exact fractions. A root is rounded
-up, and only where it must be shown or summed: limits compare powers.
+The paper takes the worst set of the worst adversary, or the highest mean of an
+adversary (section 3). Here sets have weights, and observers may be summed. An
+observer's value may also be the number of sets above a level, or a power mean, which
+lies between the mean (q = 1) and the worst (q to infinity). Sums are exact fractions.
+Roots are rounded up, and only to show or sum them: limits compare powers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LARGEST_Q: Final = 32
 
 
 class Shape(StrEnum):
-    """How one observer's f of all sets becomes one number."""
+    """How one observer's f over all sets becomes one number."""
 
     WORST = "worst"  # max over sets of w f
     AVERAGE = "average"  # sum over sets of w f, divided by the sum of w
@@ -73,12 +73,12 @@ class Aggregate:
 
     @property
     def by_set(self) -> bool:
-        """Whether a limit on it is one limit on each set."""
+        """Whether a limit on the aggregate is the same as one limit on each set."""
         return self.shape is Shape.WORST and not self.summed
 
     @property
     def shared(self) -> bool:
-        """Whether a set counts once, whoever and how many see it."""
+        """Whether a set counts once, however many observers see it."""
         return self.shape is Shape.COUNT and not self.summed
 
     @property
@@ -88,7 +88,7 @@ class Aggregate:
         return self.over if mean else Fraction(1)
 
     def normed(self) -> tuple[Aggregate, Fraction]:
-        """Return it scaled to a highest weight of 1, and the factor of its values."""
+        """Return the aggregate scaled to a highest weight of 1, and the scale factor."""
         top = max(self.weights, default=Fraction(1)) or Fraction(1)
         weights = tuple(weight / top for weight in self.weights)
         mean = self.shape in (Shape.AVERAGE, Shape.SOFT_MAX)
@@ -166,7 +166,7 @@ class Parts:
 
     @property
     def bits(self) -> int:
-        """Precision of bounds on sums: far below 10^-18 of any root that is shown."""
+        """Precision in bits of bounds on sums: far below 10^-18 of any root shown."""
         return 64 * self.aggregate.q
 
     @property

@@ -1,9 +1,9 @@
-"""Parts of a Problem from plain numbers: weights, sets, and limits on single loads.
+"""Build the parts of a Problem from plain numbers: weights, sets, limits on loads.
 
-Numbers are taken for the fractions that they are written as
+Floats stand for the fractions that they are written as
 (:mod:`policies.model.exact_numbers`), so that sums and limits are exact.
-:meth:`~policies.model.problem.Problem.from_sets` and the reader of instance files are
-made of these.
+:meth:`~policies.model.problem.Problem.from_sets` and the reader of instance files use
+these functions.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from policies.model.problem import Average, Goal
 from policies.model.sets import NO_CAP, Ints, InvalidProblem, SetSystem
 from policies.model.weights import Weights
 
-_SLACK = 1e-9  # weights that are sums of rounded numbers may be so much above 1
+_SLACK = 1e-9  # sums of rounded weights may exceed 1 by this much
 
 
 @dataclass(frozen=True)
@@ -49,13 +49,13 @@ class SensitiveSet:
 
     @classmethod
     def whole(cls, entries: Iterable[int]) -> Self:
-        """Return a set whose entries all weigh the same: 1/size each."""
+        """Return a set whose entries all have the same weight, 1/size."""
         once = tuple(dict.fromkeys(entries))
         return cls(once, (1,) * len(once), max(1, len(once)))
 
     @classmethod
     def weighted(cls, entries: Sequence[int], weights: Sequence[float]) -> Self:
-        """Return a set of weights a_dp; those of an entry that is named twice add up.
+        """Return a set with weights a_dp; repeated entries add up.
 
         Raises
         ------
@@ -74,7 +74,7 @@ class SensitiveSet:
 
     @classmethod
     def of_classes(cls, classes: Sequence[Collection[int]]) -> Self:
-        """Return a set that is complete with one entry of every class.
+        """Return a set that one entry of every class completes.
 
         An empty class can never be held, so such a set discloses nothing.
         """
@@ -103,12 +103,12 @@ def set_system(
     caps : sequence of int, one a set
         Highest load that is allowed; ``NO_CAP`` without a limit.
     word : str
-        What messages call a set: ``word 0``, ``word 1``, ...
+        The word for a set in messages: ``word 0``, ``word 1``, ...
 
     Raises
     ------
     InvalidProblem
-        If a set names an entry that there is not.
+        If a set names an entry that does not exist.
     """
     return SetSystem(
         n_entries=n_entries,
@@ -171,12 +171,12 @@ def load_limit(goal: Goal, measure: Measure, full: int, number: int) -> int:
 
 
 def limits_on_all(goal: Goal, n_properties: int) -> tuple[Average, ...]:
-    """Return the limit f < tau where it is on no single set, or can never be kept."""
+    """Return the limit f < tau where it applies to no single set, or cannot be kept."""
     if goal.objective is Objective.TRADEOFF:
         return ()
     if goal.tau <= 0:
         return (Average((), goal.tau, strict=True, over=1),)
-    if not n_properties:  # nothing can be seen of any set
+    if not n_properties:  # no set can disclose anything
         return ()
     if goal.average:
         every = tuple(range(n_properties))
@@ -190,18 +190,18 @@ def limits_on_all(goal: Goal, n_properties: int) -> tuple[Average, ...]:
 def table_of(
     weights: npt.ArrayLike, adversaries: int | None
 ) -> npt.NDArray[np.float64]:
-    """Return w_da as a table; a row of numbers is the same for every adversary.
+    """Return w_da as a table; one number an entry applies to every adversary.
 
     Parameters
     ----------
     weights : real array, shape (n,) or (n, k)
     adversaries : int or None
-        k; needed with one number an entry.
+        k; required with one number an entry.
 
     Raises
     ------
     InvalidProblem
-        With what was found, and what was expected.
+        Gives the value found and the value expected.
     """
     table = np.asarray(weights, np.float64)
     if table.ndim == 1 and adversaries is not None:
@@ -230,7 +230,7 @@ def sensitive_set(
     Raises
     ------
     InvalidProblem
-        With the number of the set.
+        Gives the number of the set.
     """
     if not isinstance(given, Mapping):
         return SensitiveSet.whole(given)
@@ -257,7 +257,7 @@ def goal_of(
     Raises
     ------
     InvalidProblem
-        For a word that is not known, with those that are.
+        Unknown name; the message lists the known ones.
     """
     if objective not in tuple(Objective):
         known = " or ".join(map(repr, map(str, Objective)))
@@ -276,7 +276,7 @@ def goal_of(
 
 
 def measure_of(disclosure: str) -> Measure:
-    """Return the measure of this name."""
+    """Return the measure with this name."""
     if disclosure not in MEASURES:
         raise InvalidProblem(
             f"disclosure is {disclosure!r}, expected {', '.join(MEASURES)}"
@@ -285,7 +285,7 @@ def measure_of(disclosure: str) -> Measure:
 
 
 def capacities(given: Iterable[int | None] | None) -> Ints | None:
-    """Return capacities as numbers, ``NO_CAP`` where one is None."""
+    """Return capacities as integers, ``NO_CAP`` for None."""
     if given is None:
         return None
     return np.array([NO_CAP if most is None else most for most in given])

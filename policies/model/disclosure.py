@@ -1,8 +1,8 @@
 """Disclosure f_a(p) of sensitive sets (paper, section 4), by the powers of measures.
 
-Loads, caps and f are computed from what adversaries hold with integers and fractions
-only: nothing is rounded. For searches and bounds over many sets at once :func:`raise_parts`
-and :func:`reached_at` are f and its inverse in floats.
+Loads, caps and f are computed with integers and fractions only: nothing is rounded. For
+searches and bounds over many sets at once, :func:`raise_parts` and :func:`reached_at`
+are f and its inverse in floats.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ROWS = 400_000  # member rows of one piece; bounds memory
 
 @dataclass(frozen=True, eq=False)
 class Loads:
-    """Loads of adversaries on sets; only those that hold a member are listed.
+    """Loads of adversaries on sets; rows with no member held are left out.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class Loads:
 
 
 def raise_parts(part: Floats, power: Ints) -> Floats:
-    """Turn loads, as parts of ``full``, into f in place, and return them.
+    """Replace loads, as parts of ``full``, by f in place, and return them.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def reached_at(f: Floats, power: Ints) -> Floats:
 
 
 def cap_below(measure: Measure, full: int, tau: Fraction) -> int:
-    """Highest load with f < tau, or -1 where not even an observer who holds nothing is below.
+    """Return the highest load with f < tau, or -1 if no load has f < tau.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def cap_below(measure: Measure, full: int, tau: Fraction) -> int:
 
 
 def cap_at(measure: Measure, full: int, level: Fraction) -> int:
-    """Highest load with f <= level; ``NO_CAP`` where f cannot be above it.
+    """Return the highest load with f <= level; ``NO_CAP`` if every load has.
 
     Examples
     --------
@@ -119,7 +119,7 @@ def highest_load(
     span: tuple[int, int],
     kept: Callable[[Fraction], bool],
 ) -> int:
-    """Return the highest load of a span whose f is kept, by bisection.
+    """Return the highest load in a span whose f is kept, by bisection.
 
     Parameters
     ----------
@@ -127,9 +127,9 @@ def highest_load(
     full : int
         Load from which f is 1.
     span : (int, int)
-        The lowest load, which is taken as kept, and the highest.
+        The lowest load, which is assumed to be kept, and the highest.
     kept : callable
-        Of f, which grows with the load: true up to some load, and false above.
+        Predicate of f, which grows with the load: True up to some load, False above.
     """
     low, high = span
     while low < high:
@@ -173,7 +173,7 @@ def loads(sets: SetSystem, plan: Pairs, history: Pairs) -> Iterator[Loads]:
 def _piece(
     sets: SetSystem, held: Pairs, first: Ints, fresh: Bools, one: int, stop: int
 ) -> Loads:
-    """Loads on the sets ``one`` to ``stop - 1``."""
+    """Return the loads on the sets ``one`` to ``stop - 1``."""
     rows = slice(int(sets.start[one]), int(sets.start[stop]))
     entry, amount = sets.entry[rows], sets.amount[rows]
     owner = np.repeat(np.arange(one, stop), np.diff(sets.start[one : stop + 1]))
@@ -216,7 +216,7 @@ def _first_of_class(key: Ints, number: Ints) -> Ints:
 
 
 def alone(sets: SetSystem) -> Bools:
-    """Mask of the member rows whose entry alone crosses the set's cap, shape (members,)."""
+    """Mask of member rows whose entry alone exceeds the set's cap, shape (members,)."""
     one = sets.member_set
     load = np.where(sets.classes[one], 1, sets.amount)
     return np.asarray(load > sets.cap[one])
@@ -225,7 +225,7 @@ def alone(sets: SetSystem) -> Bools:
 def reachable(sets: SetSystem) -> Bools:
     """Mask of the sets that can disclose anything, shape (sets,).
 
-    Those have f > 0 with all their entries held.
+    They are those with f > 0 when all their entries are held.
     """
     amount = sets.amount.copy()
     top = np.zeros(sets.n_sets, np.int64)

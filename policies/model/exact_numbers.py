@@ -22,15 +22,15 @@ LARGEST_DENOMINATOR: Final = 10**5
 """Largest denominator of a simple fraction; other numbers are read as decimals."""
 
 ROUNDED_DENOMINATOR: Final = 2**60
-"""Denominator that stands in where the exact one would not fit 64 bits."""
+"""Denominator used where the exact one would not fit 64 bits."""
 
 _MOST_DIGITS = 15
 
 
 def fraction(value: float | Rational) -> Fraction:
-    """Return the number that is meant: a simple fraction, else the decimal as written.
+    """Return the fraction meant by a number: a simple one, else the decimal as written.
 
-    An integer or a fraction, numpy's too, stays what it is.
+    Integers and fractions, numpy's too, are returned as they are.
 
     Examples
     --------
@@ -49,7 +49,7 @@ def fraction(value: float | Rational) -> Fraction:
 
 
 def shares(values: Sequence[float]) -> tuple[list[int], int]:
-    """Return parts of a whole as integers, and the integer that stands for 1.
+    """Return parts of a whole as integers, and the integer for 1.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def shares(values: Sequence[float]) -> tuple[list[int], int]:
 
 
 def proportions(values: Sequence[float]) -> list[int]:
-    """Return integers in exactly the same proportions; only 0 becomes 0.
+    """Return integers in exactly the same proportions; only 0 maps to 0.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def grid(values: npt.ArrayLike, most: int) -> tuple[Ints, Fraction]:
     ----------
     values : real array, shape (...), finite and >= 0
     most : int
-        What the largest integer may be, >= 1.
+        Bound on the largest integer, >= 1.
 
     Returns
     -------

@@ -29,13 +29,13 @@ class FractionSum:
             self.add(value)
 
     def add(self, value: Fraction) -> None:
-        """Add one more."""
+        """Add a number."""
         scale = value.denominator
         self._by[scale] = self._by.get(scale, 0) + value.numerator
 
     @property
     def terms(self) -> frozenset[tuple[int, int]]:
-        """Numerators and denominators: equal terms have equal sums."""
+        """Pairs (numerator, denominator); equal terms have equal sums."""
         return frozenset(self._by.items())
 
     @property
@@ -49,7 +49,7 @@ class FractionSum:
         return left[0] if left else Fraction(0)
 
     def between(self, bits: int) -> tuple[Fraction, Fraction]:
-        """Return lower and upper bounds, multiples of 2^-bits; equal if they are exact."""
+        """Return lower and upper bounds, multiples of 2^-bits; equal if exact."""
         low = high = 0
         for scale, part in self._by.items():
             whole, rest = divmod(part << bits, scale)

@@ -1,10 +1,10 @@
 """Links: properties over the entries of two users at places (cosine and common).
 
-A link is a sensitive relation of two users, each with entries (place, count). What an
-adversary holds of both shows how similar they are: ``COSINE`` is the paper's measure of
-their two count vectors (section 5), ``COMMON`` is 1 as soon as they share one place.
-Everything is judged with integers. A root is rounded up, and only where it must be
-shown or summed.
+A link is a sensitive relation of two users, each with entries (place, count). The
+similarity of what an adversary holds of both is ``COSINE``, the paper's measure of
+their two count vectors (section 5), or ``COMMON``, which is 1 as soon as they share one
+place. Links are judged with integers. Roots are rounded up, and only to show or sum
+them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ROOT: Final = 10**18
 """Roots are rounded up to a multiple of 1 / ROOT."""
 
 ROUGH: Final = 2**24 - 1
-"""Largest count that a search ranks plans by."""
+"""Largest count by which a search ranks plans."""
 
 Counts = npt.NDArray[Any]
 """Integers >= 0: int64 while sums of their products fit it, else Python's (object)."""
@@ -52,9 +52,9 @@ class Links:
     ----------
     relation : Relation
     place : int64 array, shape (n entries,)
-        Where each entry was.
+        Place of each entry.
     count : int64 or object array, shape (n entries,)
-        How often, an integer >= 0 of any size.
+        Number of visits, an integer >= 0 of any size.
     link, entry, side : int64 array, shape (members,)
         Entry ``entry`` belongs to end ``side`` (0 left, 1 right) of ``link``. A place
         is at most once at one end; an entry may be in many links.
@@ -122,7 +122,7 @@ class Links:
         return np.array(scaled, np.int64)
 
     def select(self, entries: Ints) -> Links:
-        """Return the links over these entries alone, renumbered; others hold nothing."""
+        """Return the links over these entries alone, renumbered."""
         number = np.full(len(self.place), -1, np.int64)
         number[entries] = np.arange(len(entries))
         kept = number[self.entry] >= 0
@@ -218,7 +218,7 @@ def below_limit(alike: LinkSimilarity, relation: LinkMeasure, tau: Fraction) -> 
 def link_similarities(
     links: Links, entry: Ints, observer: Ints
 ) -> Iterator[LinkSimilarity]:
-    """Compute from scratch what each observer sees of each link, where dot > 0.
+    """Compute from scratch each observer's similarity of each link, where dot > 0.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """Measures: the disclosure functions of loads, one row each (paper, section 4).
 
 To add one, add a row to :data:`MEASURES`. Policies, instance files and the library then
-know its name, and the judge, the exact models, the bounds and the compiled searches its
-power. The verifier shares no code, so it has a table of its own (``POWERS``).
+accept its name; the judge, the exact models, the bounds and the compiled searches use
+its power. The verifier shares no code, so it has its own table (``POWERS``).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Measure:
     Attributes
     ----------
     name : str
-        Its word in policies, in instance files, in the library and in messages.
+        Its name in policies, instance files, the library and messages.
     power : int
         >= 1; 0 for a step.
     """
@@ -39,7 +39,7 @@ class Measure:
 
     @property
     def is_step(self) -> bool:
-        """Whether f is 0 or 1, and weights mean nothing."""
+        """Whether f is 0 or 1, so that weights have no meaning."""
         return self.power == 0
 
     def numerator(self, load: int, full: int) -> int:

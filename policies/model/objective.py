@@ -1,4 +1,4 @@
-"""What a plan is for. It stands alone so that a policy is read without numpy."""
+"""The objective of a plan, in a module of its own so that policies load without numpy."""
 
 from __future__ import annotations
 

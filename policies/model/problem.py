@@ -1,8 +1,8 @@
-"""The assignment problem as numbers: who may be shown what, and what must not meet.
+"""The assignment problem as numbers: entries, adversaries, sensitive sets and limits.
 
-Entries and adversaries are indices from 0 (opaque ids at the border: the caller keeps
-the names). Everything is columnar, so that a million entries are a few arrays. Frozen
-and self-checking: a Problem that exists is well formed.
+Entries and adversaries are indices from 0; the caller keeps their names. All data is
+columnar, so that a million entries are a few arrays. Objects are frozen and check
+themselves: a Problem that exists is well formed.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Pairs:
         )
 
     def within(self, other: Pairs) -> Bools:
-        """Mask of the pairs that are also in the other, shape (pairs,)."""
+        """Mask of the pairs that the other has too, shape (pairs,)."""
         if not len(other):
             return np.zeros(len(self), np.bool_)
         key = int(max(self.adversary.max(initial=0), other.adversary.max())) + 1
@@ -96,10 +96,9 @@ class Average:
     strict : bool
         Whether the mean must stay below the limit: mean < limit.
     over : int
-        What the sum is divided by; 0: the number of counted sets that could disclose
-        anything.
+        Divisor of the sum; 0: the number of counted sets that could disclose anything.
     aggregate : Aggregate or None
-        What is capped in place of a mean: the goal's, over all sets and observers.
+        If given, what is capped instead of a mean: the goal's aggregate.
     """
 
     properties: tuple[int, ...]
@@ -109,13 +108,13 @@ class Average:
     aggregate: Aggregate | None = None
 
     def kept(self, mean: Fraction) -> bool:
-        """Whether this mean is within the cap."""
+        """Whether a mean keeps the cap."""
         return mean < self.limit if self.strict else mean <= self.limit
 
 
 @dataclass(frozen=True)
 class Goal:
-    """What is maximised below the limits (paper, section 3).
+    """What a plan maximises below the limits (paper, section 3).
 
     Attributes
     ----------
@@ -126,11 +125,11 @@ class Goal:
     tau : Fraction
         The constant of the tradeoff; 0 where no limit was given.
     average : bool
-        f is the highest mean over the sets of one adversary instead of the worst set.
+        Whether f is the highest mean over the sets of one adversary, not the worst set.
     over : int
-        What the mean's sum is divided by; 0: the number of sets that are judged.
+        Divisor of the mean's sum; 0: the number of judged sets.
     aggregate : Aggregate or None
-        What f is where it is neither the worst set nor that mean.
+        f, where it is neither the worst set nor that mean.
     """
 
     objective: Objective = Objective.DISC_BUDGET
@@ -163,7 +162,7 @@ class Problem:
         Copies that an entry must and may get from this plan, 0 <= lo <= hi. An entry
         with hi = 0 is history only.
     weights : Weights
-        w_da; its shape tells n and k.
+        w_da; its shape gives n and k.
     capacity : int64 array, shape (k,), or None
         New exposures that each adversary may still get; ``NO_CAP`` for no limit.
     forbidden : Pairs
@@ -175,16 +174,16 @@ class Problem:
     goal : Goal
     averages : tuple of Average
     coalitions : Coalitions
-        Adversaries who pool what they hold; every limit holds for them too.
+        Adversaries who pool what they hold; every limit applies to them too.
     links : Links or None
-        With links, f is what they disclose; the sets are limits only.
+        With links, f is what they disclose; sets are limits only.
     strict_history : bool
-        Whether a limit that history alone is past makes every plan infeasible (the
-        paper's definition); else only what the plan adds to counts.
+        Whether a limit that history alone exceeds makes every plan infeasible (the
+        paper's definition); else only what the plan adds counts.
     utilities : Utilities or None
-        A utility that is no sum over pairs; ``weights`` then tell n and k alone.
+        A utility that is no sum over pairs; ``weights`` then only give n and k.
     prices : int64 array, shape (n entries,), or None
-        What it costs to withhold each entry, where there is no plan; 0: it may not be.
+        Cost of withholding each entry where there is no plan; 0: it must not be.
 
     Notes
     -----
@@ -227,52 +226,52 @@ class Problem:
         forbidden: Iterable[tuple[int, int]] = (),
         coalitions: Iterable[Iterable[int]] = (),
     ) -> Self:
-        """Return the paper's problem over plain lists of numbers.
+        """Return the paper's problem, built from plain lists of numbers.
 
         Parameters
         ----------
         weights : real array, shape (n entries, k adversaries) or (n entries,)
-            w_da >= 0, what it is worth to show the entry to the adversary; one number
-            an entry is the same for all ``adversaries``.
+            w_da >= 0, the worth of showing the entry to the adversary; one number an
+            entry applies to all ``adversaries``.
         sets : sequence
-            Sensitive sets: the entries of each, from 0, which disclose the same each;
-            or, unless the disclosure is a step, ``{entry: a_dp}``, at most 1 in all.
+            The entries of each sensitive set, from 0, all with the same weight; or,
+            unless the disclosure is a step, ``{entry: a_dp}``, at most 1 in sum.
         adversaries : int, optional
-            k, where ``weights`` does not tell it.
+            k; required with one weight an entry.
         copies : int or sequence of int, one an entry
-            Every entry goes to at least one and at most so many adversaries; one that
-            may have 0 copies stands in ``history`` alone.
+            Every entry goes to at least one and at most so many adversaries; an entry
+            with 0 copies may occur in ``history`` only.
         tau : float
-            ``disc-budget``: f must stay below; ``tradeoff``: the constant.
+            ``disc-budget``: the limit f < tau; ``tradeoff``: the constant.
         disclosure : str
-            A name of :data:`~policies.model.measures.MEASURES`.
-            f of a set and an adversary: 1 for who holds all of it and 0 else; the sum
-            of the a_dp that are held; the square of that sum.
+            A name of :data:`~policies.model.measures.MEASURES`. f of a set and an
+            adversary is 1 if it holds the whole set and 0 else; the sum of the a_dp
+            that it holds; the square of that sum.
         aggregation : {"worst", "average"}
-            f in all: the highest f of a set, or the highest mean over all sets.
+            f of a plan: the highest f of a set, or the highest mean over all sets.
         objective : {"disc-budget", "tradeoff"}
-            The most u with f < tau, or the most u + lambda (tau - f).
+            Maximise u with f < tau, or u + lambda (tau - f).
         lambda_ : float
             >= 0, of a tradeoff.
         utility_norm : float, optional
-            > 0. u is the sum of the planned weights divided by this; without it by the
-            sum of each entry's best weights, so that u is at most 1.
+            > 0. u is the sum of the planned weights divided by this; by default, by
+            the sum of each entry's best weights, so that u is at most 1.
         capacity : iterable of int or None, one an adversary, optional
             New entries that each may get; None: any number.
         history, forbidden : iterable of (entry, adversary)
-            What is held already, and what must not be planned.
+            Pairs held already, and pairs that must not be planned.
         coalitions : iterable of iterables of int
             Adversaries who pool what they hold.
 
         Returns
         -------
         Problem
-            Floats count as the simplest fractions that read as them: 0.1 is one tenth.
+            Floats stand for the simplest fractions that read as them: 0.1 is one tenth.
 
         Raises
         ------
         InvalidProblem
-            With what was found, and what was expected.
+            Gives the value found and the value expected.
 
         Examples
         --------
@@ -280,7 +279,7 @@ class Problem:
         >>> problem.n_entries, problem.n_adversaries
         (2, 2)
         """
-        # construction knows Goal and Pairs, so it is loaded when it is asked for
+        # construction imports this module, so it is imported late
         from policies.model import construction as made
 
         table = made.table_of(weights, adversaries)
@@ -399,14 +398,14 @@ class Problem:
         return self.coalitions.listed(self.n_adversaries)
 
     def held(self, pairs: Pairs) -> Pairs:
-        """Return what every observer holds of these pairs: adversaries, then coalitions."""
+        """Return the pairs (entry, observer) held: by adversaries, then by coalitions."""
         if not self.groups:
             return pairs
         k = self.n_adversaries
         return Pairs(*pooled(self.groups, k, pairs.entry, pairs.adversary))
 
     def judged(self) -> Bools | None:
-        """Mask (properties, observers): who is judged; None if everybody is.
+        """Mask of who is judged, shape (properties, observers); None if all are.
 
         A coalition is judged unless all its members are trusted.
         """
@@ -424,7 +423,7 @@ class Problem:
         return np.minimum(self.capacity, most)
 
     def select(self, entries: Ints, sets: Ints) -> Problem:
-        """Return the part over these entries and sets, renumbered; capacities stay."""
+        """Return the problem over these entries and sets, renumbered; capacities stay."""
         number = np.full(self.n_entries, -1, np.int64)
         number[entries] = np.arange(len(entries))
 
@@ -447,4 +446,4 @@ class Problem:
 
 
 class Plan(Pairs):
-    """An assignment x_da: an intention; nothing has been shown by it."""
+    """An assignment x_da: an intention, by which nothing has been shown yet."""

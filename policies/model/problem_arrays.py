@@ -1,6 +1,6 @@
-"""A Problem as flat arrays for compiled kernels: what numba can read.
+"""A Problem as flat arrays that numba can read.
 
-Floats here guide a search; no plan counts before the judge has seen it.
+The floats here guide searches; a plan counts only once the judge has recomputed it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Tables:
     Attributes
     ----------
     worth : float64 array, shape (n, k)
-        What each pair adds to u (norm included).
+        Contribution of each pair to u (norm included).
     able : bool array, shape (n, k)
         Pairs that could be planned: wanted, not forbidden, not past a cap alone.
     held : bool array, shape (n, k)
@@ -54,7 +54,7 @@ class Tables:
     tradeoff, average : bool
     lambda_, tau : float
     over : int
-        What an observer's sum of f over sets is divided by for the mean.
+        Divisor of an observer's sum of f over sets, for the mean.
     """
 
     worth: Floats
@@ -89,7 +89,7 @@ class Tables:
 
 
 def tables(problem: Problem) -> Tables:
-    """Lay the problem out. Takes O(n k + m h + members) memory."""
+    """Return the arrays of a problem, in O(n k + m h + members) memory."""
     sets, k, goal = problem.sets, problem.n_adversaries, problem.goal
     entry_start, entry_row = sets.by_entry()
     members = membership(problem.groups, k)
@@ -149,13 +149,13 @@ def able(problem: Problem) -> Bools:
 
 
 def grid_of(problem: Problem, pairs: Pairs) -> Bools:
-    """Pairs as a table, shape (n, k)."""
+    """Return pairs as a table, shape (n, k)."""
     table = np.zeros((problem.n_entries, problem.n_adversaries), np.bool_)
     table[pairs.entry, pairs.adversary] = True
     return table
 
 
 def plan_of(table: Bools) -> Plan:
-    """Return the plan that a table of chosen pairs, shape (n, k), is."""
+    """Return the plan of a table of chosen pairs, shape (n, k)."""
     entry, adversary = np.nonzero(table)
     return Plan(entry.astype(np.int64), adversary.astype(np.int64))

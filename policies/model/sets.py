@@ -1,10 +1,9 @@
 """Sensitive sets as columns: the paper's D_p for all properties at once.
 
-The **load** of an adversary on a set means the same for both kinds of sensitive set. For
-a weighted set it is the sum of the integer weights of the set's entries that the
-adversary holds; for a set of classes it is the number of classes of which it holds at
-least one entry. The limit is always ``load <= cap``, and f follows from load and
-``full``.
+The **load** of an adversary on a weighted set is the sum of the integer weights of the
+set's entries that the adversary holds; on a set of classes, the number of classes of
+which it holds at least one entry. For both, the limit is ``load <= cap``, and f follows
+from load and ``full``.
 """
 
 from __future__ import annotations
@@ -172,12 +171,12 @@ class SetSystem:
 
     @property
     def power(self) -> Ints:
-        """Power of each set's measure, 0 for a step, shape (sets,)."""
+        """Power of each set's measure (0 for a step), shape (sets,)."""
         return np.array([m.power for m in self.measures], np.int64)[self.owner]
 
     @property
     def has_only_steps(self) -> bool:
-        """Whether every property discloses a set whole or not at all."""
+        """Whether every property is disclosed whole or not at all."""
         return all(measure.is_step for measure in self.measures)
 
     @property

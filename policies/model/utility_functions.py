@@ -1,8 +1,8 @@
-"""Utilities u_a of what one adversary holds, and their weighted sum (paper, section 2.3).
+"""Utilities u_a of an adversary's entries, and their weighted sum (paper, section 2.3).
 
-Each is nondecreasing and submodular: the more is held, the less one entry more adds.
-All map a set of entries to a number >= 0; :mod:`policies.rules.functions` samples those
-that someone else wrote.
+Each maps a set of entries to a number >= 0, and is nondecreasing and submodular: the
+more is held, the less one more entry adds. :mod:`policies.rules.functions` samples
+functions that others wrote.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Additive:
 
 @dataclass(frozen=True)
 class ConcaveOverModular:
-    """A concave curve of the sum of weights: whoever holds much gains little from more.
+    """A concave curve of the sum of weights: further entries add less and less.
 
     Attributes
     ----------
@@ -107,7 +107,7 @@ class ConcaveOverModular:
 
 @dataclass(frozen=True)
 class Coverage:
-    """Weight of the topics that at least one held entry touches.
+    """Total weight of the topics that at least one held entry touches.
 
     Attributes
     ----------
@@ -150,7 +150,7 @@ class Coverage:
 
 @dataclass(frozen=True)
 class FacilityLocation:
-    """Each client is served by the best held entry.
+    """Facility location: each client is served by its best held entry.
 
     Attributes
     ----------
@@ -180,7 +180,7 @@ class FacilityLocation:
 
 @dataclass(frozen=True, eq=False)
 class ByRecord:
-    """Value of the fields held of each record, summed over the records.
+    """Value of the held fields of each record, summed over the records.
 
     Attributes
     ----------
@@ -189,7 +189,7 @@ class ByRecord:
     bit : int64 array, shape (n,)
         Place of each entry's field; a record has one entry of it.
     worth : float64 array, shape (2^fields,)
-        Of every set of fields, as a mask; nondecreasing.
+        Value of every set of fields, as a mask; nondecreasing.
     diminishing : bool
         Whether it is submodular, checked for all sets.
     """
@@ -212,7 +212,7 @@ class ByRecord:
         return np.asarray(self.worth[more] - self.worth[now])
 
     def _masks(self, held: Bools) -> Ints:
-        """Fields that are held of each record, shape (records,)."""
+        """Mask of the held fields of each record, shape (records,)."""
         masks = np.zeros(self._records, np.int64)
         np.bitwise_or.at(masks, self.record[held], np.int64(1) << self.bit[held])
         return masks
@@ -223,12 +223,12 @@ class ByRecord:
 
     @cached_property
     def _nothing(self) -> float:
-        """Value of records of which nothing is held; subtracted, so that u of nothing is 0."""
+        """Value of records of which nothing is held; subtracted, so that u = 0 then."""
         return float(self.worth[0]) * self._records
 
 
 KNOWN: Final = (Additive, ConcaveOverModular, Coverage, FacilityLocation, ByRecord)
-"""Functions that give all gains at once and are monotone by construction."""
+"""Functions that return all gains at once and are monotone by construction."""
 
 
 @dataclass(frozen=True)
@@ -270,19 +270,19 @@ class Utilities:
 
     @property
     def known(self) -> bool:
-        """Whether all are monotone and submodular by construction, not by samples."""
+        """Whether all are monotone and submodular by construction, not just by samples."""
         return all(
             isinstance(f, KNOWN) and getattr(f, "diminishing", True)
             for f in self.functions
         )
 
     def total(self, held: Sequence[EntrySet]) -> Fraction:
-        """Return u, given what each adversary holds: the functions' floats, exactly.
+        """Return u of the entries that each adversary holds: the sum of floats, exactly.
 
         Raises
         ------
         InvalidWeights
-            A function gives something other than a finite number.
+            If a function returns something other than a finite number.
         """
         out = Fraction(0)
         for a, (f, w, s) in enumerate(

@@ -1,8 +1,8 @@
-"""Weights w_da: what it is worth to show an entry to an adversary (paper, section 3).
+"""Weights w_da: the worth of showing an entry to an adversary (paper, section 3).
 
 A weight is an integer product ``base[d] * factor[a, kind[d]]`` in units of ``unit``. So
-10^6 entries and 300 adversaries need one number per entry and one small table, and two
-plans are compared by comparing two integers.
+10^6 entries and 300 adversaries need one number an entry and one small table, and two
+plans are compared by two integers.
 """
 
 from __future__ import annotations
@@ -160,13 +160,13 @@ class Weights:
     def select(self, entries: Ints) -> Weights:
         """Return the weights of these entries alone, in this order."""
         kind, factor = self.kind[entries], self.factor
-        if factor.shape[1] > len(entries):  # a small part keeps no large table
+        if factor.shape[1] > len(entries):  # drop unused columns of a large table
             used, kind = np.unique(kind, return_inverse=True)
             factor = factor[:, used]
         return Weights(kind, self.base[entries], factor, self.unit)
 
     def best(self, copies: Ints) -> int:
-        """Sum of each entry's ``copies[d]`` best weights: u without any other limit.
+        """Sum of each entry's ``copies[d]`` best weights: the highest u without limits.
 
         Returns
         -------

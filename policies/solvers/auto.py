@@ -1,20 +1,21 @@
-"""AUTO: one table of what is tried, and when; one search that goes through it.
+"""AUTO: a table of solving steps, and the search that works through it.
 
-A row is a name, a phase, when it applies (by :class:`policies.solvers.features.Features`)
-and a solver. The phases:
+A row has a name, a phase, a condition on
+:class:`policies.solvers.features.Features`, and a solver. The phases:
 
-1. ``first``: cheap rows, one after another, until one is sure. ``greedy``: GREEDYL and
-   GREEDY, which are not skipped when time is over, and where they take little not cut by
-   the clock: at any limit the answer is at least as good as theirs.
-2. ``alone``: a row that answers by itself, often after it divided the problem and
-   searched its parts. Rows of these phases come in the table's order.
-3. ``exact`` and ``search``, at once: an exact engine that starts from the plan held has
-   all the time that is left; beside it one search improves that plan, after rows in phase
-   ``bound``. The next exact row follows where one ends without a proof. Where an engine
-   proves nothing soon, the search comes first, and the engine starts from what it found.
-4. ``last``: what is left to try without a plan, GREEDYL and GREEDY to their end.
+1. ``first``: cheap steps, in order, until one gives a final answer. ``greedy``: GREEDYL
+   and GREEDY. They run even when time is up, and are not cut by the clock where they
+   are quick, so at any limit the answer is at least as good as theirs.
+2. ``alone``: a step that answers the whole problem, often by dividing it and searching
+   the parts. Rows of phases 1 and 2 run in the table's order.
+3. ``exact`` and ``search``, in parallel. An exact engine starts from the best plan so
+   far and has all the time that is left; beside it one search improves that plan, after
+   the rows of phase ``bound``. When an exact row ends without a proof, the next one
+   starts. Where no engine is expected to prove optimality soon, the search runs first
+   and the engine starts from its result.
+4. ``last``: if there is still no plan, GREEDYL and GREEDY with all their repairs.
 
-One deadline reaches every step. Where there is no plan, a smallest core is found.
+All steps share one deadline. If there is no plan, a smallest core is computed.
 """
 
 from __future__ import annotations
@@ -85,30 +86,28 @@ from policies.solvers.search.submodular import Submodular
 
 Applies = Callable[[Features], bool]
 Step = Callable[["Search", Limits, Callable[[], bool]], "Solution | None"]
-"""Solve what the search is at within limits, or until the last argument says so."""
+"""Solve the search's problem within the limits, or until the callable returns True."""
 
-_LISTED: Final = 400_000  # numbers to look at, for all plans, in about .05 s
-_TINY: Final = 64  # pairs below which exact solvers come before heuristics
-_PAIRWISE: Final = 20_000  # pairs above which GREEDY costs seconds
+_LISTED: Final = 400_000  # numbers to enumerate for all plans: about .05 s
+_TINY: Final = 64  # pairs up to which exact solvers come before heuristics
+_PAIRWISE: Final = 20_000  # pairs above which GREEDY takes seconds
 _COMPILED: Final = 10_000  # members x observers from which kernels pay at any limit
-_LOADING: Final = 1.2  # seconds of a limit from which loading them pays too
+_LOADING: Final = 1.2  # limit in seconds from which loading kernels pays too
 _LOADED: Final = 4.0  # the same where HiGHS needs all of a short limit
-_BESIDE: Final = 0.25  # of the time (or work), for a search that shares one thread
-_EXACT: Final = 0.7  # of the work, for an exact row, where no clock ends it
-_BEFORE: Final = (
-    0.4  # of the time, for a search before an engine that proves nothing soon
-)
-_HEAD: Final = 0.1  # of the time, before that search begins
-_PROVEN: Final = 0.5  # seconds of it at least, but for a quarter of a short limit
-_LOOK: Final = 0.01  # seconds between two looks whether it may
-_PRICED: Final = 0.4  # of the time of a search, for prices of what observers see
-_LEAST: Final = 0.02  # seconds that a step gets in any case
-_SPARE: Final = 0.03  # of the time (and at most so many seconds), for the answer
+_BESIDE: Final = 0.25  # share of time (or work) of a search that shares one thread
+_EXACT: Final = 0.7  # share of the work of an exact row when there is no clock
+_BEFORE: Final = 0.4  # share of the time of a search that runs before an engine
+_HEAD: Final = 0.1  # share of the time for the engine before that search begins
+_PROVEN: Final = 0.5  # at least so many seconds, or a quarter of a short limit
+_LOOK: Final = 0.01  # seconds between two checks whether the search may begin
+_PRICED: Final = 0.4  # share of a search's time for the Lagrangian bound
+_LEAST: Final = 0.02  # seconds that every step gets
+_SPARE: Final = 0.03  # share of the time reserved for building the answer,
 _SPARED: Final = 0.15
-_CHEAP: Final = 0.4  # of the time, at most, for a greedy plan that takes long
-_SEALED: Final = 0.5  # of the time, for plans that complete no set of a tradeoff
-_RELAXATIONS: Final = 40  # of levels of f, at most
-_AGAIN: Final = 5  # times that heuristics over relations draw anew, while there is time
+_CHEAP: Final = 0.4  # largest share of the time for a slow greedy plan
+_SEALED: Final = 0.5  # share of the time for tradeoff plans that complete no set
+_RELAXATIONS: Final = 40  # levels of f to relax, at most
+_AGAIN: Final = 5  # restarts of heuristics over links, while there is time
 
 
 @dataclass(frozen=True)
@@ -118,11 +117,11 @@ class Row:
     Attributes
     ----------
     name : str
-        Unique; by it a row can be switched off.
+        Unique; rows are switched off by name.
     phase : str
         ``alone``, ``first``, ``greedy``, ``exact``, ``bound``, ``search`` or ``last``.
     applies : callable
-        Whether the row is for problems with these features.
+        Whether the row is used for problems with these features.
     solver : callable
     """
 
@@ -139,7 +138,7 @@ class Auto:
     Attributes
     ----------
     off : frozenset of str
-        Names of rows that are left out (ablation).
+        Names of the rows to leave out (ablation).
     """
 
     off: frozenset[str] = frozenset()
@@ -155,7 +154,7 @@ class Auto:
         return True
 
     def rows(self, problem: Problem, limits: Limits) -> tuple[str, ...]:
-        """Names of the rows for a problem, in order: how it is treated."""
+        """Return the names of the rows that apply to a problem, in order."""
         features = Features(problem, limits)
         chosen = (r for r in TABLE if r.name not in self.off and r.applies(features))
         return tuple(row.name for row in chosen)
@@ -163,15 +162,15 @@ class Auto:
     def __call__(
         self, problem: Problem, rng: np.random.Generator, limits: Limits
     ) -> Solution:
-        """Go through the table."""
+        """Solve by the table."""
         timed = limits.seconds != inf
         if timed:
             spare = min(_SPARED, _SPARE * limits.seconds)
             limits = replace(limits, seconds=limits.seconds - spare)
         found = Search(self.off, problem, rng, limits, Prover(limits)).answer()
-        if not timed:  # under a clock cheap steps were tried
+        if not timed:  # under a clock the cheap steps did this
             found = settled(problem, found)
-        if found.verdict is Verdict.INFEASIBLE:  # a bound all the same, of no search
+        if found.verdict is Verdict.INFEASIBLE:  # report a bound anyway
             found = replace(found, bound=max(found.bound, free_bound(problem)))
         if found.verdict is Verdict.SOLVED or len(found.plan) or len(found.held):
             return found
@@ -180,7 +179,7 @@ class Auto:
 
 @dataclass
 class Search:
-    """One problem on its way through the table.
+    """The state of one problem's passage through the table.
 
     Attributes
     ----------
@@ -193,7 +192,7 @@ class Search:
     whole : Search or None
         The search that this is a component of.
     hurried : bool
-        Whether greedy plans end by the clock too: others are held where this is asked.
+        Whether the clock cuts greedy plans too: the caller has another plan already.
     found : list of Solution
     """
 
@@ -213,23 +212,23 @@ class Search:
 
     @property
     def best(self) -> Solution | None:
-        """The best plan so far."""
+        """The solution with the best plan so far."""
         return best_of(self.found)
 
     @property
     def start(self) -> Plan | None:
-        """The best plan itself, for an engine to start from."""
+        """The best plan so far, for an engine to start from."""
         best = self.best
         return None if best is None else best.plan
 
     def left(self, share: float = 1.0) -> Limits:
-        """Return the limits with this share of the time that is left."""
+        """Return limits with this share of the time that is left."""
         return self.limits.part(share).left(self.began, share, _LEAST)
 
     def ask(
         self, problem: Problem, limits: Limits, *, hurried: bool = True
     ) -> Solution:
-        """Search another problem within limits."""
+        """Solve another problem within limits."""
         off, rng, prover = self.off, self.rng, self.prover
         return Search(off, problem, rng, limits, prover, hurried=hurried).answer()
 
@@ -238,7 +237,7 @@ class Search:
         return int(self.rng.integers(2**31 - 1))
 
     def why(self, found: Sequence[Solution] = ()) -> str:
-        """Why the search ended before its end, in all or in one of its parts."""
+        """Return why the search stopped early, as a whole or in one of its parts."""
         if self.limits.stopped():
             return "interrupt"
         if late(self.limits, self.began) or any(one.stopped == "time" for one in found):
@@ -246,14 +245,14 @@ class Search:
         return "gap" if self.limits.work == inf else "work"
 
     def rows(self, *phases: str) -> Iterator[Row]:
-        """Rows of these phases that apply, in the table's order."""
+        """Yield the rows of these phases that apply, in the table's order."""
         for row in TABLE:
             asked = row.phase in phases and row.name not in self.off
             if asked and row.applies(self.features):
                 yield row
 
     def answer(self) -> Solution:
-        """Go through the phases, one after another, until an answer is sure."""
+        """Run the phases in order until an answer is final."""
         for row in self.rows("first", "greedy", "alone"):
             if row.phase == "first" and self.found and self.over():
                 continue
@@ -273,7 +272,7 @@ class Search:
         return self.prover.certain(self._told(merged(self.found, self.why())), proof)
 
     def _last(self) -> None:
-        """Run the last rows until there is a plan, or a proof that there is none."""
+        """Run the ``last`` rows until there is a plan, or a proof that none exists."""
         for row in self.rows("last"):
             if self.best is not None or any(map(sure, self.found)):
                 return
@@ -282,7 +281,7 @@ class Search:
                 self.found.append(one)
 
     def _alone(self, one: Solution) -> Solution:
-        """Return the answer of a row by itself, or a better plan that was held."""
+        """Return an ``alone`` row's answer, or a better plan found before it."""
         if one.verdict in (Verdict.UNKNOWN, Verdict.CERTIFIED):
             self._last()
         best = self.best
@@ -292,13 +291,13 @@ class Search:
         return one if better else merged([best, one], one.stopped)
 
     def _told(self, found: Solution) -> Solution:
-        """Explain that there is no plan, where that was not done yet."""
+        """Add a core to an INFEASIBLE answer that has none."""
         if found.verdict is not Verdict.INFEASIBLE or found.stopped == "optimal":
             return found
         return infeasible(self.problem, self.rng, self.left(0.9), found.tried)
 
     def _race(self) -> None:
-        """Run the exact rows, and the search beside them."""
+        """Run the exact rows and, in parallel, the search."""
         if any(map(sure, self.found)):
             return
         exact, search = list(self.rows("exact")), list(self.rows("bound", "search"))
@@ -320,14 +319,14 @@ class Search:
             self.found += race(tasks, self.left())
 
     def _copy(self) -> Search:
-        """Return the search as it is now, for another thread."""
+        """Return a copy of the search in its present state, for another thread."""
         other = copy(self)
         other.rng, other.found = self.rng.spawn(1)[0], list(self.found)
         return other
 
 
 def _first_of(search: Search, rows: Sequence[Row], share: float = 1.0) -> Task:
-    """Bounds, then the first search that takes the problem, in a share of the time."""
+    """Return a task: bounds, then the first search that accepts the problem."""
 
     def run(limits: Limits, done: Callable[[], bool]) -> Solution:
         asked, began = limits.stopped, limits.clock()
@@ -352,17 +351,17 @@ def _first_of(search: Search, rows: Sequence[Row], share: float = 1.0) -> Task:
 
 
 def _wait(limits: Limits, done: Callable[[], bool]) -> None:
-    """Give the exact engine a start: much is proven before a kernel is loaded."""
+    """Give the exact engine a head start: it often needs no search beside it."""
     quiet, began, seconds = Event(), limits.clock(), limits.seconds
     head = max(_HEAD * seconds, min(_PROVEN, seconds / 4))
-    for _ in range(int(head / _LOOK) + 1):  # a clock may stand still
+    for _ in range(int(head / _LOOK) + 1):  # ends even if the clock stands still
         if done() or limits.stopped() or limits.clock() - began > head:
             return
         quiet.wait(_LOOK)
 
 
 def _in_turn(search: Search, rows: Sequence[Row]) -> Task:
-    """Exact rows until one is sure: each has all the time that those before it left."""
+    """Return a task: exact rows in order, each with all remaining time."""
 
     def run(limits: Limits, done: Callable[[], bool]) -> Solution:
         began, found = limits.clock(), list[Solution]()
@@ -386,7 +385,7 @@ def _in_turn(search: Search, rows: Sequence[Row]) -> Task:
 
 
 def _nothing(search: Search) -> Solution:
-    """No row takes the problem."""
+    """Return the answer when no row accepts the problem."""
     return Solution(
         Verdict.UNKNOWN,
         bound=free_bound(search.problem),
@@ -395,13 +394,13 @@ def _nothing(search: Search) -> Solution:
     )
 
 
-# -- what needs no search -----------------------------------------------------------
+# -- without a search ---------------------------------------------------------------
 
 
 def best_copies(problem: Problem) -> Solution:
-    """Judge the best copies of every entry: often they are the optimum.
+    """Judge the best copies of every entry: often they are optimal.
 
-    Below limits alone they are it wherever they keep these: no plan has a higher u.
+    Without a tradeoff they are optimal if they keep all limits: no plan has a higher u.
     """
     free = answer(problem, free_plan(problem), tried=("best copies",))
     if free.verdict is not Verdict.SOLVED:
@@ -413,11 +412,11 @@ def best_copies(problem: Problem) -> Solution:
 
 
 def settled(problem: Problem, found: Solution) -> Solution:
-    """Settle what a search left open: SOLVED or CERTIFIED in place of UNKNOWN.
+    """Settle an UNKNOWN answer as SOLVED or CERTIFIED, if this needs no search.
 
-    Expected crossings below 1 give a plan without a search, and the local lemma proves
-    that there is one; neither is needed where a search found a plan. UNKNOWN says that
-    this was tried too, however early the search was ended.
+    If fewer than one crossing is expected, a plan follows without a search; the local
+    lemma proves that a plan exists. UNKNOWN means that this failed too, however early
+    the search was stopped.
     """
     if found.verdict is not Verdict.UNKNOWN:
         return found
@@ -470,7 +469,7 @@ def _valued(search: Search, limits: Limits, done: Callable[[], bool]) -> Solutio
 
 
 def _led(problem: Problem, rng: np.random.Generator, limits: Limits) -> Solution:
-    """Plan a tradeoff of sums by the first heuristic that takes it: none is late."""
+    """Plan a tradeoff of sums with the first heuristic that accepts it."""
     fits = (s for s in (*IMPROVERS, Graspl()) if s.supports(problem))
     solver = next(fits, None)
     if solver is None:
@@ -481,7 +480,7 @@ def _led(problem: Problem, rng: np.random.Generator, limits: Limits) -> Solution
 def _components(
     search: Search, limits: Limits, done: Callable[[], bool]
 ) -> Solution | None:
-    """Solve each component by itself, the smallest first."""
+    """Solve each component separately, the smallest first."""
     del limits, done
     if search.whole is not None:
         return None
@@ -496,7 +495,7 @@ def _components(
     rest = problem.select(entries, np.empty(0, np.int64))
     ready = [(entries, best_copies(rest))]
     for number, component in enumerate(order):
-        ending = search.over()  # then all that are left are looked at as one
+        ending = search.over()  # then all remaining components become one
         chosen = np.sort(order[number:]) if ending else np.array([component])
         inside = parts.entries_of(chosen)
         part = problem.select(inside, parts.sets_of(chosen))
@@ -509,10 +508,10 @@ def _components(
 
 
 def _component(search: Search, part: Problem, inside: Ints, share: float) -> Solution:
-    """Solve a component in a share of the time that is left; without, tell of it."""
+    """Solve a component in a share of the remaining time; report it if none is left."""
     done = searched(part) if share and small(part) else None
     if done is not None and "pair-search" not in search.off:
-        return done  # judged with all others
+        return done  # judged together with the others
     free = best_copies(part)
     if sure(free):
         return free
@@ -533,7 +532,7 @@ def _component(search: Search, part: Problem, inside: Ints, share: float) -> Sol
 def _cliques(
     search: Search, limits: Limits, done: Callable[[], bool]
 ) -> Solution | None:
-    """Solve pairs over the cliques of their graph."""
+    """Solve pair sets over the cliques of their conflict graph."""
     del done
     if search.whole is None:
         return None
@@ -561,9 +560,9 @@ def _cliques(
 
 
 def _relations(search: Search, limits: Limits, done: Callable[[], bool]) -> Solution:
-    """Cosine under a limit or in a tradeoff: nothing disclosed, or whatever is found.
+    """Solve cosine limits or tradeoffs: without disclosure, or as well as possible.
 
-    GREEDYL's and GREEDY's plans are held already.
+    GREEDYL's and GREEDY's plans were found before.
     """
     del limits, done
     problem, rng = search.problem, search.rng
@@ -594,7 +593,7 @@ def _relations(search: Search, limits: Limits, done: Callable[[], bool]) -> Solu
 
 
 def _drawn(search: Search) -> Iterator[Solution]:
-    """Greedy plans, drawn anew as long as there is time."""
+    """Yield greedy plans from new random numbers while there is time."""
     named: list[Solver] = [Graspl(), RandPlus()]
     if search.features.pairs <= _PAIRWISE:
         named += [Grasp()]
@@ -636,10 +635,10 @@ GREEDY: Final = Greedy(repairs=1)
 
 
 def _greedy(solver: Greedy) -> Step:
-    """Run GREEDY or GREEDYL as ``solve --algorithm`` does: from the same random numbers.
+    """Run GREEDY or GREEDYL on the same random numbers as ``solve --algorithm``.
 
-    A component is not tried again where it is most of the whole, nor GREEDY where GREEDYL
-    found nothing: on none of 1,700 problems of the baseline it found more.
+    A component that is most of the whole is not tried again, nor GREEDY after GREEDYL
+    failed: on 1,700 problems of the baseline it never succeeded then.
     """
 
     def run(
@@ -662,7 +661,7 @@ def _greedy(solver: Greedy) -> Step:
 def _constructed(
     search: Search, solver: Greedy, limits: Limits, share: float
 ) -> Solution | None:
-    """Return a greedy plan: in a share of the time, or where it takes little in any case."""
+    """Run a greedy solver in a share of the time, or without a clock where it is quick."""
     if not solver.supports(search.problem):
         return None
     features = search.features
@@ -675,7 +674,7 @@ def _constructed(
 
 
 def _late(solver: Greedy) -> Step:
-    """Run GREEDY or GREEDYL where nothing else found a plan, with all their repairs."""
+    """Run GREEDY or GREEDYL with all their repairs when nothing else found a plan."""
 
     def run(
         search: Search, limits: Limits, done: Callable[[], bool]
@@ -687,7 +686,7 @@ def _late(solver: Greedy) -> Step:
 
 
 def _heuristic(solver: Solver) -> Step:
-    """Run a solver of the registry, if it takes the problem."""
+    """Run a registered solver, if it accepts the problem."""
 
     def run(
         search: Search, limits: Limits, done: Callable[[], bool]
@@ -704,7 +703,7 @@ def _heuristic(solver: Solver) -> Step:
 def _by_proof(
     search: Search, limits: Limits, done: Callable[[], bool]
 ) -> Solution | None:
-    """Make the plan that a certificate promises, where greedy found none."""
+    """Construct the plan that a certificate proves to exist, where greedy failed."""
     del done
     if search.best is not None:
         return None
@@ -743,9 +742,9 @@ def _leakless(search: Search, limits: Limits, done: Callable[[], bool]) -> Solut
 def _few_plans(
     search: Search, limits: Limits, done: Callable[[], bool]
 ) -> Solution | None:
-    """Look at all plans, whatever the time: it takes so little.
+    """Enumerate all plans without regard to time: it takes so little.
 
-    Where there is none, rows that take the problem apart say better why.
+    Infeasibility is left to later rows, which explain it better.
     """
     del done
     found = listed(search.problem, replace(limits, clock=timeless))
@@ -764,7 +763,7 @@ def _cpsat(search: Search, limits: Limits, done: Callable[[], bool]) -> Solution
 def _feasible(
     search: Search, limits: Limits, done: Callable[[], bool]
 ) -> Solution | None:
-    """Ask CP-SAT for any plan, where nothing has found one."""
+    """Ask CP-SAT for any plan if there is none yet."""
     if search.best is not None:
         return None
     return first_plan(
@@ -785,7 +784,7 @@ def _across(search: Search, limits: Limits, done: Callable[[], bool]) -> Solutio
 
 
 def _loaded(limits: Limits) -> Limits:
-    """Load what anneals; return the limits with the time that is left after that."""
+    """Load the annealing kernels; return the limits with the remaining time."""
     began = limits.clock()
     kernels("annealing", quick=True)
     return limits.left(began)
@@ -803,7 +802,7 @@ def _loads(search: Search, limits: Limits, done: Callable[[], bool]) -> Solution
 def _annealed(
     search: Search, limits: Limits, done: Callable[[], bool]
 ) -> Solution | None:
-    """Anneal for a plan to start from, where greedy found none."""
+    """Anneal for a first plan, where greedy failed."""
     if search.best is not None:
         return None
     part = _loaded(limits).part(_BESIDE)
@@ -832,7 +831,7 @@ def _prices(
 def _levels(
     search: Search, limits: Limits, done: Callable[[], bool]
 ) -> Solution | None:
-    """Bound plans by relaxations at levels of f, from that of the best plan on."""
+    """Bound the objective by relaxations at levels of f, upward from the best plan's."""
     del done
     best = search.best
     if best is None or best.judged is None:
@@ -858,23 +857,23 @@ MAKERS: Final[dict[str, Solver]] = {
 
 
 def _warm(f: Features) -> bool:
-    """Whether kernels pay: loading them costs about half a second of CPU."""
+    """Whether kernels pay off: loading them takes about half a second of CPU."""
     loading = _LOADED if f.large else _LOADING
     return f.size >= _COMPILED or f.limits.seconds >= loading
 
 
 def _near(f: Features) -> bool:
-    """Whether neighbourhoods of a plan are searched: what is tiny is proven sooner."""
+    """Whether to search a plan's neighbourhoods: tiny problems are proven sooner."""
     return f.pairs > _TINY and _warm(f)
 
 
 def _priceable(f: Features) -> bool:
-    """Whether prices of loads are worth a tenth of the time: plain sets are proven."""
+    """Whether the Lagrangian bound is worth its time."""
     return f.alone and _near(f) and (f.kind != "sealed" or not f.backlog)
 
 
 def _levelled(f: Features) -> bool:
-    """Whether levels of f give a bound that no search gives by the way."""
+    """Whether levels of f give a bound that no search gives anyway."""
     return f.loads and _near(f) and not (f.heavy or f.large)
 
 
@@ -889,12 +888,12 @@ def _always(f: Features) -> bool:
 
 
 def _pairwise(f: Features) -> bool:
-    """Whether GREEDY takes little of the time."""
+    """Whether GREEDY takes a small share of the time."""
     return f.pairs <= _PAIRWISE and not f.valued and f.quickly_picked
 
 
 def _searched(f: Features) -> bool:
-    """Whether plans are searched, for a utility that is a sum over pairs."""
+    """Whether the utility is a sum over pairs, and plans are searched for."""
     return not f.valued and f.pairs <= f.limits.exact_size
 
 

@@ -1,4 +1,4 @@
-"""What a problem is, as far as the choice of solvers goes."""
+"""Features of a problem, by which ``auto`` chooses solvers."""
 
 from __future__ import annotations
 
@@ -32,28 +32,28 @@ PROVEN: Final = 600
 """Pairs up to which HiGHS often proves the best plan within a second."""
 
 DEALT: Final = 100_000
-"""Pairs that a sweep looks at up to which GREEDYL takes about .2 s.
+"""Pairs examined in a sweep up to which GREEDYL takes about .2 s.
 
 500 entries, 50 sets and 10 adversaries are 80,000; 5,000 entries in three sets each, and
 5 adversaries, are 100,000.
 """
 
 PICKED: Final = 0.3
-"""Seconds that GREEDY may take, about, where no clock cuts it."""
+"""Seconds that GREEDY may take, about, without being cut by the clock."""
 
 _BUILT: Final = 1e-5  # seconds for a member and observer
-_PICKING: Final = 0.2  # of the time, for GREEDY at most
-_PICKED: Final = 8e-7  # seconds of GREEDY for each pair that it looks at
-_TRIED: Final = 2  # looks that a pair takes where it is tried and taken back
-_LOADED: Final = 0.7  # seconds in which compiled kernels are loaded
-_TIMES: Final = 50  # so many times faster they are
+_PICKING: Final = 0.2  # share of the time for GREEDY, at most
+_PICKED: Final = 8e-7  # seconds of GREEDY for each pair it examines
+_TRIED: Final = 2  # examinations of a pair that is tried and taken back
+_LOADED: Final = 0.7  # seconds to load compiled kernels
+_TIMES: Final = 50  # speed-up of compiled kernels
 
 
 @dataclass(frozen=True, eq=False)
 class Features:
-    """What the rows of ``auto``'s table ask of a problem and its limits.
+    """The features of a problem and its limits that ``auto``'s table uses.
 
-    Each is worked out when the first row asks for it.
+    Each is computed on first use.
     """
 
     problem: Problem
@@ -71,25 +71,25 @@ class Features:
 
     @cached_property
     def size(self) -> int:
-        """Members of sets x observers: what kernels and models work on."""
+        """Members of sets x observers: the size of models and kernels' work."""
         return len(self.problem.sets.entry) * self.observers
 
     @cached_property
     def looks(self) -> float:
-        """Numbers that a look at all plans takes, about; inf where they are too many."""
+        """About how many numbers an enumeration of all plans visits; inf if too many."""
         return looks(self.problem) if self.listable else inf
 
     @cached_property
     def listable(self) -> bool:
-        """Whether all plans can be looked at."""
+        """Whether all plans can be enumerated."""
         return listable(self.problem)
 
     @cached_property
     def kind(self) -> str:
-        """What f is.
+        """The kind of f.
 
         ``mean`` or ``worst`` (f of a tradeoff, or a limited mean), ``sealed`` (limits on
-        step sets alone) or ``links`` (relations that count).
+        step sets alone) or ``links`` (links that count).
         """
         problem = self.problem
         if not linear(problem):
@@ -103,12 +103,12 @@ class Features:
 
     @cached_property
     def tradeoff(self) -> bool:
-        """Whether f has a price."""
+        """Whether the objective is a tradeoff."""
         return self.problem.goal.objective is Objective.TRADEOFF
 
     @cached_property
     def backlog(self) -> bool:
-        """Whether there is nothing but what plans of policies have."""
+        """Whether the problem has only what plans of policies have."""
         problem = self.problem
         known = problem.goal.worst if self.tradeoff else problem.aggregate is None
         special = problem.coalitions or problem.links or problem.utilities
@@ -116,23 +116,23 @@ class Features:
 
     @cached_property
     def valued(self) -> bool:
-        """Whether the utility is no sum over pairs."""
+        """Whether the utility is not a sum over pairs."""
         return self.problem.utilities is not None
 
     @cached_property
     def separable(self) -> bool:
-        """Whether components of the sets have nothing to do with each other."""
+        """Whether components of the sets are independent of each other."""
         problem = self.problem
         return not (self.tradeoff or problem.averages) and problem.capacity is None
 
     @cached_property
     def counted(self) -> bool:
-        """Whether all limits are on single sets: CP-SAT counts them in whole numbers."""
+        """Whether all limits are on single sets, which CP-SAT counts in integers."""
         return not self.problem.averages and self.cpsat
 
     @cached_property
     def modelled(self) -> bool:
-        """Whether HiGHS's model says everything: no roots; wholes are worth a closer look."""
+        """Whether HiGHS's model suits it: no roots, and no tradeoff of step sets."""
         how = self.problem.aggregate
         if how is None or how.shape is not Shape.SOFT_MAX:
             return not self.wholes
@@ -140,27 +140,27 @@ class Features:
 
     @cached_property
     def wholes(self) -> bool:
-        """Whether a tradeoff is over sets that are disclosed whole or not at all."""
+        """Whether this is a tradeoff over sets disclosed whole or not at all."""
         return whole(self.problem)
 
     @cached_property
     def stepped(self) -> bool:
-        """Whether a mean of such sets counts, which CP-SAT takes number by number."""
+        """Whether a mean of such sets counts, which CP-SAT solves number by number."""
         return stepped(self.problem)
 
     @cached_property
     def pairs_only(self) -> bool:
-        """Whether all sets are pairs that nobody may hold both of."""
+        """Whether every set is a pair of which nobody may hold both."""
         return pairs_only(self.problem)
 
     @cached_property
     def cpsat(self) -> bool:
-        """Whether CP-SAT takes the problem."""
+        """Whether CP-SAT supports the problem."""
         return CpSat().supports(self.problem)
 
     @cached_property
     def highs(self) -> bool:
-        """Whether HiGHS takes the problem, and its model is built in time."""
+        """Whether HiGHS supports the problem and its model is built in time."""
         size = self.size + self.problem.n_entries * self.observers
         return Milp().supports(self.problem) and _BUILT * size < self.limits.seconds
 
@@ -178,49 +178,50 @@ class Features:
 
     @cached_property
     def large(self) -> bool:
-        """Whether f counts, and HiGHS proves nothing soon."""
+        """Whether f counts and HiGHS is not expected to prove optimality soon."""
         return self.pairs >= PROVEN and self.kind in ("mean", "worst")
 
     @cached_property
     def tight(self) -> bool:
-        """Whether an entry has few places to go."""
+        """Whether an entry has few adversaries to go to."""
         return tight(self.problem)
 
     @cached_property
     def crossed(self) -> bool:
-        """Whether plans come from crossing limits: of small or easy colourings CP-SAT's."""
+        """Whether penalty annealing finds plans; CP-SAT takes small or easy colorings."""
         return crossable(self.problem) and (not self.tight or stuck(self.problem))
 
     @cached_property
     def annealable(self) -> bool:
-        """Whether annealing of what observers see takes the problem."""
+        """Whether the annealing search supports the problem."""
         return annealable(self.problem)
 
     @cached_property
     def alone(self) -> bool:
-        """Whether no other heuristic fits it."""
+        """Whether no other heuristic supports it."""
         return only_annealing_fits(self.problem)
 
     @cached_property
     def picked_at_once(self) -> bool:
-        """Whether GREEDY takes little, whatever the time."""
+        """Whether GREEDY is quick at any limit."""
         return self.picking <= PICKED
 
     @cached_property
     def dealt_at_once(self) -> bool:
-        """Whether GREEDYL takes little, whatever the time."""
+        """Whether GREEDYL is quick at any limit."""
         return self.size + self.problem.n_entries * self.observers <= DEALT
 
     @cached_property
     def quickly_picked(self) -> bool:
-        """Whether GREEDY takes little of the time."""
+        """Whether GREEDY takes a small share of the time."""
         return self.picking < _PICKING * self.limits.seconds
 
     @cached_property
     def picking(self) -> float:
-        """Seconds of GREEDY, about.
+        """Estimated seconds of GREEDY.
 
-        After each pair it looks again at all around it; with caps on sums, at all pairs.
+        After each pair it re-examines the pairs around it; with caps on sums, all
+        pairs.
         """
         problem, sets, n = self.problem, self.problem.sets, self.problem.n_entries
         rows = 1 + len(sets.entry) / max(1, n)
@@ -241,13 +242,13 @@ class Features:
 
 
 def only_annealing_fits(problem: Problem) -> bool:
-    """Whether annealing of what observers see is all that fits, beside exact models."""
+    """Whether annealing is the only search that supports it, beside exact models."""
     fits = SocpRounding().supports(problem) or plain(problem, average=False)
     return annealable(problem) and not fits
 
 
 def free_plan(problem: Problem) -> Plan:
-    """Return the best copies of every entry that are possible one by one."""
+    """Return the best copies of every entry, each checked by itself."""
     may = able(problem)
     n, k = may.shape
     if not n:

@@ -1,8 +1,8 @@
-"""What a solver is asked and what it must answer.
+"""The interface of solvers: limits, verdicts and solutions.
 
-A solver is a callable ``(problem, rng, limits) -> Solution`` that says by
-``supports(problem)`` when it applies. It never answers with a bare failure: every
-Solution has a verdict, and an INFEASIBLE one names what clashes.
+A solver is a callable ``(problem, rng, limits) -> Solution`` whose
+``supports(problem)`` says when it applies. It never just fails: every Solution has a
+verdict, and an INFEASIBLE one names what clashes.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from policies.model.sets import Ints
 class Verdict(StrEnum):
     """What is known about a problem."""
 
-    CERTIFIED = "CERTIFIED"  # a proof that a plan exists; none is at hand
-    SOLVED = "SOLVED"  # a plan that was judged, and a proven bound
+    CERTIFIED = "CERTIFIED"  # a plan is proven to exist, but none was found
+    SOLVED = "SOLVED"  # a judged plan, and a proven bound
     INFEASIBLE = "INFEASIBLE"  # no plan exists; the cores say why
-    UNKNOWN = "UNKNOWN"  # neither: what was tried is told
+    UNKNOWN = "UNKNOWN"  # neither; ``tried`` says what was tried
 
 
 def never() -> bool:
@@ -36,32 +36,32 @@ def never() -> bool:
 
 
 def timeless() -> float:
-    """Return the same moment always: no time passes."""
+    """Return a constant, as a clock on which no time passes."""
     return 0.0
 
 
 def _share(amount: float, share: float) -> float:
-    """Return so much of an amount; no share of one without end is nothing."""
+    """Return a share of an amount; 0 of infinity is 0."""
     return amount * share if share else 0.0
 
 
 @dataclass(frozen=True)
 class Limits:
-    """How much a solver may do.
+    """Limits on a solver's work, time and methods.
 
     Attributes
     ----------
     work : float
-        Deterministic work for exact search, about seconds on a slow core, > 0. The same
-        work and seed give the same plan on every machine.
+        Deterministic work for exact search, roughly in seconds of a slow core, > 0. The
+        same work and seed give the same plan on every machine.
     seconds : float
-        Wall time after which the search ends, by ``clock``; > 0, inf for none.
+        Time after which the search ends, by ``clock``; > 0, inf for none.
     clock : callable
         Seconds, monotonic.
     wall_factor : float
-        Seconds that pass on the wall, at most, for each of ``clock``; more than 1 where
-        it counts CPU seconds. Engines end by their own clocks too, which they look at
-        more often than they let others look at theirs.
+        Wall seconds that pass, at most, for each second of ``clock``; more than 1 if it
+        counts CPU seconds. Engines also end by their own clocks, which they check more
+        often than they call back.
     stopped : callable
         True once the caller wants the search to end.
     threads : int
@@ -69,9 +69,8 @@ class Limits:
     spread : float
         No adversary is planned more than ``spread`` times its fair share while others
         have room; >= 1, inf for utility alone.
-    exact_size : int
-        Entries x adversaries up to which ``auto`` searches for the best plan; above it
-        plans are built and dealt out, in time that grows with the problem's size.
+        Entries x adversaries up to which ``auto`` searches for the best plan; above it,
+        plans are constructed in time that grows with the problem's size.
     paper : bool
         Whether heuristics work as the paper prints them, mistakes included, instead of
         never leaking (``solve --mode paper``).
@@ -98,14 +97,14 @@ class Limits:
             raise ValueError(f"limits.threads is {self.threads}, expected >= 1")
 
     def deadline(self) -> Callable[[], bool]:
-        """Start the clock: the result tells whether time is over or a stop was asked."""
+        """Start the clock; the result is True once time is over or a stop was asked."""
         end = self.clock() + self.seconds
         return lambda: self.stopped() or self.clock() > end
 
     def left(self, began: float, share: float = 1.0, least: float = 0.01) -> Limits:
         """Return the same limits with a share of the time that is left since then.
 
-        ``least`` seconds are always left: there is something to be told.
+        At least ``least`` seconds are left, so that there is something to report.
         """
         seconds = _share(self.seconds - (self.clock() - began), share)
         return replace(self, seconds=max(seconds, least))
@@ -119,22 +118,20 @@ class Cause(StrEnum):
     """Why no plan exists."""
 
     ALONE = "alone"  # one entry by itself crosses the limit of a set
-    COPIES = "copies"  # an entry wants more answers than adversaries may see it
-    SET = "set"  # a set's answers, so many of them to a worker at most
+    COPIES = "copies"  # an entry needs more answers than adversaries may see it
+    SET = "set"  # a set's answers, of which each worker may give only so many
     CLASSES = "classes"  # classes of entries that no worker may complete
-    CAPACITY = "capacity"  # answers wanted in all against capacities
+    CAPACITY = "capacity"  # all answers needed exceed the capacities
     SEARCH = "search"  # all assignments were searched
-    HISTORY = "history"  # what was seen before is past a limit by itself
-    LIMIT = "limit"  # no plan at all has f below such a limit
-    COALITION = (
-        "coalition"  # adversaries who pool hold a whole set however it is spread
-    )
+    HISTORY = "history"  # past exposures alone are past a limit
+    LIMIT = "limit"  # no plan can have f below the limit
+    COALITION = "coalition"  # adversaries who pool hold a whole set in any assignment
     MEAN = "mean"  # a mean over sets cannot stay below its limit
 
 
 @dataclass(frozen=True)
 class Clash:
-    """One reason by counting: these answers need so many adversaries.
+    """A proof by counting: these answers need so many adversaries.
 
     Attributes
     ----------
@@ -148,9 +145,9 @@ class Clash:
     answers : int
         Answers that must go to different adversaries or be spread over them.
     per_adversary : int
-        How many of those answers one adversary may be given, or 0.
+        Answers that one adversary may be given, or 0.
     needed : int or None
-        Adversaries that are needed at least; None: no number of them would do.
+        Least number of adversaries; None: no number suffices.
     """
 
     cause: Cause
@@ -164,7 +161,7 @@ class Clash:
 
 @dataclass(frozen=True)
 class Core:
-    """What clashes in one component, and how many adversaries would do.
+    """What clashes in one component, and how many adversaries would suffice.
 
     Attributes
     ----------
@@ -173,13 +170,13 @@ class Core:
     clashes : tuple of Clash
         Most demanding first; the first proves the verdict.
     needed : int or None
-        Adversaries that would do; None: no number of them.
+        Number of adversaries that would suffice; None: no number does.
     exact : bool
-        Whether one fewer was proven not to do.
+        Whether one fewer was proven insufficient.
     available : int
-        Adversaries there are.
+        Number of adversaries there are.
     repeats : int
-        Components of this same shape.
+        Number of components of the same shape.
     """
 
     entries: tuple[int, ...]
@@ -191,16 +188,18 @@ class Core:
 
 
 class Ground(StrEnum):
-    """How it is known without a search that a plan exists."""
+    """The reason why a plan is known to exist without a search."""
 
-    ORDER = "any-order"  # so many adversaries that no order of giving gets stuck
-    EXPECTATION = "expectation"  # fewer than one crossing expected of a uniform draw
+    ORDER = "any-order"  # enough adversaries that no order of assigning gets stuck
+    EXPECTATION = (
+        "expectation"  # a uniform draw crosses fewer than one limit on average
+    )
     LEMMA = "local-lemma"  # of a uniform draw, by the Lovasz local lemma
 
 
 @dataclass(frozen=True)
 class Proof:
-    """That components have a plan, known before any search.
+    """A proof, before any search, that components have a plan.
 
     Attributes
     ----------
@@ -208,7 +207,7 @@ class Proof:
     entries : tuple of int
         Their entries, ascending.
     components : int
-        How many they are.
+        Number of these components.
     """
 
     ground: Ground
@@ -229,23 +228,23 @@ class Solution:
     held : int64 array
         Entries of the components without a plan, ascending.
     reason : int64 array, shape as ``held``
-        Index into ``cores`` of the one that holds the entry back; -1 where it is not
+        Index into ``cores`` of the core that withholds the entry; -1 if it is not
         explained.
     value : Fraction
-        Objective of ``plan`` as the judge sees it.
+        Objective of ``plan``, as judged.
     bound : Fraction
-        Proven: no plan has a higher objective.
+        Proven upper bound on the objective of every plan.
     cores : tuple of Core
         INFEASIBLE: one for each shape of component that cannot be planned.
     tried : tuple of str
-        What was done, in plain words.
+        The steps that were tried, in words.
     judged : Judgement or None
-        What the judge says of ``plan``; None where there is none.
+        The judgement of ``plan``; None where there is none.
     stopped : str
         Why the search ended: ``optimal``, ``gap``, ``work``, ``time`` or ``interrupt``;
-        empty where nothing was searched.
+        empty if there was no search.
     proofs : tuple of Proof
-        Components that were certified first, one for each ground.
+        Components certified before the search, one proof for each ground.
     """
 
     verdict: Verdict
@@ -275,10 +274,10 @@ class Solution:
 
 
 class Solver(Protocol):
-    """The one role of this package."""
+    """The interface of a solver."""
 
     def supports(self, problem: Problem) -> bool:
-        """Whether the solver can answer for this problem."""
+        """Whether the solver accepts this problem."""
         ...
 
     def __call__(
@@ -296,14 +295,14 @@ def answer(
     tried: tuple[str, ...] = (),
     stopped: str = "",
 ) -> Solution:
-    """Judge a solver's plan and make its answer: SOLVED, or UNKNOWN where refused.
+    """Judge a solver's plan and return its answer: SOLVED, or UNKNOWN if refused.
 
     Parameters
     ----------
     problem : Problem
     plan : Plan
     bound : Fraction, optional
-        A proven bound; None: the best utility without limits, and no disclosure.
+        A proven bound; None: the best utility without limits or disclosure.
     tried : tuple of str
         What was done.
     stopped : str
@@ -328,13 +327,13 @@ def answer(
 
 
 def best_of(found: Sequence[Solution]) -> Solution | None:
-    """Return the answer with the best plan, if there is one."""
+    """Return the solution with the best plan, if any."""
     plans = [one for one in found if one.verdict is Verdict.SOLVED]
     return max(plans, key=lambda one: one.value, default=None)
 
 
 def free_bound(problem: Problem) -> Fraction:
-    """Bound that needs no search: the best copies of every entry, nothing disclosed."""
+    """Bound the objective without a search: best copies of every entry, no disclosure."""
     u = problem.weights.best(problem.hi) * problem.weights.unit
     if problem.utilities is not None:  # each adversary gets everything
         whole = frozenset(np.flatnonzero(problem.hi).tolist())

@@ -1,9 +1,8 @@
-"""Solvers that other packages bring: what they answer is judged before it counts.
+"""Solvers from other packages: their answers are judged before they count.
 
-A plan is taken only as far as the judge agrees, with the judge's value, and the problem
-that it is judged by is not the one that was handed out. A bound cannot be
-checked, so it is never told above what needs no proof; and that there is no plan at all is
-told as UNKNOWN: a verdict rests on proofs made here.
+Such a solver gets a copy of the problem; its plan is judged by the original, and its
+value is the judge's. Bounds cannot be checked and are discarded, and a claim of
+infeasibility is reported as UNKNOWN: a verdict needs a proof made here.
 """
 
 from __future__ import annotations
@@ -24,24 +23,24 @@ from policies.solvers.interfaces import (
     free_bound,
 )
 
-_CUT: Final = ("work", "time", "interrupt")  # what a search may say of its own end
+_CUT: Final = ("work", "time", "interrupt")  # accepted reasons for stopping
 
 
 class Foreign:
-    """A solver of the role that trusts nothing that another one says.
+    """Wraps a solver whose answers are not trusted.
 
     Parameters
     ----------
     solver : Solver
     name : str
-        As it is chosen.
+        The name by which it is selected.
     """
 
     def __init__(self, solver: Solver, name: str) -> None:
         self.solver, self.name = solver, name
 
     def supports(self, problem: Problem) -> bool:
-        """Whether the solver says so; one that fails to say is heard when it is asked."""
+        """Whether the solver supports the problem; True if it fails to say."""
         try:
             return bool(self.solver.supports(deepcopy(problem)))
         except (Exception, SystemExit):  # noqa: BLE001
@@ -50,7 +49,7 @@ class Foreign:
     def __call__(
         self, problem: Problem, rng: np.random.Generator, limits: Limits
     ) -> Solution:
-        """Solve a copy, and judge by the problem itself."""
+        """Solve a copy, and judge the plan by the original."""
         try:
             shown = deepcopy(problem)
             if not self.solver.supports(shown):
@@ -58,11 +57,11 @@ class Foreign:
             found: object = self.solver(shown, rng, limits)
             return self._read(problem, found)
         except (Exception, SystemExit) as error:  # noqa: BLE001
-            # somebody else's code: whatever it raises, there is no plan, and no leak
+            # third-party code: whatever it raises, there is no plan and no leak
             return self._unknown(problem, f"raised {type(error).__name__}")
 
     def _read(self, problem: Problem, found: object) -> Solution:
-        """Take from an answer what can be checked."""
+        """Take over what can be checked of an answer."""
         if not isinstance(found, Solution):
             return self._unknown(problem, f"gave a {type(found).__name__}")
         tried = tuple(map(str, found.tried))

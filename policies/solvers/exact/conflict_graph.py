@@ -1,15 +1,15 @@
-"""CLIQUE: limits that are all "not both of these two", as a graph of conflicts.
+"""CLIQUE: limits that all read "not both of these two", as a conflict graph.
 
 Where every sensitive set is a pair (friends' entries at one place, the edges of a graph),
-a plan is a list colouring with weights: entries that meet share no adversary.
+a plan is a list colouring with weights: entries in conflict share no adversary.
 
-* Entries of a clique are all in conflict, so an adversary may be given one of them at
-  most: sum of x_da over the clique <= 1. That one row says what size (size - 1) / 2 rows
-  x_da + x_ea <= 1 say, with the same whole solutions, and cuts off the fractional ones of
-  1/2 each (clique inequalities: Padberg, On the facial structure of set packing
+* Entries of a clique are all in conflict, so an adversary may be given at most one of
+  them: sum of x_da over the clique <= 1. That one row replaces the size (size - 1) / 2
+  rows x_da + x_ea <= 1, with the same integer solutions, and cuts off the fractional
+  ones of 1/2 each (clique inequalities: Padberg, On the facial structure of set packing
   polyhedra, 1973).
 * Check-ins of friends fall into a thousand components of a handful of entries, where a
-  model would cost more than the search: they are searched depth first.
+  model would cost more than the search: depth-first search solves them.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ from policies.solvers.interfaces import Limits, Solution, Solver, Verdict, answe
 
 Edge = tuple[int, int]
 
-MOST: Final = 40  # entries of a component that is searched
-WIDE: Final = 12  # adversaries: choices are subsets of them
+MOST: Final = 40  # entries of a component that is searched, at most
+WIDE: Final = 12  # adversaries, at most: choices are subsets of them
 NODES: Final = 3_000
 
 
 @dataclass(frozen=True)
 class Clique:
-    """Exact for sets of two, however many entries: it goes by component.
+    """Exact for sets of two, with any number of entries, by components.
 
     Attributes
     ----------
     solver : Solver
-        Goes by component, and over cliques there.
+        Solves by components, and over cliques within them.
     """
 
     solver: Solver
 
     def supports(self, problem: Problem) -> bool:
-        """Problems whose limits are all "not both of these two"."""
+        """Whether all limits read "not both of these two"."""
         return pairs_only(problem)
 
     def __call__(
@@ -67,7 +67,7 @@ class Clique:
 
 
 def pairs_only(problem: Problem) -> bool:
-    """Whether all limits are "not both of these two", and nothing else counts."""
+    """Whether all limits read "not both of these two", and nothing else counts."""
     sets = problem.sets
     links = problem.links
     if problem.utilities is not None:
@@ -84,9 +84,10 @@ def pairs_only(problem: Problem) -> bool:
 
 
 def covered(problem: Problem) -> tuple[Problem, list[list[int]]]:
-    """Return the same problem with a set a clique, and the old sets that each says.
+    """Return the same problem with one set a clique, and the old sets of each clique.
 
-    Trust differs by property, so problems with trusted adversaries stay as they are.
+    Trust differs by property, so problems with trusted adversaries are left as they
+    are.
     """
     sets = problem.sets
     same = [[one] for one in range(sets.n_sets)]
@@ -110,7 +111,7 @@ def covered(problem: Problem) -> tuple[Problem, list[list[int]]]:
 
 
 def _cover(sets: SetSystem) -> list[tuple[list[int], list[int]]]:
-    """Cliques that cover all edges, each with the sets that it says; singles first."""
+    """Return cliques that cover all edges, each with the sets it implies; singles first."""
     near: dict[int, set[int]] = defaultdict(set)
     number: dict[Edge, int] = {}
     found: list[tuple[list[int], list[int]]] = []
@@ -140,7 +141,7 @@ def _cover(sets: SetSystem) -> list[tuple[list[int], list[int]]]:
 def _grown(
     a: int, b: int, near: dict[int, set[int]], left: dict[Edge, int]
 ) -> list[int]:
-    """Grow an edge to a maximal clique, by whoever covers most edges that are left."""
+    """Grow an edge to a maximal clique by the entry that covers most remaining edges."""
     clique = [a, b]
     able = near[a] & near[b]
     while able:
@@ -153,7 +154,7 @@ def _grown(
 
 
 def small(problem: Problem) -> bool:
-    """Whether this search is for the problem."""
+    """Whether a problem is small enough for this search."""
     return (
         problem.n_entries <= MOST
         and problem.n_adversaries <= WIDE
@@ -171,7 +172,7 @@ def searched(problem: Problem) -> Solution | None:
     Parameters
     ----------
     problem : Problem
-        One that is :func:`small`.
+        Must be :func:`small`.
     """
     search = _Search(problem)
     if not search.run() or search.best < 0:
@@ -195,13 +196,13 @@ def searched(problem: Problem) -> Solution | None:
 
 @dataclass
 class _Search:
-    """Depth-first branch and bound; an entry with the fewest adversaries left comes next.
+    """Depth-first branch and bound on the entry with the fewest remaining adversaries.
 
-    A node is worth at most its value plus sum over the entries that are left of the most
-    that each could be worth alone, its conflicts with the others forgotten. That is a
-    relaxation, so a node whose bound is not above the best plan holds no better one.
-    Choices of an entry come best first, so the first that fails ends its node. Where the
-    best choices of all do not meet, the bound is reached. Weights are integers: nothing is
+    A node's bound is its value plus the sum over the remaining entries of the most that
+    each could add alone, with its conflicts ignored. That is a relaxation, so a node
+    whose bound is not above the best plan contains no better one. Choices of an entry
+    are tried best first, so the first that fails ends its node. If the best choices of
+    all entries do not conflict, the bound is reached. Weights are integers: nothing is
     rounded, and a search that ends within ``NODES`` proves its optimum.
     """
 
@@ -231,7 +232,7 @@ class _Search:
         self._choices: list[dict[int, list[tuple[int, int]]]] = [{} for _ in range(n)]
 
     def run(self) -> bool:
-        """Search; whether it was done to the end."""
+        """Search; return whether the search was completed."""
         self._deepen(0, set(range(len(self.free))))
         return self.nodes <= NODES
 
@@ -263,7 +264,7 @@ class _Search:
         return known[mask]
 
     def _deepen(self, value: int, left: set[int]) -> None:
-        """Give the entries that are left all that may still beat the best plan."""
+        """Assign the remaining entries in all ways that may still beat the best plan."""
         self.nodes += 1
         if self.nodes > NODES:
             return
@@ -293,7 +294,7 @@ class _Search:
                 self.free[e] = mask
 
     def _loose(self, left: set[int]) -> dict[int, int] | None:
-        """Everybody's best choice, if none of them meet."""
+        """Return everybody's best choice, if none of them conflict."""
         first = {d: self._subsets(d, self.free[d])[0][1] for d in left}
         for d in left:
             for e in self.near[d]:

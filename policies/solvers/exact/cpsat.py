@@ -1,9 +1,9 @@
-"""CP-SAT: the linear model in whole numbers, searched exactly.
+"""CP-SAT: the linear model in integers, solved exactly.
 
-All numbers are integers, so answers hold for sure: "no" is a proof, and a bound is one of
-the problem. Identical adversaries are told apart by order only where they are in fact
-identical: any plan can be renamed so that the entry that is wanted most goes to the first
-of them.
+All numbers are integers, so infeasibility is a proof and bounds are bounds of the
+problem. Identical adversaries are ordered to break symmetry, but only where they are in
+fact identical: any plan can be renamed so that the entry with the highest demand goes
+to the first of them.
 """
 
 from __future__ import annotations
@@ -35,26 +35,26 @@ from policies.solvers.interfaces import (
 )
 from policies.solvers.parallel_portfolio import late
 
-_LARGEST = 200_000  # variables above which no model is built: it takes seconds
+_LARGEST = 200_000  # variables above which building the model takes seconds
 
 LISTED: Final = 500
 """Loads up to which powers above the second are listed."""
 
 GRID: Final = 36
-"""Bits of what stands for 1 on a coarser grid: room is left for many sets."""
+"""Bits of the number for 1 on a coarser grid: leaves room for many sets."""
 
 SQUARE: Final = 2
 
-_POLL = 0.05  # seconds between two looks at the stop flag
+_POLL = 0.05  # seconds between two checks of the stop flag
 
 
 @dataclass(frozen=True, eq=False)
 class CpModel:
     """The model, its pair variables, and the guards of its sets if it has any.
 
-    ``withheld`` has a variable for each entry that may be withheld. ``ruled``:
-    whether rules alone lead from choice to choice, and no relaxation is needed. ``eager``:
-    whether a first plan counts more than a proof.
+    ``withheld`` has a variable for each entry that may be withheld. ``ruled``: whether
+    propagation alone finds plans, without the linear relaxation. ``eager``: whether a
+    first plan matters more than a proof.
     """
 
     model: Any
@@ -75,7 +75,7 @@ def build(
     sums: bool = False,
     over: Callable[[], bool] = never,
 ) -> CpModel | None:
-    """Write the linear model in whole numbers; None where it is impossible by itself.
+    """Write the linear model in integers; None if it is trivially infeasible.
 
     See :class:`policies.solvers.exact.linear_model.Builder`. ``sums``: whether caps on
     means and aggregates are rows too.
@@ -95,9 +95,9 @@ def build(
     even = alike and level(problem)
     if alike and not made.withheld and (guarded or not even):
         for c in made.column[np.argmax(problem.lo)][: problem.lo.max()].tolist():
-            writer.model.add(columns[c] == 1)  # else the engine sees what is alike
-    owed = replace(problem, hi=problem.lo)  # further copies are for utility alone
-    ruled = (coloured(owed) or even) and not made.withheld  # prices want a bound
+            writer.model.add(columns[c] == 1)  # else the engine sees the symmetry
+    owed = replace(problem, hi=problem.lo)  # further copies only add utility
+    ruled = (coloured(owed) or even) and not made.withheld  # prices need a bound
     pairs = zip(made.entry.tolist(), made.adversary.tolist(), strict=True)
     return CpModel(
         writer.model,
@@ -110,12 +110,12 @@ def build(
 
 
 class _Writer:
-    """Writes the rows of a linear model in whole numbers.
+    """Writes the rows of a linear model in integers.
 
-    A column stands for a whole number of steps of its grid. A row is multiplied by the
-    common denominator of its factors. Where such numbers are past ``MOST``, factors and
-    limit are divided and rounded down. As columns are at least 0, every solution of the
-    row satisfies what is left of it: it says too little, never too much.
+    A column stands for an integer number of steps of its grid. A row is multiplied by
+    the common denominator of its factors. If the numbers then exceed ``MOST``, factors
+    and limit are divided and rounded down. As columns are at least 0, every solution of
+    the row also satisfies the rounded one: it is a relaxation.
     """
 
     def __init__(self, made: Builder, over: Callable[[], bool]) -> None:
@@ -146,7 +146,7 @@ class _Writer:
                 self._row(row)
 
     def _union(self, row: Union) -> None:
-        """Write what a coalition holds: half the rows that clauses would be."""
+        """Add the union that a coalition holds, in half the rows of clauses."""
         parts = [self.columns[c] for c in row.of]
         self.model.add_max_equality(self.columns[row.column], parts)
 
@@ -181,14 +181,14 @@ class _Writer:
         self._add(columns, factors, most, row)
 
     def _step(self, part: Sum) -> Fraction:
-        """What one step of a part's columns adds."""
+        """Return the value of one step of a part's columns."""
         grid = self.grid[int(part.columns[0])] if len(part.columns) == 1 else 1
         return part.unit if grid == 1 else part.unit * grid  # fractions are slow
 
     def _add(
         self, columns: list[int], factors: list[int], most: float, row: Row
     ) -> None:
-        """Add a row of whole numbers, if it says anything."""
+        """Add a row of integers, unless it is always satisfied."""
         ends = [f * self.tops[c] for f, c in zip(factors, columns, strict=True)]
         top = sum(end for end in ends if end > 0)
         if row.low is None and top <= most:
@@ -210,7 +210,7 @@ class _Writer:
             rule.only_enforce_if(self.columns[row.guard])
 
     def _power(self, row: Power) -> None:
-        """Write a power: a product or a table of the load, on a coarser grid if need be."""
+        """Add a power as a product or a table of the load, on a coarser grid if needed."""
         full, power = row.full, row.power
         table = power > SQUARE
         if full**power > linear_model.MOST or (table and full > LISTED):
@@ -248,7 +248,7 @@ def _alike(problem: Problem) -> bool:
     return (
         problem.capacity is None
         and problem.trusted is None
-        and not problem.coalitions.groups  # any m of them are alike, these are not
+        and not problem.coalitions.groups  # any m are symmetric, declared groups not
         and not len(problem.history)
         and not len(problem.forbidden)
         and bool((problem.weights.factor == problem.weights.factor[:1]).all())
@@ -261,7 +261,7 @@ class CpSat:
     def supports(self, problem: Problem) -> bool:
         """Disc-budget problems of at most 200,000 pairs, without links that count.
 
-        Where sums are limited, of at most so many members of sets, by observers, too.
+        If sums are limited, members of sets x observers have the same limit.
         """
         observers = problem.n_adversaries + len(problem.groups)
         links = problem.links
@@ -291,7 +291,7 @@ def search(
     sums: bool = False,
     eager: bool = False,
 ) -> Solution:
-    """Solve exactly, in one call from the plan that is held.
+    """Solve exactly in one call, starting from a known plan if there is one.
 
     Parameters
     ----------
@@ -302,11 +302,11 @@ def search(
     hint : Pairs, optional
         A plan to start from.
     done : callable, optional
-        True once the answer is not wanted any more.
+        True once the answer is no longer wanted.
     sums : bool
-        Whether caps on means and aggregates count, of the whole problem.
+        Whether to model caps on means and aggregates of the whole problem.
     eager : bool
-        Whether a first plan counts more than a proof: the relaxation is looked at less.
+        Whether a first plan matters more than a proof: the relaxation is used less.
     """
     if done is not None:
         asked = limits.stopped
@@ -335,7 +335,7 @@ def search(
     if judged is None:
         return Solution(Verdict.UNKNOWN, bound=bound, tried=("CP-SAT ran out of work",))
     plan, seen = judged
-    if not seen.feasible:  # a bug in the model, never a leak
+    if not seen.feasible:  # a bug in the model; the plan is not used
         told = f"CP-SAT's plan was refused: {seen.violations[0]}"
         return Solution(Verdict.UNKNOWN, bound=bound, tried=(told,))
     return Solution(
@@ -346,7 +346,7 @@ def search(
 def _better(
     problem: Problem, plan: Plan | None, hint: Pairs | None
 ) -> tuple[Plan, Judgement] | None:
-    """Return the plan that was found or the one that was held, with what it is worth."""
+    """Return the better of the plan found and the hint, with its judgement."""
     best = None if plan is None else (plan, judge(problem, plan))
     if hint is None:
         return best
@@ -366,7 +366,7 @@ def exactly(
     *,
     eager: bool = False,
 ) -> Solution:
-    """CP-SAT, and whether it proved its plan; see :func:`search`."""
+    """Run CP-SAT and mark a proven plan as optimal; see :func:`search`."""
     began = limits.clock()
     found = search(problem, rng, limits, hint=start, done=done, sums=True, eager=eager)
     proven = found.verdict is Verdict.SOLVED and found.value == found.bound
@@ -376,7 +376,7 @@ def exactly(
 
 
 def refuted(problem: Problem, why: str) -> Solution:
-    """INFEASIBLE, with the whole problem as its core."""
+    """Return INFEASIBLE, with the whole problem as its core."""
     sets = problem.sets
     reason = Clash(
         Cause.SEARCH,
@@ -403,7 +403,7 @@ def maximise(
     rng: np.random.Generator,
     limits: Limits,
 ) -> tuple[Plan, Any]:
-    """Search from a plan for the best one; and the proven bound."""
+    """Search for the best plan from a given one; return it and the proven bound."""
     unit = _maximised(problem, built)
     _start_from(built, plan)
     better, _, top = _run(built, rng, limits)
@@ -414,7 +414,7 @@ def maximise(
 
 
 def _maximised(problem: Problem, built: CpModel) -> Fraction:
-    """Let the model maximise utility in whole numbers; what one of them is worth."""
+    """Make the model maximise utility in integers; return the value of one unit."""
     weights = problem.weights
     grid = np.array(built.pairs, dtype=np.int64).reshape(-1, 2)
     worth = weights.of(grid[:, 0], grid[:, 1])
@@ -426,7 +426,7 @@ def _maximised(problem: Problem, built: CpModel) -> Fraction:
 
 
 def _start_from(built: CpModel, plan: Pairs) -> None:
-    """Hint the plan."""
+    """Give the plan to the engine as a hint."""
     built.model.clear_hints()
     given = set(zip(plan.entry.tolist(), plan.adversary.tolist(), strict=True))
     for pair, variable in zip(built.pairs, built.variables, strict=True):
@@ -436,25 +436,25 @@ def _start_from(built: CpModel, plan: Pairs) -> None:
 def _run(
     built: CpModel, rng: np.random.Generator, limits: Limits
 ) -> tuple[Plan | None, str, float]:
-    """Run CP-SAT: the plan, how it ended, and the objective's bound."""
+    """Run CP-SAT; return the plan, the status, and the objective's bound."""
     return run_model(built, rng, limits)[:3]
 
 
 def run_model(
     built: CpModel, rng: np.random.Generator, limits: Limits
 ) -> tuple[Plan | None, str, float, tuple[int, ...]]:
-    """Run CP-SAT: the plan, how it ended, the objective's bound, what is withheld."""
+    """Run CP-SAT; return the plan, the status, the bound, and the withheld entries."""
     from ortools.sat.python import cp_model
 
     solver = _solver(cp_model, rng, limits)
-    # where rules lead, a relaxation says little and costs most of the time
+    # where propagation suffices, the relaxation costs most of the time for little
     level = 0 if built.ruled else 1 if built.eager else 2
     solver.parameters.linearization_level = level
     status = _wait(solver, built.model, limits)
     if status == cp_model.INFEASIBLE:
         return None, "infeasible", 0.0, ()
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        return None, "unknown", float("inf"), ()  # its bound may be 0: not yet begun
+        return None, "unknown", float("inf"), ()  # the engine's bound may still be 0
     chosen = [
         pair
         for pair, variable in zip(built.pairs, built.variables, strict=True)
@@ -470,7 +470,7 @@ def _solver(cp_model: Any, rng: np.random.Generator, limits: Limits) -> Any:  # 
     parameters = solver.parameters
     parameters.random_seed = int(rng.integers(2**31 - 1))
     timed = limits.seconds != float("inf")
-    parameters.num_workers = limits.threads if timed else 1  # work alone: one plan
+    parameters.num_workers = limits.threads if timed else 1  # one plan for one seed
     parameters.catch_sigint_signal = False
     parameters.max_deterministic_time = limits.work
     if timed:
@@ -479,7 +479,7 @@ def _solver(cp_model: Any, rng: np.random.Generator, limits: Limits) -> Any:  # 
 
 
 def _wait(solver: Any, model: Any, limits: Limits) -> Any:  # noqa: ANN401
-    """Run in a thread, so that a stop that is asked for is seen."""
+    """Solve in a thread, so that a requested stop is noticed."""
     if limits.stopped is never and limits.seconds == float("inf"):
         return solver.solve(model)
     over = limits.deadline()
@@ -496,7 +496,7 @@ def _wait(solver: Any, model: Any, limits: Limits) -> Any:  # noqa: ANN401
 def clashing(
     problem: Problem, rng: np.random.Generator, limits: Limits
 ) -> list[int] | None:
-    """Sets that leave no plan together, often few of them; None where undecided."""
+    """Return sets that leave no plan together, often few; None where undecided."""
     from ortools.sat.python import cp_model
 
     try:

@@ -1,17 +1,17 @@
-"""Problems with few plans: all of them are looked at.
+"""Exact solution of problems with few plans by complete enumeration.
 
 A plan is a row of subsets of entries, one an adversary; a subset is the bits of an
-integer. What an observer sees follows from the subset that it is given and from what it
-held before, so a table tells for each subset that occurs whether it is past a limit, and
-f. A plan keeps all limits just when the rows of all its observers do, and its f is the
-highest of theirs, their sum, or their union: the best of all rows is the optimum, and
-where none is left there is no plan.
+integer. What an observer sees follows from the subset that it is given and what it held
+before, so a table gives, for each subset that occurs, f and whether it exceeds a limit.
+A plan keeps all limits if and only if all its observers do, and its f is the highest of
+theirs, their sum, or their union. The best of these rows is the optimum; if no row
+keeps all limits there is no plan.
 
-The table is the judge's own, asked once for each subset and each kind of observer: what
-observers disclose together is added up (or united) in whole numbers, nothing is rounded,
-and at a limit nothing is guessed. Of links alone all 2^n subsets are worked out at once,
-in floats; those that floats cannot tell from a limit are counted exactly, and a bound of
-a tradeoff is above the best row by more than floats can hide.
+The judge fills the table, once for each subset and each kind of observer: what
+observers disclose together is added (or united) in integers, and nothing is rounded.
+With links alone, all 2^n subsets are computed at once in floats; those within rounding
+error of a limit are recomputed exactly, and a tradeoff's bound is above the best row by
+more than the rounding error.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ from policies.solvers.exact.cpsat import refuted
 from policies.solvers.interfaces import Limits, Solution, Verdict, answer, free_bound
 
 PLANS: Final = 60_000
-"""Plans up to which all are listed."""
+"""Plans that are enumerated, at most."""
 
 ANSWERS: Final = 2_048
-"""Times that the judge is asked, at most: that takes about a second; fewer if dear."""
+"""Calls of the judge, at most: about a second; fewer if they are slow."""
 
 OBSERVERS: Final = 250
 """Adversaries and coalitions, at most."""
@@ -58,34 +58,34 @@ CELLS: Final = 400_000
 """Plans times observers, at most."""
 
 _BITS: Final = 60
-"""Entries, and sets or links that are united, which one integer of 64 bits tells."""
+"""Entries, and sets or links in a union, at most: the bits of an int64."""
 
-_ROWS: Final = 100  # members of sets and links that the judge looks at with ease
-_ASKED: Final = 5_000  # numbers that could be looked at while the judge is asked once
+_ROWS: Final = 100  # members of sets and links that slow down a call of the judge
+_ASKED: Final = 5_000  # numbers visited in the time of one call of the judge
 
 LINKED_ENTRIES: Final = 12
-"""Entries up to which all subsets are worked out, where links alone are limits."""
+"""Entries up to which all subsets are computed, where limits are on links alone."""
 
 LINKED_PLANS: Final = 200_000
-"""Plans up to which all are listed there."""
+"""Plans that are enumerated there, at most."""
 
 LINKED_CELLS: Final = 5_000_000
 """Plans times observers there, at most: a table of them takes 40 MB."""
 
-_CALL: Final = 500  # numbers that could be looked at while arrays of a link are made
-_CLOSE: Final = 1e-9  # what floats cannot tell
-_BATCH: Final = 256  # subsets that are counted between two looks at the clock
+_CALL: Final = 500  # numbers visited in the time that a link's arrays take
+_CLOSE: Final = 1e-9  # rounding error of floats
+_BATCH: Final = 256  # subsets counted between two checks of the clock
 
 _Kind = tuple[int, bytes]
 
 
 def listable(problem: Problem) -> bool:
-    """Whether all plans can be looked at."""
+    """Whether all plans can be enumerated."""
     return _linked(problem) or _few(problem)
 
 
 def _linked(problem: Problem) -> bool:
-    """Whether links alone are limits, and plans are few."""
+    """Whether limits are on links alone, and plans are few."""
     n, k = problem.n_entries, problem.n_adversaries
     plain = not problem.sets.n_sets and not problem.averages
     plain = plain and problem.links is not None and problem.aggregate is None
@@ -97,7 +97,7 @@ def _linked(problem: Problem) -> bool:
 
 
 def _few(problem: Problem) -> bool:
-    """Whether plans are few, and what observers see together can be told from their parts."""
+    """Whether plans are few, and observers' joint f follows from that of each."""
     n, k, how = problem.n_entries, problem.n_adversaries, problem.aggregate
     if not 0 < k <= OBSERVERS or n > _BITS or not 0 < size(problem) <= PLANS:
         return False
@@ -105,7 +105,7 @@ def _few(problem: Problem) -> bool:
         return False
     tradeoff = problem.goal.objective is Objective.TRADEOFF
     if tradeoff and _joint(how) and problem.goal.aggregate is None:
-        return False  # f is one number of observers, what is capped another
+        return False  # the goal's f and the cap count differently
     observers = k + len(problem.groups)
     if observers > OBSERVERS or size(problem) * observers > CELLS:
         return False
@@ -114,29 +114,29 @@ def _few(problem: Problem) -> bool:
 
 
 def _rows(problem: Problem) -> int:
-    """How many members sets and links have."""
+    """Return the number of members of sets and links."""
     links = 0 if problem.links is None else len(problem.links.entry)
     return len(problem.sets.entry) + links
 
 
 def _pieces(problem: Problem) -> int:
-    """How many sets or links there are."""
+    """Return the number of sets or links."""
     return problem.sets.n_sets if problem.links is None else problem.links.n_links
 
 
 def _joint(how: Aggregate | None) -> bool:
-    """Whether what observers see counts together."""
+    """Whether the aggregate counts all observers together."""
     return how is not None and (how.summed or how.shared)
 
 
 def _answers(problem: Problem) -> int:
-    """How often the judge is asked, at most."""
+    """Return how many calls of the judge are needed, at most."""
     kinds, open_ = _kinds(problem), int(np.count_nonzero(problem.hi))
     return min(len(set(kinds)) << open_, size(problem) * len(kinds))
 
 
 def looks(problem: Problem) -> int:
-    """Return about how many numbers :func:`listed` looks at."""
+    """Return about how many numbers :func:`listed` visits."""
     every = size(problem) * len(_observers(problem))
     if _linked(problem):
         links = 0 if problem.links is None else problem.links.n_links
@@ -145,12 +145,12 @@ def looks(problem: Problem) -> int:
 
 
 def listed(problem: Problem, limits: Limits) -> Solution:
-    """Return the optimum, or that there is none; UNKNOWN where time ended first.
+    """Return the optimum or INFEASIBLE; UNKNOWN if time ended first.
 
     Parameters
     ----------
     problem : Problem
-        One that is :func:`listable`.
+        Must be :func:`listable`.
     limits : Limits
     """
     over = limits.deadline()
@@ -184,7 +184,7 @@ def listed(problem: Problem, limits: Limits) -> Solution:
 
 
 def size(problem: Problem) -> int:
-    """How many plans there are but for capacities and pairs that are barred."""
+    """Return the number of plans, capacities and barred pairs ignored."""
     k = problem.n_adversaries
     ways = zip(problem.lo.tolist(), problem.hi.tolist(), strict=True)
     return prod(_ways(k, low, high) for low, high in ways)
@@ -195,7 +195,7 @@ def _ways(k: int, low: int, high: int) -> int:
 
 
 def every(problem: Problem) -> tuple[Ints, Ints]:
-    """All plans: the subset of each adversary, shape (plans, k); and utility."""
+    """Return all plans: the subset of each adversary, shape (plans, k); and utility."""
     k, may = problem.n_adversaries, able(problem)
     masks, u = np.zeros((1, k), np.int64), np.zeros(1, np.int64)
     load = np.zeros((1, k), np.int64)
@@ -218,7 +218,7 @@ def every(problem: Problem) -> tuple[Ints, Ints]:
 
 
 def before(problem: Problem) -> Ints:
-    """The subset that each adversary holds by history, shape (k,)."""
+    """Return the subset that each adversary holds by history, shape (k,)."""
     found = np.zeros(problem.n_adversaries, np.int64)
     history = problem.history
     np.bitwise_or.at(found, history.adversary, 1 << history.entry)
@@ -237,7 +237,7 @@ def plan_of(masks: Ints) -> Plan:
 
 
 def _worth(problem: Problem, masks: Ints, u: Ints) -> tuple[Counts, Fraction]:
-    """Return u of plans in whole numbers, and what one of them is worth."""
+    """Return u of plans in integers, and the value of one unit."""
     if problem.utilities is None:
         return u.astype(np.object_), problem.weights.unit
     functions, scales = problem.utilities.functions, problem.utilities.scale
@@ -255,20 +255,20 @@ def _worth(problem: Problem, masks: Ints, u: Ints) -> tuple[Counts, Fraction]:
 
 
 def _whole(numbers: list[Fraction], scale: int) -> Counts:
-    """Return fractions as whole numbers of 1 / scale each."""
+    """Return fractions as integers in units of 1 / scale."""
     out = np.empty(len(numbers), np.object_)
     out[:] = [one.numerator * (scale // one.denominator) for one in numbers]
     return out
 
 
 def _observers(problem: Problem) -> list[tuple[int, ...]]:
-    """Return who each observer is: adversaries, then coalitions."""
+    """Return the members of each observer: adversaries, then coalitions."""
     alone = [(a,) for a in range(problem.n_adversaries)]
     return [*alone, *problem.groups]
 
 
 def _kinds(problem: Problem) -> list[_Kind]:
-    """Return all that observers can differ in: what they held, and who is trusted."""
+    """Return what distinguishes each observer: what it held, and who is trusted."""
     alone, trusted, found = before(problem), problem.trusted, []
     for members in map(list, _observers(problem)):
         held = int(np.bitwise_or.reduce(alone[members]))
@@ -278,14 +278,14 @@ def _kinds(problem: Problem) -> list[_Kind]:
 
 
 class _Table(ABC):
-    """What observers see of each subset, in the plans that are left.
+    """f and limits of each subset, by observer, over the remaining plans.
 
     Attributes
     ----------
     f : list of Fraction
-        f as the goal counts it, or what is capped where observers count together.
-    rows : int array, shape (plans that are left, observers)
-        Indices into it.
+        f as in the goal, or the capped number where observers count together.
+    rows : int array, shape (remaining plans, observers)
+        Indices into ``f``.
     rounded : bool
         Whether f comes from floats.
     """
@@ -298,7 +298,7 @@ class _Table(ABC):
         self.rows: Ints = np.empty((0, 0), np.int64)
 
     def prepare(self, masks: Ints, over: Callable[[], bool]) -> bool:
-        """Work out what can be before any subset is asked for; False if time ended."""
+        """Compute the table as far as possible in advance; return False if time ended."""
         del masks, over
         return True
 
@@ -306,14 +306,14 @@ class _Table(ABC):
     def answers(
         self, observer: int, subsets: Ints, over: Callable[[], bool]
     ) -> Ints | None:
-        """Index into ``f`` for each subset that an observer is given; -1: past a limit."""
+        """Index into ``f`` of each subset given to an observer; -1: past a limit."""
 
     def kept(self) -> Bools:
-        """Whether plans keep the caps on what observers see together."""
+        """Whether plans keep the caps on all observers together, shape (plans,)."""
         return np.ones(len(self.rows), np.bool_)
 
     def look(self, masks: Ints, over: Callable[[], bool]) -> Ints | None:
-        """Return the plans that keep all limits, by row; None where time ended first."""
+        """Return the indices of the plans that keep all limits; None if time ended first."""
         if not self.prepare(masks, over):
             return None
         left, columns = np.arange(len(masks)), list[Ints]()
@@ -333,9 +333,9 @@ class _Table(ABC):
         return left[kept]
 
     def disclosed(self) -> tuple[Counts, int]:
-        """Return f of plans in whole numbers, and how many of them are 1."""
+        """Return f of plans in integers, and the integer for 1."""
         scale = lcm(*(one.denominator for one in self.f))
-        keyed = [(float(f), f, at) for at, f in enumerate(self.f)]  # floats come sooner
+        keyed = [(float(f), f, at) for at, f in enumerate(self.f)]  # floats sort faster
         order = [at for _, _, at in sorted(keyed)]
         rank = np.empty(len(order), np.int64)
         rank[order] = np.arange(len(order))
@@ -344,16 +344,16 @@ class _Table(ABC):
 
 
 class _JudgeTable(_Table):
-    """Asks the judge, once for all observers that are alike, with that one alone.
+    """A table from the judge, called with one observer of each kind.
 
     Attributes
     ----------
     alone : dict of kind to Problem
         The problem of one observer of each kind.
     known : dict of (kind, int) to int
-        Its answers, as far as it was asked.
+        The judge's answers so far.
     above : list of int
-        Bits of the sets or links above the level, where those are counted once.
+        Bits of the sets or links above the level, where each counts once.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -366,7 +366,7 @@ class _JudgeTable(_Table):
     def answers(
         self, observer: int, subsets: Ints, over: Callable[[], bool]
     ) -> Ints | None:
-        """Ask about those subsets that were not asked about before."""
+        """Judge the subsets that are new."""
         kind, number = self.kinds[observer], np.empty(len(subsets), np.int64)
         members = _observers(self.problem)[observer]
         if kind not in self.alone:
@@ -380,7 +380,7 @@ class _JudgeTable(_Table):
         return number
 
     def _ask(self, one: Problem, subset: int) -> int:
-        """Ask the judge about an observer that is given this subset."""
+        """Judge an observer that is given this subset."""
         plan = Plan.of((d, 0) for d in entries_of(subset))
         told = judge(one, plan)
         if not told.feasible:
@@ -392,7 +392,7 @@ class _JudgeTable(_Table):
         return len(self.f) - 1
 
     def kept(self) -> Bools:
-        """Whether plans keep the caps on what observers see together."""
+        """Whether plans keep the caps on all observers together, shape (plans,)."""
         problem, kept = self.problem, np.ones(len(self.rows), np.bool_)
         links = problem.links
         if not _joint(problem.aggregate):
@@ -410,7 +410,7 @@ class _JudgeTable(_Table):
         return kept
 
     def disclosed(self) -> tuple[Counts, int]:
-        """Return f of plans in whole numbers, and how many of them are 1."""
+        """Return f of plans in integers, and the integer for 1."""
         how = self.problem.aggregate
         if how is not None and how.shared:
             return self._united(how)
@@ -420,7 +420,7 @@ class _JudgeTable(_Table):
         return _whole(self.f, scale)[self.rows].sum(axis=1), scale
 
     def _united(self, how: Aggregate) -> tuple[Counts, int]:
-        """Count what anybody sees above the level."""
+        """Sum the weights of what any observer sees above the level."""
         bits = np.array(self.above, np.int64)[self.rows]
         seen = np.bitwise_or.reduce(bits, axis=1)
         links, owner = self.problem.links, self.problem.sets.owner
@@ -434,12 +434,12 @@ class _JudgeTable(_Table):
 
 
 def _alone(problem: Problem, members: tuple[int, ...], held: int) -> Problem:
-    """Return the problem of one observer alone: it may be given anything."""
+    """Return the problem of a single observer, which may be given anything."""
     n, trusted = problem.n_entries, problem.trusted
     if trusted is not None:
         trusted = np.all(trusted[:, list(members)], axis=1)[:, None]
     how, goal = problem.aggregate, problem.goal
-    if _joint(how):  # also where only a cap is on it: what hands see is added up
+    if _joint(how):  # also where only a cap is on it: observers are added up
         goal = Goal(goal.objective, aggregate=how)
     return Problem(
         sets=problem.sets,
@@ -456,7 +456,7 @@ def _alone(problem: Problem, members: tuple[int, ...], held: int) -> Problem:
 
 
 def _above(one: Problem, plan: Plan) -> int:
-    """Bits of the sets or links that the only observer sees above the level."""
+    """Return the bits of the sets or links above the level for the only observer."""
     links, how = one.links, one.aggregate
     assert how is not None
     if links is not None:
@@ -473,18 +473,18 @@ def _above(one: Problem, plan: Plan) -> int:
 
 
 class _LinkTable(_Table):
-    """Works out what links disclose of all 2^n subsets at once: all observers see alike.
+    """A table of links, for all 2^n subsets at once: all observers see alike.
 
     Attributes
     ----------
     past : bool array, shape (2^n,)
-        Whether who holds a subset is past a limit.
+        Whether holding a subset exceeds a limit.
     """
 
     rounded = True
 
     def prepare(self, masks: Ints, over: Callable[[], bool]) -> bool:
-        """Work out f of every subset; exactly, where floats cannot tell it from a limit."""
+        """Compute f of every subset; exactly where floats are too close to a limit."""
         problem = self.problem
         self.before = before(problem)
         seen = _link_shares(problem, over)
@@ -506,7 +506,7 @@ class _LinkTable(_Table):
     def answers(
         self, observer: int, subsets: Ints, over: Callable[[], bool]
     ) -> Ints | None:
-        """Look the subsets up, with what was held before."""
+        """Look up the subsets, united with what was held before."""
         del over
         members = list(_observers(self.problem)[observer])
         held = subsets | int(np.bitwise_or.reduce(self.before[members]))
@@ -519,9 +519,9 @@ def _links_past(
     seen: tuple[Floats, Floats],
     over: Callable[[], bool],
 ) -> Bools | None:
-    """Whether who holds a subset is past a limit, shape (2^n,); None if time ended.
+    """Return whether holding a subset exceeds a limit, shape (2^n,); None if time ended.
 
-    What floats cannot tell is counted exactly, for subsets that are ``there``.
+    Subsets close to a limit are counted exactly, if they are ``there``.
     """
     links, past = problem.links, np.zeros(len(seen[0]), np.bool_)
     assert links is not None
@@ -530,7 +530,7 @@ def _links_past(
     for f, tau, one in zip(seen, taus, whole, strict=True):
         if tau is None:
             continue
-        if links.relation is LinkMeasure.COMMON:  # numbers of links: compared exactly
+        if links.relation is LinkMeasure.COMMON:  # numbers of links: compare exactly
             number, place = np.unique(np.rint(f * one), return_inverse=True)
             high = [Fraction(int(many), one) >= tau for many in number.tolist()]
             past |= np.array(high)[place]
@@ -547,7 +547,7 @@ def _links_past(
 
 
 def _exactly_past(links: Links, masks: Ints, whole: int) -> Bools:
-    """Whether who holds one of these subsets is past a limit, counted as the judge does."""
+    """Whether holding each of these subsets exceeds a limit, counted as the judge does."""
     bits = (masks[:, None] >> np.arange(len(links.place))) & 1
     observer, entry = np.nonzero(bits)
     past, total = np.zeros(len(masks), np.bool_), [Fraction(0)] * len(masks)
@@ -564,14 +564,14 @@ def _exactly_past(links: Links, masks: Ints, whole: int) -> Bools:
 def _link_shares(
     problem: Problem, over: Callable[[], bool]
 ) -> tuple[Floats, Floats] | None:
-    """Worst and mean disclosure of the links to whoever holds a subset, shape (2^n,).
+    """Worst and mean disclosure of the links by subset held, shape (2^n,).
 
-    None where time ended first.
+    None if time ended first.
     """
     links, n = problem.links, problem.n_entries
     assert links is not None
     bits = (np.arange(1 << n)[:, None] >> np.arange(n)) & 1
-    wide = links.count.dtype == np.object_  # past floats: by Python's integers
+    wide = links.count.dtype == np.object_  # Python integers, too large for floats
     bits = bits.astype(np.object_) if wide else bits
     count = links.count if wide else links.count.astype(np.float64)
     link, left, right = links.conflicts()

@@ -1,21 +1,21 @@
-"""The epsilon-constraint method: tradeoffs as problems of utility alone, level by level.
+"""The epsilon-constraint method: a tradeoff as problems of utility alone, level by level.
 
-With f held at most at a level, max u + lambda (tau - f) is a disc-budget problem
-(Haimes, Lasdon and Wismer, On a bicriterion formulation, 1971). Let U(v) be a bound of u
-over plans with f <= v. A plan with low < f <= high is worth at most
+With f limited to a level, max u + lambda (tau - f) is a disc-budget problem (Haimes,
+Lasdon and Wismer, On a bicriterion formulation, 1971). Let U(v) be a bound of u over
+plans with f <= v. A plan with low < f <= high is worth at most
 
     U(high) + lambda (tau - low),
 
 and at most U(high) + lambda (tau - high) where f has no value between. The highest of
-these over all spans bounds the tradeoff, and is the optimum where U is exact and the
-levels are all the values of f. :class:`Sweep` keeps these spans; who uses it differs in
-which level comes next:
+these over all spans bounds the tradeoff; it is the optimum where U is exact and the
+levels are all the values of f. :class:`Sweep` keeps these spans. Its users differ in
+the order of levels:
 
 * :func:`sweep`: upwards, until no level can win any more (large backlogs);
-* :func:`by_number`: upwards over numbers of complete sets, each counted by CP-SAT;
+* :func:`by_number`: upwards over numbers of complete sets, each solved by CP-SAT;
 * :func:`leakless`: level 0 alone (paper, section 4.1: zero disclosure);
 * :func:`front`: downwards, every level for its own sake (paper, section 3);
-* :mod:`policies.solvers.search.submodular_tradeoff`: the span that may hold most is cut.
+* :mod:`policies.solvers.search.submodular_tradeoff`: splits the most promising span.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ from policies.solvers.exact.cpsat import CpSat, exactly, refuted
 from policies.solvers.interfaces import Limits, Solution, Verdict, answer, free_bound
 from policies.solvers.scaling import reached
 
-_LEVELS: Final = 40  # more are thinned; bounds then count the gap
-_PARTS: Final = 8  # of the work, for a level at least
-_SHARE: Final = 0.4  # of the time, for numbers: CP-SAT has its answer soon or late
-_EACH: Final = 0.5  # of what is left of that, for each number
-_LARGEST: Final = 20_000  # members x observers up to which CP-SAT counts them
+_LEVELS: Final = 40  # more levels are thinned out; the bounds allow for it
+_PARTS: Final = 8  # each level gets at least 1 / _PARTS of the work
+_SHARE: Final = 0.4  # share of the time for numbers: CP-SAT answers soon or very late
+_EACH: Final = 0.5  # share of the rest of that time for each number
+_LARGEST: Final = 20_000  # members x observers up to which CP-SAT is used
 
 
 def levels(sets: SetSystem) -> list[Fraction]:
-    """Values that f of any set can take up to its cap, ascending, 0 included."""
+    """Return the values that f of any set can take up to its cap, ascending, with 0."""
     found = {Fraction(0)}
     if not sets.n_sets:
         return [Fraction(0)]
@@ -62,11 +62,11 @@ def levels(sets: SetSystem) -> list[Fraction]:
         each = max(each, top // 1_000)  # noqa: PLW2901
         below = () if measures[number].is_step else range(each, top, each)
         found.update(measures[number].disclosure(load, full) for load in (*below, top))
-    return sorted(found, key=lambda v: (float(v), v))  # floats compare sooner
+    return sorted(found, key=lambda v: (float(v), v))  # floats compare faster
 
 
 def thinned(values: list[Fraction], most: int) -> list[Fraction]:
-    """Return at most so many of them, the first and the last included."""
+    """Return at most so many of the values, the first and the last included."""
     at = np.unique(np.linspace(0, len(values) - 1, most).astype(int))
     return [values[i] for i in at.tolist()] if len(values) > most else values
 
@@ -74,7 +74,7 @@ def thinned(values: list[Fraction], most: int) -> list[Fraction]:
 def capped(sets: SetSystem, level: Fraction, how: Aggregate | None = None) -> SetSystem:
     """Return the sets with caps lowered so that f <= level everywhere.
 
-    With an aggregate its weight times f is what is held there.
+    With an aggregate, the limit is on its weight times f.
     """
     pairs, index = np.unique(
         np.stack([sets.owner, sets.full], axis=1), axis=0, return_inverse=True
@@ -91,9 +91,9 @@ def capped(sets: SetSystem, level: Fraction, how: Aggregate | None = None) -> Se
 
 
 def held_at(problem: Problem, level: Fraction | None) -> Problem:
-    """Return the problem of utility alone with f <= level; None: without such a limit.
+    """Return the problem of utility alone with f <= level; None: without that limit.
 
-    What history discloses alone counts: below that, nothing is feasible.
+    What history alone discloses counts: no plan is feasible below it.
     """
     goal = replace(problem.goal, objective=Objective.DISC_BUDGET)
     plain = replace(problem, goal=goal)
@@ -127,9 +127,9 @@ class Span:
     high : Fraction or None
         None: without limit.
     u : Fraction
-        Their utility is at most this.
+        Upper bound on their utility.
     open : bool
-        False where it was asked in vain: neither a plan was found, nor that there is none.
+        False if solving for it gave neither a plan nor a proof that there is none.
     """
 
     low: Fraction
@@ -138,20 +138,20 @@ class Span:
     open: bool = True
 
     def bound(self, goal: Goal) -> Fraction:
-        """No plan of the span is worth more."""
+        """Return an upper bound on the objective in this span."""
         return self.u + goal.lambda_ * (goal.tau - self.low)
 
 
 @dataclass
 class Sweep:
-    """What is known of a tradeoff: a bound of each span of f, and the best plan.
+    """What is known of a tradeoff: a bound for each span of f, and the best plan.
 
     Attributes
     ----------
     problem : Problem
         A tradeoff.
     spans : list of Span
-        All plans lie in one of them.
+        Together they contain all plans.
     best : Solution or None
     """
 
@@ -163,20 +163,20 @@ class Sweep:
     def over(
         cls, problem: Problem, levels: Sequence[Fraction], lows: Sequence[Fraction]
     ) -> Sweep:
-        """Begin with spans up to these levels, f at least ``lows``, and one beyond."""
+        """Return a sweep of spans up to these levels with f >= ``lows``, and one beyond."""
         u = free_bound(replace(problem, goal=Goal()))
         spans = [Span(a, b, u) for a, b in zip(lows, [*levels, None], strict=True)]
         return cls(problem, spans)
 
     def cut(self, span: Span, level: Fraction) -> None:
-        """Cut a span in two at a level."""
+        """Split a span at a level."""
         at = self.spans.index(span)
         self.spans[at : at + 1] = [replace(span, high=level), replace(span, low=level)]
 
     def learn(self, level: Fraction | None, found: Solution) -> None:
-        """Take the answer to the problem of utility alone with f at most at a level.
+        """Record the solution of the problem of utility alone with f <= level.
 
-        A bound there holds for all spans below; with no plan there, there is none in them.
+        Its bound applies to all spans below; if it has no plan, nor do they.
         """
         spans, sure = [], found.verdict is Verdict.SOLVED
         for span in self.spans:
@@ -188,7 +188,7 @@ class Sweep:
         self.spans = spans
 
     def take(self, found: Solution) -> None:
-        """Keep the plan of an answer, if it is the best."""
+        """Keep the plan of a solution, if it is the best."""
         if found.verdict is not Verdict.SOLVED:
             return
         judged = judge(self.problem, found.plan)
@@ -197,7 +197,7 @@ class Sweep:
             self.best = replace(found, value=judged.objective, judged=judged)
 
     def above(self, level: Fraction | None) -> Fraction | None:
-        """What plans of spans from a level on are worth at most; None: there is none."""
+        """Upper bound on the objective in spans from a level on; None: no plans there."""
         bounds = (
             span.bound(self.problem.goal)
             for span in self.spans
@@ -207,7 +207,7 @@ class Sweep:
 
     @property
     def bound(self) -> Fraction:
-        """What any plan is worth at most."""
+        """Upper bound on the objective of any plan."""
         found = [span.bound(self.problem.goal) for span in self.spans]
         free = free_bound(self.problem)
         bound = min(free, max(found, default=free))
@@ -225,7 +225,7 @@ def sweep(
     Returns
     -------
     Solution
-        The best plan over all levels of f; its bound holds for the tradeoff.
+        The best plan over all levels of f, with a bound on the tradeoff.
     """
     floor = judge(problem, Plan()).f
     every = [v for v in levels(problem.sets) if v >= floor]
@@ -249,11 +249,11 @@ def sweep(
     return replace(known.best or last, bound=known.bound)
 
 
-# -- step functions: complete no set, or pay for whole ones --------------------------
+# -- step functions: complete no set, or pay for whole sets --------------------------
 
 
 def whole(problem: Problem) -> bool:
-    """Whether sets are disclosed whole or not at all, in a tradeoff of worst or mean."""
+    """Whether this is a tradeoff, of the worst set or a mean, over step sets alone."""
     goal, sets = problem.goal, problem.sets
     if goal.objective is not Objective.TRADEOFF or goal.lambda_ <= 0:
         return False
@@ -265,20 +265,20 @@ def whole(problem: Problem) -> bool:
 def leakless(problem: Problem, solve: Callable[[Problem], Solution]) -> Solution:
     """Return the best plan that completes no set, with a bound over all plans.
 
-    Any other plan completes a set, so its f is 1 (worst), or at least one part of the
-    number that a mean is divided by.
+    Any other plan completes a set, so its f is 1 (worst case), or at least one part of
+    the mean's divisor.
 
     Parameters
     ----------
     problem : Problem
-        One that is :func:`whole`.
+        Must be :func:`whole`.
     solve : callable
-        Solves the sealed problem, which is far easier to prove.
+        Solves the problem with all sets capped, where proofs are far easier.
 
     Returns
     -------
     Solution
-        UNKNOWN, with the bound, where no such plan was found.
+        UNKNOWN, with the bound, if no such plan was found.
     """
     sets, goal, zero = problem.sets, problem.goal, Fraction(0)
     caps = np.minimum(sets.cap, np.maximum(sets.full - 1, 0))
@@ -295,7 +295,7 @@ def leakless(problem: Problem, solve: Callable[[Problem], Solution]) -> Solution
 
 
 def stepped(problem: Problem) -> bool:
-    """Whether a mean over whole sets is limited, or the price of a tradeoff."""
+    """Whether a mean over step sets is limited, or is the price of a tradeoff."""
     sets, observers = problem.sets, problem.n_adversaries + len(problem.groups)
     size = (len(sets.entry) + problem.n_entries) * observers
     if (
@@ -310,11 +310,12 @@ def stepped(problem: Problem) -> bool:
 
 
 def by_number(problem: Problem, rng: np.random.Generator, limits: Limits) -> Solution:
-    """Solve a problem that is :func:`stepped`, as far as time goes.
+    """Solve a problem that is :func:`stepped`, as far as time permits.
 
-    A mean is a number of complete sets here, so the levels are j / over: at most j of
-    them to one observer. CP-SAT counts them, where HiGHS guesses. A plan with more than j
-    is worth at most the best utility less the price of j + 1, so few numbers are looked at.
+    A mean is a number of complete sets here, so the levels are j / over: at most j
+    complete sets for one observer. CP-SAT counts them exactly, where HiGHS's relaxation
+    is weak. A plan with more than j is worth at most the best utility minus the price
+    of j + 1, so few numbers are tried.
     """
     limits = replace(limits, seconds=limits.seconds * _SHARE)
     if not whole(problem):
@@ -343,7 +344,7 @@ def by_number(problem: Problem, rng: np.random.Generator, limits: Limits) -> Sol
 
 
 def _limited(problem: Problem, level: Fraction | None = None) -> Problem:
-    """Return the question of utility alone, the mean held at a level."""
+    """Return the problem of utility alone with the mean limited to a level."""
     if not whole(problem):
         return problem
     every = tuple(range(len(problem.sets.properties)))
@@ -351,18 +352,18 @@ def _limited(problem: Problem, level: Fraction | None = None) -> Problem:
     return replace(problem, goal=Goal(), averages=(cap,))
 
 
-# -- the front of utility and disclosure ----------------------------------------------
+# -- the Pareto front of utility and disclosure ----------------------------------------
 
 
 def front(
     problem: Problem, count: int, solve: Callable[[Problem], Solution]
 ) -> Iterator[tuple[Fraction | None, Solution]]:
-    """Solve at levels of f that are evenly spaced, the loosest first.
+    """Solve at evenly spaced levels of f, the loosest first.
 
     Parameters
     ----------
     problem : Problem
-        Without links; its goal says how f is counted.
+        Without links; its goal defines f.
     count : int
         Levels, >= 2.
     solve : callable
@@ -370,10 +371,10 @@ def front(
     Yields
     ------
     level : Fraction or None
-        f was held at most there; None for the first.
+        The limit on f; None for the first.
     found : Solution
         Judged by the problem of utility alone at this level: its bound is a proven
-        ceiling of the utility there.
+        bound on utility there.
 
     Raises
     ------
@@ -391,11 +392,11 @@ def front(
     for step in range(count - 2, -1, -1):
         level = top * step / (count - 1)
         if level >= last and step:
-            continue  # the plan before keeps this level, and none is better
+            continue  # the previous plan keeps this level, so it is the best here too
         found = solve(held_at(problem, level))
         if found.verdict is Verdict.SOLVED:
             assert found.judged is not None
             last = min(last, found.judged.f_goal)
         yield level, found
         if found.verdict is Verdict.INFEASIBLE:
-            return  # nothing tighter has a plan
+            return  # tighter levels have no plan either

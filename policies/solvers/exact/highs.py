@@ -1,12 +1,13 @@
 """MILP: the linear model in floats, solved by HiGHS.
 
-It is the plain formulation of the paper (sections 4.1 and 4.2) with its gaps mended:
-squares are exact at the loads that can occur, coalitions are columns, strict limits stay
-strict. HiGHS has a plan to start from, can be stopped, and its bounds can be trusted.
+It is the formulation of the paper (sections 4.1 and 4.2), completed: squares are exact
+at the loads that can occur, coalitions are columns, and strict limits stay strict.
+HiGHS accepts a plan to start from, can be stopped, and gives bounds that can be
+trusted.
 
-The engine is highspy, HiGHS's own binding. ``scipy.optimize.milp`` can neither be given a
-plan to start from nor be stopped, and hides that it ends at an absolute gap of 10^-6;
-OR-Tools' MathOpt takes hints, but calls back for no HiGHS model.
+The engine is highspy, HiGHS's own binding. ``scipy.optimize.milp`` accepts no starting
+plan, cannot be stopped, and hides that it ends at an absolute gap of 10^-6; OR-Tools'
+MathOpt takes hints, but has no callbacks for HiGHS.
 """
 
 from __future__ import annotations
@@ -44,17 +45,17 @@ from policies.solvers.interfaces import (
 )
 from policies.solvers.scaling import reached
 
-_NODES = 200  # branch-and-bound nodes for each unit of work
-_TOLERANCE = 1e-9  # with the usual 10^-6 it lies by 10^-7 on a disclosure
+_NODES = 200  # branch-and-bound nodes per unit of work
+_TOLERANCE = 1e-9  # the default, 10^-6, is wrong by 10^-7 in disclosures
 
 MARGIN: Final = 1e-7
-"""What a limit on a mean is kept away from at first, once a plan up to it was refused."""
+"""Relative margin below a limit on a mean, used after a plan at the limit was refused."""
 
 GAP: Final = 1e-4
-"""Gap that counts as none: 10^-10 in the objective, as cost is scaled to 10^6."""
+"""Gap that counts as optimal: 10^-10 in the objective, as cost is scaled to 10^6."""
 
 SAFETY: Final = 1e-3
-"""Taken off HiGHS's bounds on a cost of 10^6: more than its tolerances can hide."""
+"""Subtracted from HiGHS's bounds on a cost of 10^6: more than its tolerances."""
 
 _LARGEST: Final = 4_000_000  # members x observers above which no model is built
 
@@ -74,7 +75,7 @@ class Model:
     entry, adversary : int64 array, shape (pairs,)
         The first columns are these pairs.
     cost : float64 array, shape (columns,)
-        Of the scaled, negated objective: see ``scale`` and ``shift``.
+        Cost of the scaled, negated objective: see ``scale`` and ``shift``.
     whole : bool array, shape (columns,)
         Which columns are integers.
     lower, upper : float64 array, shape (columns,)
@@ -83,9 +84,9 @@ class Model:
     scale, shift : float
         objective = shift - cost @ x / scale.
     impossible : bool
-        No plan exists: an entry has too few pairs, or history is past a limit.
+        No plan exists: an entry has too few pairs, or history exceeds a limit.
     slack : float
-        By how many times HiGHS's tolerance y may be off: it can be a sum.
+        Error of y in multiples of HiGHS's tolerance: y can be a sum.
     """
 
     entry: Ints
@@ -103,12 +104,12 @@ class Model:
     slack: float = 1.0
 
     def plan(self, values: Floats) -> Plan:
-        """Return the plan of a whole solution."""
+        """Return the plan of an integer solution."""
         chosen = values[: len(self.entry)] > 0.5
         return Plan(self.entry[chosen], self.adversary[chosen])
 
     def objective(self, cost: float) -> float:
-        """Objective of the problem at this cost."""
+        """Return the problem's objective at this cost."""
         return self.shift - cost / self.scale
 
 
@@ -122,10 +123,10 @@ def build(
     problem : Problem
         Without links that count.
     margin : float
-        What limits on means are kept away from, relative to them. Only a model with 0
-        proves anything: another one leaves plans out.
+        Relative margin below limits on means. Only a model with margin 0 proves
+        anything: others exclude plans.
     over : callable
-        True once there is no time to make the model.
+        True once time is over.
 
     Raises
     ------
@@ -174,7 +175,7 @@ def build(
 def _written(
     made: Builder, row: Row, margin: float
 ) -> tuple[Ints, Floats, float, float]:
-    """Write a row: its columns, factors, and what it is at least and at most."""
+    """Return a row's columns, factors, lower and upper bound."""
     empty = np.empty(0, np.int64)
     columns = np.concatenate([empty, *(part.columns for part in row.parts)])
     factors = np.concatenate(
@@ -192,11 +193,11 @@ def _written(
 
 
 def _highest(made: Builder, row: Row, margin: float) -> float:
-    """What a sum that is limited may be at most, in floats.
+    """Return the upper bound of a limited sum, in floats.
 
-    Where its values lie on known steps: half a step more than the last one within the
-    limit. Else a model without a margin allows the limit itself: what it proves holds,
-    and the judge sees to the rest.
+    If its values lie on known steps, this is half a step above the last value within
+    the limit. Otherwise a model without a margin allows the limit itself: its proofs
+    are valid, and the judge rejects plans at a strict limit.
     """
     limit, steps = Fraction(row.high), made.steps(row.parts)
     away = margin * float(limit or 1)
@@ -207,7 +208,7 @@ def _highest(made: Builder, row: Row, margin: float) -> float:
 
 
 def _chords(power: Power, tangents: int) -> list[tuple[Ints, Floats, float, float]]:
-    """Rows that keep a column above a power of a load."""
+    """Return rows that keep a column above a power of a load."""
     load, scale, rows = power.load, power.scale, []
     columns = np.append(load.columns, power.column)
     amounts = np.append(load.amounts * float(load.unit), 0.0)
@@ -222,13 +223,13 @@ def _chords(power: Power, tangents: int) -> list[tuple[Ints, Floats, float, floa
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What HiGHS found.
+    """The result of a run of HiGHS.
 
     Attributes
     ----------
     status : str
-        ``optimal``, ``infeasible``, ``late`` (the time is over), or ``cut``: by another
-        limit, a stop, or numbers that HiGHS cannot work with.
+        ``optimal``, ``infeasible``, ``late`` (time is over), or ``cut``: stopped by
+        another limit, a stop, or numbers that HiGHS cannot handle.
     values : float64 array, shape (columns,), or None
     bound : float
         Proven lower bound on the cost; -inf where there is none.
@@ -252,19 +253,19 @@ def run(
     done: Callable[[], bool] | None = None,
     gap: float = GAP,
 ) -> Outcome:
-    """Minimise the cost.
+    """Minimise the cost of a model.
 
     Parameters
     ----------
     model : Model
     limits : Limits
     relax : bool
-        Whether columns may be fractional.
+        Whether to solve the linear relaxation.
     start : Pairs, optional
         A plan to start from.
     seed : int
     done : callable, optional
-        True once the answer is not wanted any more.
+        True once the answer is no longer wanted.
     gap : float
         Distance to the bound, in cost, that counts as optimal.
     """
@@ -272,7 +273,7 @@ def run(
         return _without_columns(model)
     began = limits.clock()
     highs = _silent()
-    rest = limits.left(began)  # the first import takes its time
+    rest = limits.left(began)  # the first import of highspy takes time
     _configure(highs, rest, seed, gap)
     highs.passModel(_program(model, relax=relax))
     if start is not None and not relax:
@@ -281,7 +282,7 @@ def run(
     late = rest.deadline()
 
     def look(event: Any) -> None:  # noqa: ANN401
-        """End the search once it is over."""
+        """Interrupt the search once time is over or a stop was asked."""
         if late() or (done is not None and done()):
             event.interrupt()
 
@@ -292,14 +293,14 @@ def run(
     ):
         moment.subscribe(look)
     highs.solve()
-    linear = relax or not model.whole.any()  # such a run has no bound of its own
+    linear = relax or not model.whole.any()  # such a run reports no bound of its own
     found = _outcome(highs, relax=linear)
     over = found.status == CUT and late() and not limits.stopped()
     return replace(found, status=LATE) if over else found
 
 
 def _silent() -> Any:  # noqa: ANN401
-    """Make the engine; as it is, it prints its name once its callbacks are enabled."""
+    """Return an engine that prints nothing, not even its name when callbacks start."""
     import highspy
 
     class Silent(highspy.Highs):
@@ -329,7 +330,7 @@ def _configure(highs: Any, limits: Limits, seed: int, gap: float) -> None:  # no
 
 
 def _program(model: Model, *, relax: bool) -> Any:  # noqa: ANN401
-    """Write the model in HiGHS's own form."""
+    """Return the model as a HiGHS LP object."""
     import highspy
 
     program, matrix = highspy.HighsLp(), model.matrix
@@ -348,7 +349,7 @@ def _program(model: Model, *, relax: bool) -> Any:  # noqa: ANN401
 
 
 def _start(model: Model, plan: Pairs) -> tuple[Any, Any]:
-    """Values of the pair columns: HiGHS works the others out."""
+    """Return values of the pair columns; HiGHS completes the solution."""
     width = int(max(model.adversary.max(initial=0), plan.adversary.max(initial=0))) + 1
     chosen = np.isin(
         model.entry * width + model.adversary, plan.entry * width + plan.adversary
@@ -383,7 +384,7 @@ def _outcome(highs: Any, *, relax: bool) -> Outcome:  # noqa: ANN401
 
 
 def _without_columns(model: Model) -> Outcome:
-    """A model without columns: its rows hold or not."""
+    """Return the outcome of a model without columns, which is feasible or not."""
     holds = bool(((model.low <= 1e-9) & (model.high >= -1e-9)).all())
     if holds:
         return Outcome(OPTIMAL, np.empty(0), 0.0)
@@ -391,7 +392,7 @@ def _without_columns(model: Model) -> Outcome:
 
 
 def linear(problem: Problem) -> bool:
-    """Whether a linear model says everything that counts."""
+    """Whether a linear model covers everything that counts."""
     links = problem.links
     if problem.utilities is not None:
         return False
@@ -401,10 +402,10 @@ def linear(problem: Problem) -> bool:
 
 
 class Milp:
-    """Exact for every function but cosine, as far as time goes."""
+    """Exact for every disclosure function but cosine, as far as time permits."""
 
     def supports(self, problem: Problem) -> bool:
-        """All problems without links that count, while the model stays small."""
+        """All problems without links that count, if the model is small enough."""
         observers = problem.n_adversaries + len(problem.groups)
         size = (len(problem.sets.entry) + problem.n_entries) * observers
         return linear(problem) and size <= _LARGEST
@@ -424,7 +425,7 @@ def solve(
     start: Pairs | None = None,
     done: Callable[[], bool] | None = None,
 ) -> Solution:
-    """Solve as one MILP.
+    """Solve a problem as one MILP.
 
     Parameters
     ----------
@@ -434,7 +435,7 @@ def solve(
     start : Pairs, optional
         A plan to start from.
     done : callable, optional
-        True once the answer is not wanted any more.
+        True once the answer is no longer wanted.
     """
     over, began, margin = limits.deadline(), limits.clock(), 0.0
     ceiling = free_bound(problem)
@@ -447,7 +448,7 @@ def solve(
         if model.impossible and not margin:
             return refuted(problem, "an entry, history or a limit leaves no plan")
         found = run(model, limits.left(began), start=start, seed=seed, done=done)
-        if not margin:  # margins cut plans off: such bounds prove nothing
+        if not margin:  # margins exclude plans, so such bounds prove nothing
             ceiling = min(ceiling, bound_of(model, found, ceiling))
         if found.status == EMPTY and not margin:
             return refuted(problem, "all assignments were searched")
@@ -468,7 +469,7 @@ def solve(
 
 
 def bound_of(model: Model, found: Outcome, ceiling: Fraction) -> Fraction:
-    """Bound on the objective from HiGHS's bound on the cost."""
+    """Return a bound on the objective from HiGHS's bound on the cost."""
     if not np.isfinite(found.bound):
         return ceiling
     return Fraction(model.objective(found.bound - SAFETY * model.slack))
@@ -485,14 +486,14 @@ def _stopped(found: Outcome, limits: Limits) -> str:
 
 
 def _without(stopped: str) -> str:
-    """Say that HiGHS has no plan."""
+    """Return a message that HiGHS found no plan."""
     if stopped == "gap":
         return "HiGHS gave up: numbers too far apart"
     return "HiGHS found no plan in time"
 
 
 def _proven(made: Solution) -> Solution:
-    """Call it a gap where the bound is not reached: squares may be bounds only."""
+    """Replace "optimal" by "gap" if the bound is not reached: squares may be bounds."""
     if made.stopped != "optimal" or reached(made.value, made.bound):
         return made
     return replace(made, stopped="gap")

@@ -1,24 +1,26 @@
-"""HITTING-SET: step functions with t = k, where all may see everything but leaks.
+"""HITTING-SET: step functions with t = k, where every entry may go to everybody.
 
-A plan is then what is withheld (paper, section 4.1, with t = k): for each adversary a set
-W_a of entries that hits every D_p, and no entry withheld from all. It costs
+A plan is then given by what is withheld (paper, section 4.1, with t = k): for each
+adversary a set W_a of entries that hits every D_p, with no entry withheld from all. Its
+cost is
 
     sum over a of sum over d in W_a of u_da,
 
-and u is the best utility less that. Without the last rule the adversaries are apart, so
-the sum of the cheapest hitting sets is a lower bound of the cost. A plan that attains it
-is looked for by solving them in turn, each without what the others used up; it is optimal.
+and u is the best utility minus the cost. Without the last rule the adversaries are
+independent, so the sum of their cheapest hitting sets is a lower bound on the cost. To
+find a plan that attains it, the adversaries are solved in turn, each without the
+entries that the others used up; such a plan is optimal.
 
 The cheapest hitting set of one adversary is found and proven by branch and bound:
 
-* duals y >= 0 of the covering LP, rounded down to whole numbers and kept only where y
+* duals y >= 0 of the covering LP, rounded down to integers and kept only where y
   satisfies every column (sum of y over the sets that an entry hits <= its cost): by weak
-  duality sum(y) is a bound, exactly;
-* an entry whose reduced cost exceeds what is left up to the best cover is in no cheaper
-  one, and is left out (reduced-cost fixing: Balas and Ho, Set covering algorithms using
+  duality sum(y) is an exact bound;
+* an entry whose reduced cost exceeds the gap to the best cover is in no cheaper cover,
+  and is left out (reduced-cost fixing: Balas and Ho, Set covering algorithms using
   cutting planes, heuristics, and subgradient optimization, 1980).
 
-In a tradeoff a plan that completes any set has f = 1, so lambda less is its bound.
+In a tradeoff a plan that completes any set has f = 1, so its bound is lower by lambda.
 """
 
 from __future__ import annotations
@@ -42,17 +44,17 @@ from policies.solvers.kernels.compiling import FROM, kernels, ready
 from policies.solvers.kernels.cover import BEST, FOUND, OPEN, STATES, Cover
 from policies.solvers.search.local_search import Meter, with_end
 
-_NODES = 20_000  # nodes between two looks at the clock
+_NODES = 20_000  # nodes between two checks of the clock
 _TRIES = 30  # randomised greedy covers
-_TURNS = 24  # orders of adversaries that are tried
-_ROWS = 400  # members looked at in one node, about: its price in work
+_TURNS = 24  # orders of adversaries to try
+_ROWS = 400  # members visited in one node, about: its price in work
 
 
 class HittingSet:
     """Exact for step functions where every entry may go to everybody."""
 
     def supports(self, problem: Problem) -> bool:
-        """Whole-set step functions, 0 or 1 to k copies, no history and no other limit."""
+        """Step sets, 0 or 1 to k copies, no history and no other limit."""
         sets, goal = problem.sets, problem.goal
         size = np.diff(sets.start)
         whole = (sets.full >= size) & ((sets.cap >= size) | (sets.cap == size - 1))
@@ -113,7 +115,7 @@ def _worst(problem: Problem, chosen: Bools) -> Fraction:
 
 
 def _binding(problem: Problem, a: int) -> Ints:
-    """Sets that the adversary must not hold whole."""
+    """Return the sets that the adversary must not hold whole."""
     sets = problem.sets
     size = np.diff(sets.start)
     tradeoff = problem.goal.objective is Objective.TRADEOFF
@@ -125,7 +127,7 @@ def _binding(problem: Problem, a: int) -> Ints:
 
 
 def _stuck(problem: Problem) -> bool:
-    """Whether some entry that must be shown is a set by itself for everybody."""
+    """Whether some entry that must be shown is a set by itself for every adversary."""
     alone = problem.lo.astype(np.bool_)
     size = np.diff(problem.sets.start)
     for a in range(problem.n_adversaries):
@@ -138,7 +140,7 @@ def _stuck(problem: Problem) -> bool:
 
 @dataclass(frozen=True)
 class _Found:
-    """A hitting set, what it costs, and what any must cost at least."""
+    """A hitting set, its cost, and a lower bound on the cost of any."""
 
     entries: Ints
     cost: int
@@ -146,7 +148,7 @@ class _Found:
 
 
 class _Turns:
-    """Solves the adversaries in turn.
+    """Solves the adversaries one after another.
 
     Parameters
     ----------
@@ -164,7 +166,7 @@ class _Turns:
         self.cost = problem.weights.of(rows, np.arange(self.k)[None, :])
 
     def solve(self) -> tuple[Bools | None, int]:
-        """Return what is withheld, shape (n, k), or None; and a proven least cost."""
+        """Return what is withheld, shape (n, k), or None; and a lower bound on its cost."""
         free = np.ones(self.n, np.bool_)
         alone = [self._one(a, free, 0) for a in range(self.k)]
         least = sum(one.least for one in alone if one is not None)
@@ -187,7 +189,7 @@ class _Turns:
     def _in_turn(
         self, order: tuple[int, ...], alone: list[_Found | None]
     ) -> Bools | None:
-        """Withhold for one after another; each entry stays with ``lo`` at least."""
+        """Withhold for adversaries in this order; each entry keeps at least ``lo``."""
         withheld = np.zeros((self.n, self.k), np.bool_)
         for a in order:
             free = withheld.sum(axis=1) < self.k - self.problem.lo
@@ -201,7 +203,7 @@ class _Turns:
         return withheld
 
     def _one(self, a: int, free: Bools, floor: int) -> _Found | None:
-        """Find the cheapest hitting set of one adversary among free entries."""
+        """Find the cheapest hitting set of one adversary among the free entries."""
         sets = self.problem.sets
         bind = _binding(self.problem, a)
         table = np.zeros((len(bind), self.n), np.bool_)
@@ -211,7 +213,7 @@ class _Turns:
         table[rows, sets.entry[offset + np.arange(len(rows))]] = True
         table &= free[None, :]
         cost = self.cost[:, a]
-        gifts = np.flatnonzero((cost == 0) & table.any(axis=0))  # they cost nothing
+        gifts = np.flatnonzero((cost == 0) & table.any(axis=0))  # free of cost
         table = table[~table[:, gifts].any(axis=1)]
         if not table.any(axis=1).all():
             return None
@@ -221,7 +223,7 @@ class _Turns:
         return _Found(np.concatenate([gifts, chosen]), price, least)
 
     def _search(self, table: Bools, cost: Ints, floor: int) -> tuple[Ints, int, int]:
-        """Return the best cover, its cost, and a proven least cost."""
+        """Return the best cover, its cost, and a proven lower bound."""
         best = self._greedy(table, cost)
         price = int(cost[best].sum())
         dual = _duals(table, cost)
@@ -231,7 +233,7 @@ class _Turns:
         if price <= max(low, floor) or not len(kept):
             return best, price, price if price <= low or not len(kept) else low
         part = table[:, kept]
-        if not part.any(axis=1).all():  # a set without columns: nothing is cheaper
+        if not part.any(axis=1).all():  # no cheaper cover exists
             return best, price, price
         cover = ready(_cover(part, cost[kept], dual, price))
         state = 1
@@ -244,7 +246,7 @@ class _Turns:
         return best, price, max(low, floor) if state else price
 
     def _greedy(self, table: Bools, cost: Ints) -> Ints:
-        """Randomised greedy covers; the cheapest of them."""
+        """Return the cheapest of several randomised greedy covers."""
         best: list[int] = []
         price = -1
         for turn in range(_TRIES):
@@ -259,7 +261,7 @@ class _Turns:
 
 
 def _greedy(table: Bools, cost: Any) -> list[int]:  # noqa: ANN401 - floats
-    """Take the column that hits most for its cost until all is hit; drop spare ones."""
+    """Take the column that hits most for its cost until all are hit; drop spare ones."""
     hits = table.sum(axis=0).astype(np.float64)
     open_ = np.ones(len(table), np.bool_)
     chosen: list[int] = []
@@ -278,7 +280,7 @@ def _greedy(table: Bools, cost: Any) -> list[int]:  # noqa: ANN401 - floats
 
 
 def _duals(table: Bools, cost: Ints) -> Ints:
-    """Whole duals y >= 0 of the covering LP with ``y @ table <= cost``, exactly."""
+    """Return integer duals y >= 0 of the covering LP with ``y @ table <= cost``."""
     from scipy.optimize import linprog
     from scipy.sparse import csr_matrix
 
@@ -301,7 +303,7 @@ def _duals(table: Bools, cost: Ints) -> Ints:
 
 
 def _cover(table: Bools, cost: Ints, dual: Ints, price: int) -> Cover:
-    """Lay out a search for something cheaper."""
+    """Set up a search for a cheaper cover."""
     m, c = table.shape
     rows, columns = np.nonzero(table)
     by_column = np.argsort(columns, kind="stable")

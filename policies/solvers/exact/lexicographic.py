@@ -1,14 +1,14 @@
-"""The safe objective: the fewest complete sets first, then the paper's objective.
+"""The safe objective: fewest complete sets first, then the paper's objective.
 
-The paper's worst case is a maximum, so that after one set that must leak all others leak
-for nothing (section 5, GREEDY with t = k). Here plans are compared by two numbers, the
-first before the second: how many sets somebody holds whole, and u or u + lambda (tau - f).
+The paper's worst case is a maximum, so once one set must leak, all others leak at no
+further cost (section 5, GREEDY with t = k). Here plans are compared lexicographically:
+by the number of sets that somebody holds whole, then by u or u + lambda (tau - f).
 
-1. A plan without any complete set is asked of the solver: caps just below whole.
-2. Where there is none, CP-SAT keeps as many sets incomplete as it can, then, at that
-   number, gives as much utility as it can. Of a worst-case tradeoff that is all: f is 1.
-3. A mean also counts what is held of the others: the solver is asked again, with those
-   sets closed that stayed incomplete.
+1. The solver is asked for a plan without any complete set: caps just below whole.
+2. If there is none, CP-SAT minimises the number of complete sets, then maximises
+   utility at that number. In a worst-case tradeoff nothing else counts: f is 1.
+3. A mean also counts what is held of the other sets: the solver is asked again, with
+   the sets capped that stayed incomplete.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ from policies.solvers.exact.epsilon_constraint import whole
 from policies.solvers.exact.linear_model import Late
 from policies.solvers.interfaces import Limits, Solution, Verdict, answer, free_bound
 
-_SEALED = 0.4  # of the time, for a plan without any complete set
-_COUNTED = 0.5  # of what is left, for the fewest
+_SEALED = 0.4  # share of the time for a plan without any complete set
+_COUNTED = 0.5  # share of the rest for the fewest complete sets
 
 Solve = Callable[[Problem, Limits], Solution]
 
 
 @dataclass(frozen=True, eq=False)
 class Fewest:
-    """An answer by the safe objective.
+    """A solution by the safe objective.
 
     Attributes
     ----------
     solution : Solution
-        Judged by the problem that was asked. Its bound holds for every plan that
-        completes no more sets than this one.
+        Judged by the original problem. Its bound is over the plans that complete no
+        more sets than this one.
     least : int
         Proven: no plan completes fewer sets.
     """
@@ -60,7 +60,7 @@ class Fewest:
 
 
 def countable(problem: Problem) -> bool:
-    """Whether complete sets are counted by :func:`fewest`: no links, additive utility."""
+    """Whether :func:`fewest` can count complete sets: no links, additive utility."""
     if problem.links is not None:
         return False
     return CpSat().supports(replace(problem, goal=Goal()))
@@ -81,7 +81,7 @@ def fewest(
     Returns
     -------
     Fewest
-        INFEASIBLE and UNKNOWN as the solver says them of the problem itself.
+        INFEASIBLE and UNKNOWN are the solver's answers to the problem itself.
     """
     began = limits.clock()
 
@@ -89,7 +89,7 @@ def fewest(
         return limits.part(part).left(began, part, 0.02)
 
     closed = Solution(Verdict.UNKNOWN)
-    past = judge(problem, Plan()).whole  # then none is out of reach
+    past = judge(problem, Plan()).whole  # if there are some, nothing can be sealed
     if not past and _by_load(problem.sets):
         closed = _none_complete(problem, left(_SEALED), solve)
     if closed.verdict is Verdict.SOLVED:
@@ -107,11 +107,11 @@ def fewest(
 
 
 def _none_complete(problem: Problem, limits: Limits, solve: Solve) -> Solution:
-    """Solve with every set kept incomplete; the answer is of the problem asked."""
+    """Solve with every set kept incomplete; return an answer to the original problem."""
     sets = _closed(problem.sets, np.ones(problem.sets.n_sets, np.bool_))
     tight = replace(problem, sets=sets)
     shift = Fraction(0)
-    if whole(problem):  # nothing complete: f is 0, what is left is utility
+    if whole(problem):  # no set complete means f = 0: only utility is left
         tight = replace(tight, goal=Goal())
         shift = problem.goal.lambda_ * problem.goal.tau
     found = solve(tight, limits)
@@ -122,27 +122,27 @@ def _none_complete(problem: Problem, limits: Limits, solve: Solve) -> Solution:
 
 
 def _totals(sets: SetSystem) -> Ints:
-    """Load of each whole set, shape (sets,)."""
+    """Return the load of each whole set, shape (sets,)."""
     total = np.zeros(sets.n_sets, np.int64)
     np.add.at(total, sets.member_set, sets.amount)
     return np.where(sets.classes, sets.full, total)
 
 
 def _by_load(sets: SetSystem) -> bool:
-    """Whether a set is whole just when its load is: no entry of it weighs nothing."""
+    """Whether every entry weighs something, so that loads show which sets are whole."""
     weighted = ~sets.classes[sets.member_set]
     return bool((sets.amount[weighted] > 0).all())
 
 
 def _closed(sets: SetSystem, which: Bools) -> SetSystem:
-    """Return the sets with the caps of some just below whole; empty ones are never."""
+    """Return the sets with the caps of some just below whole; empty sets stay."""
     total = _totals(sets)
     below = np.where(which & (total > 0), total - 1, NO_CAP)
     return replace(sets, cap=np.minimum(sets.cap, below))
 
 
 def _entry_by_entry(sets: SetSystem) -> SetSystem:
-    """Return the sets with a cap on the number of their entries: all but one."""
+    """Return the sets with a cap on the number of entries: all but one."""
     rows = np.diff(sets.start)
     weighted = ~sets.classes[sets.member_set]
     size = np.where(sets.classes, sets.full, np.maximum(rows, 1))
@@ -158,10 +158,10 @@ def _entry_by_entry(sets: SetSystem) -> SetSystem:
 def _counted(
     problem: Problem, rng: np.random.Generator, limits: Limits, least: int
 ) -> tuple[Solution, int] | None:
-    """Fewest complete sets by CP-SAT, and the proven least, at least ``least``."""
+    """Minimise complete sets by CP-SAT; return the proven least, at least ``least``."""
     n_sets = problem.sets.n_sets
     if (problem.sets.cap < _totals(problem.sets)).any():
-        return None  # limits of their own: what they leave is the solver's to say
+        return None  # such sets have limits of their own, left to the solver
     sets = _entry_by_entry(problem.sets)
     open_ = replace(problem, sets=sets, goal=Goal(), strict_history=True)
     try:
@@ -185,13 +185,13 @@ def _counted(
     plan, top = maximise(open_, built, plan, rng, limits)
     bound, tried = _ceiling(problem, top, least), ("fewest complete sets",)
     best = answer(problem, plan, bound=bound, tried=tried)
-    if best.verdict is not Verdict.SOLVED:  # past a mean, of which CP-SAT knows nothing
+    if best.verdict is not Verdict.SOLVED:  # past a cap on a mean, unknown to CP-SAT
         best = answer(problem, first.plan, bound=bound, tried=tried)
     return best, least
 
 
 def _ceiling(problem: Problem, top: Fraction, least: int) -> Fraction:
-    """Bound of the objective over plans of at most this utility and some complete sets."""
+    """Bound the objective of plans with at most this utility and some complete sets."""
     goal = problem.goal
     if goal.objective is not Objective.TRADEOFF:
         return top
@@ -202,7 +202,7 @@ def _ceiling(problem: Problem, top: Fraction, least: int) -> Fraction:
             sets.owner.tolist(), total.tolist(), sets.full.tolist(), strict=True
         )
     ]
-    known = least and goal.aggregate is None  # of others it could be nothing
+    known = least and goal.aggregate is None  # an aggregate may not count these sets
     floor = min(each, default=Fraction(0)) if known else Fraction(0)
     if goal.average:
         floor /= goal.over or max(1, sets.n_sets)
@@ -212,7 +212,7 @@ def _ceiling(problem: Problem, top: Fraction, least: int) -> Fraction:
 def _at_rest(
     problem: Problem, found: Solution, limits: Limits, solve: Solve
 ) -> Solution:
-    """Better the objective of a plan without completing any set that it does not."""
+    """Improve the objective of a plan without completing any further set."""
     assert found.judged is not None
     stays = np.ones(problem.sets.n_sets, np.bool_)
     stays[list(found.judged.whole)] = False

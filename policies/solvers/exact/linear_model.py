@@ -1,28 +1,27 @@
-"""A Problem as one mixed-integer linear model, which HiGHS and CP-SAT are given alike.
+"""A Problem as one mixed-integer linear model, shared by HiGHS and CP-SAT.
 
-Columns: x_da, 0-1, whether adversary a is given entry d (paper, section 4), and what
-follows from them. Rows, for each set p and observer h (an adversary or a coalition):
+Columns: x_da, 0-1, whether adversary a is given entry d (paper, section 4), and columns
+that depend on them. Rows, for each set p and observer h (an adversary or a coalition):
 
 * copies and capacities: lo_d <= sum_a x_da <= hi_d and sum_d x_da <= room_a;
-* what a coalition holds: z_dh >= x_da for each of its members a (a sum where d gets one
-  copy at most);
+* what a coalition holds: z_dh >= x_da for each of its members a (their sum if d gets at
+  most one copy);
 * classes: touched_ch >= z_dh for each entry d of class c;
 * limits: load_ph = sum_d amount_d z_dh <= cap_p;
 * step functions: load_ph <= full_p - 1 + (most_p - full_p + 1) whole_ph;
 * powers of a load (of measures, of soft maxima): a column above the chords between
-  the loads that can occur. With loads a < b next to each other, L^2 >= (a + b) L - a b,
-  and so for any power: at whole loads the chords are exact;
+  the loads that can occur. For neighbouring loads a < b, L^2 >= (a + b) L - a b, and
+  likewise for any power: the chords are exact at loads that occur;
 * means and other aggregates (:mod:`policies.model.aggregates`): weighted sums of those
-  columns; of tradeoffs, one column y above f of every observer.
+  columns; in tradeoffs, one column y above f of every observer.
 
-Every column above is bounded from below only, by what it stands for, and only ever stands
-on the dearer side of a row. So whole plans satisfy the model just when they keep all
-limits, and the least y is f; fractional ones bound it. A power mean is no sum: where
-its root counts it is bounded from below, by the mean and by each set alone.
+Every such column is bounded only from below, by what it stands for, and a higher value
+never helps in any row. So integer plans satisfy the model if and only if they keep all
+limits, and the least y is f; fractional plans bound it. A power mean is no sum: where
+its root counts, it is bounded from below by the mean and by each set alone.
 
-Numbers are whole or fractions: CP-SAT's rows say exactly what the problem says. Where
-HiGHS must see floats, or a row scaled so that its tolerance of 10^-9 is small, the row
-says so (``scale``).
+Numbers are integers or fractions: CP-SAT's rows are exact. Where HiGHS needs floats, or
+a row scaled so that its tolerance of 10^-9 is small, the row says so (``scale``).
 """
 
 from __future__ import annotations
@@ -50,32 +49,32 @@ from policies.solvers.scaling import cost_scale
 Floats = npt.NDArray[np.float64]
 
 SECANTS: Final = 400
-"""Loads up to which chords are exact; beyond it tangents bound powers from below."""
+"""Loads up to which chords are exact; beyond, tangents bound powers from below."""
 
 TANGENTS: Final = 100
-"""Of one power, where many sets have some: rows of a model that may not grow."""
+"""Chords of one power where many sets have powers: keeps the model small."""
 
 MANY: Final = 20
-"""Sets x observers from which they are many."""
+"""Sets x observers from which these are many."""
 
 ROUNDED: Final = Fraction(2, 10**9)
-"""How far weights of a set may add up beyond 1 by rounding alone."""
+"""Excess over 1 that the rounded weights of a set may add up to."""
 
 SIZE: Final = 1e3
-"""Scale of rows that add up many columns: each may be off by HiGHS's tolerance."""
+"""Scale of rows that add up many columns, each off by up to HiGHS's tolerance."""
 
 MOST: Final = 2**50
-"""Largest sum of whole numbers that a row of CP-SAT's may come to."""
+"""Largest sum of integers in a row of CP-SAT."""
 
 FINE: Final = 10**6
-"""Steps to 1 up to which a sum is known to lie on them."""
+"""Most steps to 1 for which a sum is treated as lying on steps."""
 
-_ROOTS: Final = 10**12  # parts of 1 that roots are rounded down to
+_ROOTS: Final = 10**12  # roots are rounded down to multiples of 1 / _ROOTS
 _HUGE: Final = 1e4  # factors of a row of loads above which it is scaled down
 
 
 class Late(Exception):
-    """The time is over before the model is made."""
+    """Time is over before the model is built."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +87,7 @@ class Sum:
     unit: Fraction = Fraction(1)
 
     def times(self, by: Fraction) -> Sum:
-        """Return the sum times a number."""
+        """Return the sum multiplied by a number."""
         return Sum(self.columns, self.amounts, self.base, self.unit * by)
 
 
@@ -114,16 +113,16 @@ class Row:
     parts : tuple of Sum
     high : Fraction, float or int
     low : int, optional
-        Of rows whose factors are all 1.
+        For rows whose factors are all 1.
     limit : bool
-        Whether ``high`` is a limit that a plan may be at or, if ``strict``, not.
+        Whether ``high`` is a limit of the problem, which ``strict`` excludes.
     strict : bool
     scale : float
-        What HiGHS's row is multiplied by.
+        Factor of the row for HiGHS.
     guard : int
-        The row holds only where this 0-1 column is 1; -1: always.
+        The row applies only if this 0-1 column is 1; -1: always.
     defines : int
-        The column, with factor -1, that the row keeps above something; -1: none.
+        The column, with factor -1, that the row bounds from below; -1: none.
     """
 
     parts: tuple[Sum, ...]
@@ -138,21 +137,21 @@ class Row:
 
 @dataclass(frozen=True, eq=False)
 class Power:
-    """Keep a column at or above ``load^power`` of a load from ``low`` to ``high``.
+    """Keep a column at or above ``load^power``, for loads from ``low`` to ``high``.
 
     Attributes
     ----------
     column : int
         In units of ``of``: ``of * column >= load^power``.
     load : Sum
-        In whole numbers.
+        An integer sum.
     power : int
     of : Fraction
-        The power that a column of 1 stands for.
+        The power for which the column is 1.
     full : int
-        What the load is at most.
+        Upper bound of the load.
     low, high, step : int
-        Loads that can occur: from ``low`` in steps, and ``high``.
+        Loads that can occur: ``low``, in steps, up to ``high``.
     scale : float
     """
 
@@ -167,7 +166,7 @@ class Power:
     scale: float = 1.0
 
     def lines(self, tangents: int) -> list[tuple[Fraction, Fraction]]:
-        """Slopes and shifts: column >= slope * load - shift for every one of them."""
+        """Return (slope, shift) pairs with column >= slope * load - shift."""
         q, count = self.power, max(-(-(self.high - self.low) // self.step), 1)
         if count > SECANTS:
             ends = np.linspace(self.low, self.high, tangents).tolist()
@@ -182,7 +181,7 @@ class Power:
 
 
 def _chord(a: Fraction, b: Fraction, power: int) -> tuple[Fraction, Fraction]:
-    """Slope and shift of the chord of x^power from a to b; of the tangent where a = b."""
+    """Return slope and shift of the chord of x^power from a to b; the tangent if a = b."""
     rise = b**power - a**power
     slope = power * a ** (power - 1) if a == b else rise / (b - a)
     return slope, slope * a - a**power
@@ -190,7 +189,7 @@ def _chord(a: Fraction, b: Fraction, power: int) -> tuple[Fraction, Fraction]:
 
 @dataclass(frozen=True, eq=False)
 class Union:
-    """A 0-1 column: the highest of others.
+    """A 0-1 column that is the maximum of others.
 
     Attributes
     ----------
@@ -204,34 +203,35 @@ class Union:
 
 @dataclass(eq=False)
 class Builder:
-    """Makes the model of one problem.
+    """Builds the linear model of a problem.
 
     Parameters
     ----------
     problem : Problem
     over : callable
-        True once there is no time to make the model.
+        True once time is over.
     whole_numbers : bool
-        Whether the engine counts in whole numbers, so that nothing may be rounded.
+        Whether the engine needs integers, so that nothing may be rounded.
     guarded : bool
-        Whether each set has a 0-1 column that its limit holds only with.
+        Whether each set gets a 0-1 column that switches its limit on.
     prices : int64 array, shape (n,), optional
-        Entries with a price may be withheld: a column each, given to nobody if it is 1.
+        Entries with a price may be withheld: each gets a column, 1 if it goes to
+        nobody.
     may : bool array, shape (n, k), optional
-        Which pairs there are; None: those that cross no limit by themselves.
+        The pairs to model; None: those that exceed no limit by themselves.
 
     Attributes
     ----------
     column : int64 array, shape (n, k)
-        Index of x_da; -1 where there is none.
+        Index of x_da; -1 if it is not modelled.
     upper : list of Fraction or float
-        Highest value of each column.
+        Upper bound of each column.
     grid : list of Fraction
-        What one unit of CP-SAT's whole number for it stands for.
+        Value of one unit of its integer in CP-SAT.
     impossible : bool
-        No plan exists: an entry has too few pairs, or history is past a limit.
+        No plan exists: an entry has too few pairs, or history exceeds a limit.
     slack : float
-        By how many times HiGHS's tolerance y may be off: it can be a sum.
+        Error of y in multiples of HiGHS's tolerance: y can be a sum.
 
     Raises
     ------
@@ -280,7 +280,7 @@ class Builder:
             self.guards = [self.new() for _ in range(problem.sets.n_sets)]
 
     def build(self, *, averages: bool = True, disclosure: bool = True) -> Builder:
-        """Add all rows; caps on averages and aggregates, and f, only where asked for."""
+        """Add all rows; caps on averages and aggregates, and f, only if asked for."""
         self._copies()
         self._limits()
         for cap in self.problem.averages if averages else ():
@@ -328,24 +328,24 @@ class Builder:
         self.rows.append(row)
 
     def above(self, column: int, *parts: Sum, scale: float = 1.0) -> None:
-        """Keep a column at or above a sum."""
+        """Bound a column from below by a sum."""
         minus = Sum(np.array([column]), _ONE, unit=_MINUS)
         self._add(Row((*parts, minus), 0, scale=scale, defines=column))
 
     def most(self, *parts: Sum) -> Fraction:
-        """Highest value of a sum of nothing negative."""
+        """Return the highest value of a sum of nonnegative parts."""
         total = Fraction(0)
         for part in parts:
             amounts, columns = part.amounts.tolist(), part.columns.tolist()
             if len(columns) == 1:
                 top = amounts[0] * Fraction(self.upper[columns[0]])
             else:
-                top = Fraction(sum(amounts))  # of 0-1 columns
+                top = Fraction(sum(amounts))  # all columns are 0-1
             total += part.unit * (part.base + top)
         return total
 
     def steps(self, parts: tuple[Sum, ...]) -> int:
-        """Steps to 1 that all values of a sum lie on; 0 where they are too many."""
+        """Return the number of steps to 1 on which a sum's values lie; 0 if too many."""
         found = 1
         for part in parts:
             columns = part.columns.tolist()
@@ -355,10 +355,10 @@ class Builder:
                 return 0
         return found
 
-    # -- what observers hold -----------------------------------------------------------
+    # -- holdings of observers ---------------------------------------------------------
 
     def held(self, entry: int, observer: int) -> Sum:
-        """Whether the observer holds the entry."""
+        """Return whether the observer holds the entry, as a 0-1 expression."""
         key = (entry, observer)
         if key in self._unions:
             return self._unions[key]
@@ -368,7 +368,7 @@ class Builder:
         columns = self.column[entry, who]
         columns = columns[columns >= 0]
         single = self.problem.hi[entry] <= 1 and not self.whole_numbers
-        if len(columns) <= 1 or single:  # a clause of CP-SAT's has a literal an entry
+        if len(columns) <= 1 or single:  # CP-SAT clauses have one literal an entry
             return Sum(columns, np.ones(len(columns), np.int64))
         union = self.new(whole=False)
         self._add(Union(union, columns.tolist()))
@@ -376,7 +376,7 @@ class Builder:
         return self._unions[key]
 
     def load(self, one: int, observer: int) -> Sum:
-        """Load of an observer on a set."""
+        """Return the load of an observer on a set."""
         sets = self.problem.sets
         rows = slice(int(sets.start[one]), int(sets.start[one + 1]))
         members, amounts = sets.entry[rows], sets.amount[rows]
@@ -394,7 +394,7 @@ class Builder:
         return Sum(columns[times > 0], times[times > 0], int(base))
 
     def _classes(self, members: list[int], numbers: list[int], observer: int) -> Sum:
-        """How many classes of entries the observer touches."""
+        """Return the number of classes of which the observer holds an entry."""
         by_class: dict[int, list[Sum]] = {}
         for d, number in zip(members, numbers, strict=True):
             by_class.setdefault(number, []).append(self.held(d, observer))
@@ -414,7 +414,7 @@ class Builder:
         return Sum(every, np.ones(len(every), np.int64), base)
 
     def observers_of(self, one: int) -> list[int]:
-        """Observers that are judged for the set."""
+        """Return the observers that are judged for the set."""
         if self.judged is None:
             return list(range(len(self.observers)))
         return np.flatnonzero(self.judged[int(self.problem.sets.owner[one])]).tolist()
@@ -422,7 +422,7 @@ class Builder:
     # -- copies, capacities, limits ----------------------------------------------------
 
     def _copies(self) -> None:
-        """Copies of each entry, and capacities."""
+        """Add rows for copies of each entry, and for capacities."""
         problem = self.problem
         for d in range(problem.n_entries):
             columns = self.column[d][self.column[d] >= 0]
@@ -449,7 +449,7 @@ class Builder:
                 self.row(Sum(columns, np.ones(len(columns), np.int64)), high=room)
 
     def _limits(self) -> None:
-        """Load at most the cap, for each set and observer."""
+        """Add load <= cap for each set and observer."""
         sets = self.problem.sets
         for one in np.flatnonzero(sets.cap < NO_CAP).tolist():
             for observer in self.observers_of(one):
@@ -458,7 +458,7 @@ class Builder:
     def _limit(self, one: int, observer: int, cap: int) -> None:
         load = self.load(one, observer)
         guard = self.guards[one] if self.guards else -1
-        if load.base > cap:  # by history: nothing of the set may be added
+        if load.base > cap:  # past by history: nothing of the set may be added
             members = self.problem.sets.members(one)
             columns = self.column[members][:, list(self.observers[observer])]
             columns = columns[columns >= 0]
@@ -478,7 +478,7 @@ class Builder:
     # -- f of one set ------------------------------------------------------------------
 
     def share(self, one: int, observer: int) -> Sum:
-        """Disclosure of one set to one observer: an expression at or above it."""
+        """Return the disclosure of one set to one observer, or an upper bound of it."""
         sets = self.problem.sets
         power = sets.measures[int(sets.owner[one])].power
         if power == 0:
@@ -489,10 +489,10 @@ class Builder:
         return self._power(one, load, full, power, Fraction(full) ** power, full)
 
     def _clipped(self, one: int, observer: int) -> tuple[Sum, int]:
-        """Load of a set, ``full`` at most; and what it is divided by.
+        """Return the load of a set, at most ``full``, and its divisor.
 
-        That is all of the set where its weights add up to more by rounding alone: f is
-        lower by it then, by less than a tolerance.
+        If rounded weights add up to more than ``full``, the divisor is their sum: f is
+        then too low by less than a tolerance.
         """
         full, most = int(self.problem.sets.full[one]), self.totals[one]
         load = self.load(one, observer)
@@ -514,7 +514,7 @@ class Builder:
 
     @cached_property
     def totals(self) -> list[int]:
-        """Load of each whole set."""
+        """Return the load of each whole set."""
         sets = self.problem.sets
         total = np.zeros(sets.n_sets, np.int64)
         np.add.at(total, sets.member_set, np.where(sets.amount > 0, sets.amount, 0))
@@ -522,14 +522,14 @@ class Builder:
         return every
 
     def _complete(self, one: int, observer: int) -> Sum:
-        """1 if the load reaches ``full``."""
+        """Return a column that is 1 if the load reaches ``full``."""
         full = int(self.problem.sets.full[one])
         return self._beyond(one, observer, full - 1, self._sharp, whole=False)
 
     def _beyond(
         self, one: int, observer: int, last: int, scale: float = 0.0, *, whole: bool
     ) -> Sum:
-        """1 if the load is above ``last``: load <= last + (top - last) mark."""
+        """Return ``mark``, 1 if load > ``last``: load <= last + (top - last) mark."""
         load = self.load(one, observer)
         top = load.base + int(load.amounts.sum())
         if load.base > last or top <= last:
@@ -543,7 +543,7 @@ class Builder:
     def _power(
         self, one: int, load: Sum, full: int, power: int, of: Fraction, last: int
     ) -> Sum:
-        """Return a column at or above a power of a load, ``last`` at most."""
+        """Return a column at or above a power of a load of at most ``last``."""
         sets = self.problem.sets
         amounts = sets.amount[int(sets.start[one]) : int(sets.start[one + 1])]
         amounts = amounts[amounts > 0]
@@ -554,7 +554,7 @@ class Builder:
         column = self.new(whole=False, upper=np.inf, grid=1 / of)
         if (
             len(load.columns) > 2 and not self.whole_numbers
-        ):  # rows of chords stay short
+        ):  # keeps rows of chords short
             top = self.most(load) / full
             part = self.new(
                 whole=False,
@@ -571,7 +571,7 @@ class Builder:
     # -- means and aggregates ----------------------------------------------------------
 
     def _judged_sets(self, observer: int) -> Iterator[tuple[int, int]]:
-        """Go through the sets that count for an observer, each with its property."""
+        """Yield the sets that count for an observer, each with its property."""
         for one, owner in enumerate(self.problem.sets.owner.tolist()):
             if self.judged is None or self.judged[owner, observer]:
                 yield one, owner
@@ -579,7 +579,7 @@ class Builder:
     def _mean(
         self, properties: frozenset[int] | None, observer: int, over: int
     ) -> tuple[Sum, ...]:
-        """Mean of f over the sets of some properties for one observer."""
+        """Return the mean of f over the sets of some properties for one observer."""
         return tuple(
             self.share(one, observer).times(Fraction(1, over))
             for one, owner in self._judged_sets(observer)
@@ -587,7 +587,7 @@ class Builder:
         )
 
     def _mean_limit(self, cap: Average) -> None:
-        """A cap on the mean of some properties' sets."""
+        """Add a cap on the mean of some properties' sets."""
         properties = frozenset(cap.properties)
         for observer in range(len(self.observers)):
             over = cap.over or _reachable_sets(self.problem, cap, observer)
@@ -598,14 +598,14 @@ class Builder:
     def _capped(
         self, parts: tuple[Sum, ...], limit: Fraction, *, strict: bool, scale: float
     ) -> None:
-        """Keep a sum within a limit, if it could be past it."""
+        """Limit a sum, unless it is always within the limit."""
         if self.most(*parts) > limit or (strict and self.most(*parts) == limit):
             self._add(Row(parts, limit, limit=True, strict=strict, scale=scale))
 
     def _aggregate_limit(self, how: Aggregate, cap: Average) -> None:
-        """Keep an aggregate within its cap.
+        """Limit an aggregate to its cap.
 
-        A power mean is kept by its powers: sum of w f^q <= over limit^q.
+        A power mean is limited by its powers: sum of w f^q <= over limit^q.
         """
         how, unit = how.normed()
         limit = cap.limit / unit
@@ -621,7 +621,7 @@ class Builder:
     def _powers(
         self, how: Aggregate, limit: Fraction, observer: int, *, strict: bool
     ) -> Iterator[Sum]:
-        """Parts of sum of w f^q / (over limit^q), each set within it by itself."""
+        """Yield parts of sum of w f^q / (over limit^q); each set keeps it by itself."""
         sets = self.problem.sets
         for one, owner in self._judged_sets(observer):
             if not how.weight(owner):
@@ -650,7 +650,7 @@ class Builder:
                 yield self._power(one, load, full, power, of, last)
 
     def _terms(self, how: Aggregate) -> Iterator[tuple[Sum, ...]]:
-        """Sums of which the aggregate is the highest (a power mean: at least that)."""
+        """Yield sums whose highest is the aggregate (of a power mean, a lower bound)."""
         if how.shared:
             yield tuple(self._seen_by_anybody(how))
             return
@@ -662,7 +662,7 @@ class Builder:
             yield from alternatives
 
     def _of_observer(self, how: Aggregate, observer: int) -> list[tuple[Sum, ...]]:
-        """Sums of which one observer's part is the highest."""
+        """Return sums whose highest is one observer's part."""
         weighed = [
             (one, how.weight(owner) / how.divisor)
             for one, owner in self._judged_sets(observer)
@@ -689,7 +689,7 @@ class Builder:
         return [mean, *single]
 
     def _highest(self, alternatives: Sequence[tuple[Sum, ...]]) -> tuple[Sum, ...]:
-        """Return parts at or above all of these sums; none for none."""
+        """Return parts at or above all of these sums; empty if there are none."""
         if len(alternatives) < 2:
             return alternatives[0] if alternatives else ()
         top = max(self.most(*parts) for parts in alternatives)
@@ -710,7 +710,7 @@ class Builder:
         return (_column(column),)
 
     def _seen_by_anybody(self, how: Aggregate) -> Iterator[Sum]:
-        """Weights of the sets that somebody sees above the level."""
+        """Yield the weights of the sets that any observer sees above the level."""
         for one, owner in enumerate(self.problem.sets.owner.tolist()):
             weight = how.weight(owner)
             if weight:
@@ -721,7 +721,7 @@ class Builder:
                 yield from (part.times(weight) for part in self._highest(possible))
 
     def _above_level(self, how: Aggregate, one: int, observer: int) -> Sum:
-        """1 if the observer sees more of the set than the level."""
+        """Return a column that is 1 if the observer's f of the set exceeds the level."""
         sets = self.problem.sets
         measure = sets.measures[int(sets.owner[one])]
         last = cap_at(measure, int(sets.full[one]), how.level)
@@ -732,7 +732,7 @@ class Builder:
     # -- f of a tradeoff ---------------------------------------------------------------
 
     def _disclosure(self) -> None:
-        """Add y >= f, with its cost, where f counts."""
+        """Add y >= f with its cost, if f counts."""
         problem, goal = self.problem, self.problem.goal
         sets = problem.sets
         tradeoff = goal.objective is Objective.TRADEOFF and problem.links is None
@@ -758,17 +758,17 @@ class Builder:
                     self.above(y, self.share(one, observer))
 
     def _aggregated(self, how: Aggregate) -> None:
-        """Y at or above an aggregate whose highest weight is 1."""
+        """Bound y from below by an aggregate whose highest weight is 1."""
         normed, unit = how.normed()
         cost = float(self.problem.goal.lambda_ * unit) * self.scale
         y, before = self.new(whole=False, cost=cost, upper=np.inf), len(self.cost)
         for parts in self._terms(normed):
             self.above(y, *parts, scale=SIZE)
-        if how.summed or how.shared:  # each column that is added may be off a little
+        if how.summed or how.shared:  # the error of each added column counts
             self.slack = max(1.0, (len(self.cost) - before + 1) / SIZE)
 
     def _worst_power(self, y: int, power: int) -> None:
-        """Worst power: y above the chords of z^power, z above every share."""
+        """Bound y from below by the chords of z^power, where z is above every share."""
         sets = self.problem.sets
         z = self.new(whole=False)
         found, listed = {Fraction(0), Fraction(1)}, True
@@ -789,7 +789,7 @@ class Builder:
             self.row(_column(z).times(slope), minus, high=shift, scale=self._sharp)
 
     def _values(self, one: int) -> set[Fraction] | None:
-        """Shares that a set can have; None where they are too many to be listed."""
+        """Return the shares that a set can have; None if they are too many to list."""
         sets = self.problem.sets
         amounts = sets.amount[int(sets.start[one]) : int(sets.start[one + 1])]
         amounts = amounts[amounts > 0]
@@ -799,13 +799,13 @@ class Builder:
         over = most if full < most <= full * (1 + ROUNDED) else full
         step = 1 if sets.classes[one] else int(np.gcd.reduce(amounts))
         count = min(most, full) // step
-        if count > 4 * SECANTS:  # a few of them would make chords above f
+        if count > 4 * SECANTS:  # chords between a subset would lie above f
             return None
         return {Fraction(min(j * step, over), over) for j in range(count + 1)}
 
 
 def _reachable_sets(problem: Problem, cap: Average, observer: int) -> int:
-    """Sets of a cap's properties that could disclose anything to an observer."""
+    """Return how many of a cap's sets could disclose anything to an observer."""
     judged = problem.judged()
     owners = problem.sets.owner[reachable(problem.sets)]
     inside = np.isin(owners, np.array(cap.properties, np.int64))
