@@ -65,6 +65,8 @@ workers gold add name tests.csv
 workers gold list
 workers gold drop name
 workers merge inhouse/ann inhouse/bob --because same --dry-run
+workers suspects
+workers distinct inhouse/ann inhouse/bob --because twins
 records preview forms.csv
 records load forms.csv
 records load ragged.csv
