@@ -82,8 +82,6 @@ KEPT = {
     "socp": "quadratic means under 4 s: the search that loads no compiled kernels",
     "loads": "large worst loads: quadworst_D200 in 10 s .7534 of .7544, else .7518 of .7565",
     "annealing": "what HiGHS's model is too large for",
-    "late-greedyl": "a plan where GREEDYL and three repairs have one, whatever the clock says",
-    "late-greedy": "a plan where GREEDY and three repairs have one, whatever the clock says",
 }
 """What rows are for beyond these problems."""
 

@@ -28,14 +28,14 @@ those after it in the order. Entries that are passed over are left to local sear
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
 from policies.model.problem import Plan, Problem
 from policies.model.sets import Ints
-from policies.solvers.interfaces import Limits, Solution
+from policies.solvers.interfaces import Limits, Solution, timeless
 from policies.solvers.search.delta_evaluation import Floats, Gains
 from policies.solvers.search.local_search import (
     REPAIRS,
@@ -80,6 +80,8 @@ class Greedy:
         Which local form, where myopic: ``rounds`` or ``onward``.
     repairs : int
         Times that ejection chains start afresh where copies stay missing.
+    whole : bool
+        Whether the clock ends no more than repairs after the first.
     """
 
     repeats: int = 1
@@ -88,6 +90,7 @@ class Greedy:
     order: str = "degree"
     local: str = "rounds"
     repairs: int = REPAIRS
+    whole: bool = False
 
     def __post_init__(self) -> None:
         if self.repeats < 1 or self.width < 1:
@@ -118,7 +121,8 @@ class Greedy:
             quick=False if self._once(problem) else None,
             every=not self.myopic,
         )
-        meter = Meter(limits)
+        over = limits.deadline()
+        meter = Meter(replace(limits, clock=timeless) if self.whole else limits)
         empty = gains.key
         best, kept = empty, Plan()
         for i in range(self.repeats):
@@ -134,7 +138,7 @@ class Greedy:
                 break
         if limits.paper and not kept_beats(best, empty):
             kept = Plan()
-        return finish(gains, kept, rng, meter, (self._told(),), self.repairs)
+        return finish(gains, kept, rng, meter, (self._told(),), self.repairs, over)
 
     def _once(self, problem: Problem) -> bool:
         """Whether the plan is made before compiled kernels could be loaded."""

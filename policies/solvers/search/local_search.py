@@ -136,22 +136,28 @@ def repair(
     rng: np.random.Generator,
     limits: Limits,
     times: int = REPAIRS,
+    over: Callable[[], bool] | None = None,
 ) -> Plan:
-    """Give missing copies by moving others on; the plan as it was if that fails."""
+    """Give missing copies by moving others on; the plan as it was if that fails.
+
+    ``over`` ends repairs after the first, where the limits do not.
+    """
     if problem.coalitions or problem.links is not None:
         return plan
     degree = np.bincount(plan.entry, minlength=problem.n_entries)
     short = np.flatnonzero(degree < problem.lo).tolist()
-    visits, over = looked_at(limits, short) // _EACH, limits.deadline()
+    visits, ends = looked_at(limits, short) // _EACH, limits.deadline()
+    over = over or ends
     for _ in range(times):
         state = PlanState(problem)
         for d, a in zip(plan.entry.tolist(), plan.adversary.tolist(), strict=True):
             state.give(d, a)
-        left = eject(state, Ranking(state, rng), short, visits, over)
+        left = eject(state, Ranking(state, rng), short, visits, ends)
         if not left:
             return state.plan()
         if over():
             break
+        ends = over
     return plan
 
 
@@ -162,12 +168,16 @@ def finish(
     meter: Meter,
     tried: tuple[str, ...],
     repairs: int = REPAIRS,
+    over: Callable[[], bool] | None = None,
 ) -> Solution:
-    """Mend a plan that is short of copies, climb once more, and have it judged."""
+    """Mend a plan that is short of copies, climb once more, and have it judged.
+
+    ``over`` ends repairs after the first, where the meter's limits do not.
+    """
     problem = gains.problem
     degree = np.bincount(plan.entry, minlength=problem.n_entries)
     if not gains.paper and (degree < problem.lo).any():
-        mended = repair(problem, plan, rng, meter.limits, repairs)
+        mended = repair(problem, plan, rng, meter.limits, repairs, over)
         meter.spend(0.0)  # it looks at the clock itself, but does not say so
         if mended is not plan:
             gains.load(mended)
