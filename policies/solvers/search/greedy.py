@@ -261,7 +261,7 @@ def _by_pair(gains: Gains, width: int, rng: np.random.Generator, meter: Meter) -
     if not k or not meter.spend(gains.rows * n * k):
         return False
     top = gains.prepare(width)
-    step = max(1, int(_PACE / looks))
+    step = max(1, int(_PACE / max(looks, 1)))  # no pairs, no looks
     threads, clock = min(meter.limits.threads, k), meter.limits.clock
     slow, at = False, 0
     with ThreadPoolExecutor(threads) as pool:
