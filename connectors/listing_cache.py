@@ -73,7 +73,9 @@ class Index:
 
     def drop(self, name: str, number: str) -> None:
         """Forget one that is gone."""
-        self._known[name] = [one for one in self._known[name] if one != number]
+        left = [one for one in self._known.pop(name, ()) if one != number]
+        if left:
+            self._known[name] = left
 
     def _note(self, name: str, number: str) -> None:
         ids = self._known.setdefault(name, [])

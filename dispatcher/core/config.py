@@ -195,6 +195,7 @@ class Config(_Section):
     store: PathText = STORE_NAME
     policy: PathText = POLICY_NAME
     key_file: PathText = KEY_NAME
+    cache_mib: Annotated[int, Field(ge=16, le=65_536)] = 256  # of one process, SQLite
     plans: Literal["auto", "manual"] = "auto"
     inbox: PathText | None = None  # a folder whose files are loaded by the daemon
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0

@@ -86,6 +86,7 @@ class Workspace:
             self.store_url,
             older=older,
             password_allowed=self.store_is_private,
+            cache_mib=self.config.cache_mib,
             key_file=self.key_file,
         )
         self.ship(store)

@@ -9,12 +9,20 @@ from sqlalchemy import Engine, QueuePool
 
 from dispatcher.core.errors import DispatcherError
 
+CACHE_MIB: Final = 256
+"""Memory for the page caches of a process on SQLite, unless the settings say another."""
+
+KEPT: Final = 8
+"""Idle connections that stay open, of readers and of writers."""
+
+MOST: Final = 64
+"""Connections at once, of readers and of writers: more than a daemon has threads."""
+
 OPTIONS: Final[Mapping[str, Any]] = {
-    # Eight idle connections are kept, and as many are opened as are asked for. Last in,
-    # first out, so that what is not needed falls out of use.
+    # Last in, first out, so that what is not needed falls out of use.
     "poolclass": QueuePool,
-    "pool_size": 8,
-    "max_overflow": -1,
+    "pool_size": KEPT,
+    "max_overflow": MOST - KEPT,
     "pool_use_lifo": True,
     "pool_reset_on_return": None,  # a transaction is ended before that, see Store
     "hide_parameters": True,  # errors hold no values

@@ -13,13 +13,14 @@ from typing import Any, Final, Self, TypeVar
 
 from sqlalchemy import Connection, Engine, Pool, bindparam
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlmodel import col
 
 from dispatcher.core.errors import Conflict
 from dispatcher.core.keyring import make_keyring, read_keyring
 from dispatcher.model import IdBlock
 from dispatcher.store import migrations
-from dispatcher.store.backend import Backend
+from dispatcher.store.backend import CACHE_MIB, Backend
 from dispatcher.store.driver_errors import Contended, NotKept, locked
 from dispatcher.store.postgres import SCHEMES, PostgresBackend
 from dispatcher.store.settings import make_keys, read_keys, start_sealing
@@ -205,6 +206,8 @@ class Store:
             connection = self._begun(self._engines[writes])
         except errors as error:
             raise translated(self._backend, error) from None
+        except PoolTimeout:
+            raise locked("all connections to the store are in use") from None
         driver = connection.connection.driver_connection
         journal = self._journal
         tx = Tx(self._backend, connection, self._ids, self.vault, self._lasting)
@@ -438,6 +441,7 @@ def make_backend(
     create: bool = False,
     password_allowed: bool = False,
     wait_ms: int = WAIT_MS,
+    cache_mib: int = CACHE_MIB,
 ) -> Backend:
     """Choose the database of a location and check what can be checked unopened.
 
@@ -449,7 +453,7 @@ def make_backend(
     path = Path(text.removeprefix("sqlite:///")).absolute()
     migrations.check_location(text)
     check_place(path)
-    backend = SqliteBackend(path, wait_ms=wait_ms)
+    backend = SqliteBackend(path, wait_ms=wait_ms, cache_mib=cache_mib)
     make_private(path, create=create)
     return backend
 
@@ -462,6 +466,7 @@ def open_store(
     password_allowed: bool = False,
     entropy: Entropy = os.urandom,
     wait_ms: int = WAIT_MS,
+    cache_mib: int = CACHE_MIB,
     key_file: KeyFile | None = None,
 ) -> Store:
     """Open a store whose schema is the one of this program.
@@ -480,7 +485,10 @@ def open_store(
     entropy : Entropy
         Source of the keys of a new store.
     wait_ms : int
-        How long to wait for a lock, in milliseconds.
+        How long to wait for a lock, or for one of the connections, in milliseconds.
+    cache_mib : int
+        MiB that the page caches of all connections together may take (SQLite; the
+        caches of PostgreSQL are its server's).
     key_file : KeyFile, optional
         The wrapping keys of sealed values. A store that is created seals from birth
         when it is given, and the file is made where there is none.
@@ -499,7 +507,11 @@ def open_store(
         Read-only, damaged, on a network disk, or the SQLite library is unsafe.
     """
     backend = make_backend(
-        location, create=create, password_allowed=password_allowed, wait_ms=wait_ms
+        location,
+        create=create,
+        password_allowed=password_allowed,
+        wait_ms=wait_ms,
+        cache_mib=cache_mib,
     )
     store = Store(backend, wait_ms=wait_ms, vault=Vault(key_file, entropy))
     try:

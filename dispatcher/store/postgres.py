@@ -137,6 +137,7 @@ class PostgresBackend:
             commit=self._commit,
             paramstyle="format",
             use_native_hstore=False,
+            pool_timeout=self._wait_ms / 1000,
             **OPTIONS,
         )
 

@@ -27,7 +27,7 @@ from dispatcher.core.errors import (
     StoreUnusable,
 )
 from dispatcher.core.private_files import private
-from dispatcher.store.backend import OPTIONS
+from dispatcher.store.backend import CACHE_MIB, MOST, OPTIONS
 from dispatcher.store.driver_errors import sqlite_fault
 
 DRIVERS: Final = ("pysqlite3.dbapi2", "sqlite3")
@@ -44,6 +44,9 @@ NETWORK_FILE_SYSTEMS: Final = frozenset(
     }
 )  # fmt: skip
 """File systems whose locks or shared memory SQLite's WAL cannot rely on."""
+
+WRITERS: Final = 2
+"""Connections that write at once: the store's one writer, and who vacuums beside it."""
 
 _MOUNTS: Final = Path("/proc/self/mountinfo")
 _OPEN_TO_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
@@ -231,8 +234,9 @@ class SqliteBackend:
     name = "sqlite"
     one_writer = True
 
-    def __init__(self, path: Path, *, wait_ms: int) -> None:
+    def __init__(self, path: Path, *, wait_ms: int, cache_mib: int = CACHE_MIB) -> None:
         self.path: Path | None = path
+        self._half = cache_mib * 512  # KiB
         self._file = path
         self.place = str(path)
         self.driver = safe_driver()
@@ -246,8 +250,17 @@ class SqliteBackend:
             creator=partial(self.connect, writes=writes),
             # A writer has the store to itself from the start.
             begin="BEGIN IMMEDIATE" if writes else "BEGIN",
+            pool_timeout=self._wait_ms / 1000,
             **OPTIONS,
         )
+
+    def cache_kib(self, *, writes: bool) -> int:
+        """Share of one connection in the memory for page caches.
+
+        Writers have half of it: a reader's cache is void as soon as anybody has written,
+        and bulk writes go to many places.
+        """
+        return self._half // (WRITERS if writes else MOST)
 
     def connect(self, *, writes: bool) -> Any:  # noqa: ANN401
         """Open a connection in autocommit mode."""
@@ -269,8 +282,7 @@ class SqliteBackend:
                 "recursive_triggers = ON",  # so that REPLACE fires delete triggers
                 "trusted_schema = OFF",
                 "journal_size_limit = 67108864",
-                # One connection writes at a time, and bulk writes go to many places.
-                f"cache_size = {-131072 if writes else -65536}",
+                f"cache_size = {-self.cache_kib(writes=writes)}",
                 "wal_autocheckpoint = 4000",
                 f"query_only = {'OFF' if writes else 'ON'}",
             ):

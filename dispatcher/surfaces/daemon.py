@@ -41,6 +41,7 @@ AT_START: Final = (
     "store",
     "policy",
     "key_file",
+    "cache_mib",
     "seed",
     "surfaces",
     "ledger",

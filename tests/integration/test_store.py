@@ -4,6 +4,7 @@ import os
 import stat
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from dispatcher.core.errors import (
 )
 from dispatcher.model import FieldName, Pause, metadata
 from dispatcher.store import Clash, Store, Tx, open_store
+from dispatcher.store.backend import MOST
 from dispatcher.store.engine import bring_up, make_backend
 from dispatcher.store.lease import SHARD, check_epoch, take
 from dispatcher.store.policies import lock_policy_exclusive
@@ -518,6 +520,24 @@ def test_idle_connections_are_used_again(
             with store.write() as tx:
                 tx.execute(sa.delete(Pause))
     assert sorted(opened) == [False, False, True]
+
+
+def test_the_page_caches_of_all_connections_fit_the_memory_that_is_set(
+    tmp_path: Path,
+) -> None:
+    place = tmp_path / "store.db"
+    with (
+        open_store(place, create=True, cache_mib=16, wait_ms=20) as store,
+        ExitStack() as stack,
+    ):
+        every = [stack.enter_context(store.read()) for _ in range(MOST)]
+        with pytest.raises(StoreLocked, match="connections"), store.read():
+            pass  # one more would take more
+        every.append(stack.enter_context(store.write()))
+        shares = [-sql.value(tx, "PRAGMA cache_size") for tx in every]  # KiB
+    vacuuming = shares[-1]
+    assert 15 * 1024 < sum(shares) + vacuuming <= 16 * 1024
+    assert shares[-1] > 8 * shares[0]
 
 
 # -- errors ----------------------------------------------------------------------------

@@ -50,6 +50,16 @@ def test_what_was_made_here_is_known_without_asking():
     assert market.index.find("a") == ["1"]
 
 
+def test_nothing_is_kept_of_what_is_gone():
+    market = Market(("a", "1"), ("a", "2"))
+    market.index.find("a")
+    market.index.drop("a", "1")
+    assert market.index.find("a") == ["2"]
+    market.index.drop("a", "2")
+    assert market.index.find("a") == []
+    assert not market.index._known
+
+
 def test_after_an_unknown_outcome_the_market_is_asked_at_once():
     market = Market()
     market.index.find("a")

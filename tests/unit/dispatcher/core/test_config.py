@@ -49,6 +49,7 @@ def test_the_environment_wins_over_the_file_and_an_empty_one_does_not(load):
         ("stroe = 'x'", "stroe"),
         ("plans = 'sometimes'", "plans"),
         ("seed = -1", "seed"),
+        ("cache_mib = 15", "cache_mib"),
         ("[ticks]\nbooking = 0", "ticks.booking"),
         ("[ticks]\nleading = 6", "ticks.leading"),
         ("[tasks]\nattempts = 0", "tasks.attempts"),

@@ -1,0 +1,199 @@
+"""Whether the memory of ``dispatcher up`` stays flat while workers answer.
+
+    python -m benchmarks.soak [--minutes 10] [--workers 16] [--records 3000]
+        [--postgres] [--set 'memory = 64']
+
+It starts a real ``dispatcher up`` on a new store, and so many in-house workers who answer
+by HTTP as fast as they are served. Every 30 s it prints the answers and the daemon's
+resident memory; at the end a line fitted to the second half: MiB for each 10,000 answers.
+A store's caches fill up first, so only the second half says whether memory grows. The
+limit is judged after an hour (``--minutes 60``): at most 2 MiB for each 10,000 answers.
+
+``--set`` adds a line to the settings. The PostgreSQL server is one of its own that waits
+for the disk; its memory is not counted.
+"""
+
+import argparse
+import contextlib
+import http.client
+import json
+import re
+import sys
+import tempfile
+import threading
+import time
+import urllib.parse
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.machine import load_average, verdict
+from benchmarks.spine import POLICY, write_records
+from dispatcher.app.servers import free_ports
+from dispatcher.surfaces.demo.show import Stage, end
+from tests.conftest import private_cluster
+
+SETTINGS = """\
+store = {store!r}
+{more}
+[surfaces]
+operators = "127.0.0.1:{ports[0]}"
+workers = "127.0.0.1:{ports[1]}"
+admin = "127.0.0.1:{ports[2]}"
+[tasks]
+apart = 0.0
+patience = 0.0
+[connectors.inhouse]
+"""
+EVERY = 30.0  # seconds between two lines
+GROWTH = 2.0  # MiB for each 10,000 answers
+
+_TASK = re.compile(r'data-token="([^"]+)"')
+_FORM = re.compile(r'name="form_token" value="([^"]+)"')
+
+
+class Worker(threading.Thread):
+    """Opens an invite link, then answers whatever is shown."""
+
+    def __init__(self, link: str, stop: threading.Event) -> None:
+        super().__init__(daemon=True)
+        self._link = link
+        self._stopping = stop
+        self._host = urllib.parse.urlsplit(link).netloc
+        self._cookies: dict[str, str] = {}
+        self._connection = http.client.HTTPConnection(self._host, timeout=60)
+        self.answered = 0
+
+    def run(self) -> None:
+        """Work until told to stop; start anew where the connection is lost."""
+        while not self._stopping.is_set():
+            try:
+                self._work()
+            except (OSError, http.client.HTTPException):
+                self._connection.close()
+                self._stopping.wait(1)
+
+    def _work(self) -> None:
+        page = self._ask("GET", "/")
+        if "/arrive" in page:
+            page = self._ask("POST", "/arrive", page, invite=self._link)
+        page = self._ask("GET", "/")
+        while not self._stopping.is_set():
+            task = _TASK.search(page)
+            if task is None:
+                page = self._ask("POST", "/start", page)
+                if not _TASK.search(page):
+                    self._stopping.wait(0.5)
+                    page = self._ask("GET", "/")
+                continue
+            given = {"answer": "a word", "outcome": "answered", "then": "next"}
+            page = self._ask("POST", f"/task/{task[1]}/answer", page, **given)
+            self.answered += 1
+
+    def _ask(self, method: str, path: str, page: str = "", **form: str) -> str:
+        token = _FORM.search(page)
+        if token is not None:
+            form["form_token"] = token[1]
+        body = urllib.parse.urlencode(form) if method == "POST" else None
+        for _ in range(3):
+            reply = self._exchange(method, path, body)
+            self._stopping.wait(float(reply.getheader("retry-after") or 0))
+            text = reply.read().decode()
+            place = reply.getheader("location")
+            if reply.status == 429:
+                continue
+            if place is None:
+                return text
+            method, path, body = "GET", urllib.parse.urlsplit(place).path, None
+        return text
+
+    def _exchange(
+        self, method: str, path: str, body: str | None
+    ) -> http.client.HTTPResponse:
+        headers = {
+            "Origin": f"http://{self._host}",
+            "Sec-Fetch-Site": "same-origin",
+            "Cookie": "; ".join(f"{k}={v}" for k, v in self._cookies.items()),
+        }
+        if body is not None:
+            headers["Content-Type"] = "application/x-www-form-urlencoded"
+        self._connection.request(method, path, body, headers)
+        reply = self._connection.getresponse()
+        for cookie in reply.headers.get_all("set-cookie") or ():
+            name, _, value = cookie.partition(";")[0].partition("=")
+            self._cookies[name] = value
+        return reply
+
+
+def resident(pid: int) -> float:
+    """Resident memory of a process in MiB."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(re.search(r"VmRSS:\s+(\d+)", status)[1]) / 1024
+
+
+def growth(seen: list[tuple[int, float]]) -> float:
+    """MiB for each 10,000 answers, fitted to the second half of what was seen."""
+    answers, memory = np.array(seen[len(seen) // 2 :], float).T
+    return float(np.polyfit(answers, memory, 1)[0]) * 10_000
+
+
+def soak(options: argparse.Namespace, place: Path, store: str) -> float:
+    """Run the daemon and its workers; return the growth."""
+    stage = Stage(place, print)
+    where = ["--store", store] if "://" in store else []
+    stage.command(*where, "init")
+    settings = SETTINGS.format(
+        store=store, ports=free_ports(3), more="\n".join(options.set)
+    )
+    (place / "dispatcher.toml").write_text(settings)
+    (place / "policy.toml").write_text(POLICY)
+    write_records(place / "records.csv", options.records)
+    stage.command("policy", "apply")
+    names = [f"inhouse/w{i}" for i in range(options.workers)]
+    made = stage.command("--json", "workers", "add", *names, "--invite", echo=False)
+    stage.command("records", "load", str(place / "records.csv"))
+    stop = threading.Event()
+    workers = [Worker(link, stop) for link in json.loads(made)["invites"].values()]
+    daemon = stage.start()
+    seen: list[tuple[int, float]] = []
+    began = time.monotonic()
+    try:
+        for worker in workers:
+            worker.start()
+        while time.monotonic() - began < options.minutes * 60:
+            stop.wait(EVERY)
+            if daemon.poll() is not None:
+                sys.exit(f"the daemon ended: see {place / 'up.log'}")
+            seen.append((sum(w.answered for w in workers), resident(daemon.pid)))
+            passed = time.monotonic() - began
+            print(f"{passed:6.0f} s  {seen[-1][0]:8,} answers  {seen[-1][1]:6.1f} MiB")
+            sys.stdout.flush()
+    finally:
+        stop.set()
+        end(daemon)
+    return growth(seen)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--workers", type=int, default=16)
+    parser.add_argument("--records", type=int, default=3000)
+    parser.add_argument("--postgres", action="store_true")
+    parser.add_argument("--set", action="append", default=[])
+    options = parser.parse_args()
+    with contextlib.ExitStack() as stack:
+        place = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        store = "dispatcher.db"
+        if options.postgres:
+            cluster = stack.enter_context(private_cluster(durable=True))
+            cluster.administer("CREATE DATABASE soak")
+            store = cluster.url("soak")
+        print(f"{store.partition(':')[0]}, load {load_average():.1f}", flush=True)
+        found = soak(options, place, store)
+    print(verdict("MiB for each 10,000 answers", found, GROWTH))
+    return 0 if found <= GROWTH else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
