@@ -1,10 +1,12 @@
 """What each row of ``auto``'s table is worth: every one off in turn.
 
     python -m benchmarks.ablation [--instances DIR] [--data DIR] [--work 0.03]
-        [--targets] [--only PROBLEM ...] [--rows NAME ...] [--path CSV]
+        [--targets | --seconds 2] [--only PROBLEM ...] [--rows NAME ...] [--path CSV]
 
-The problems are those of :mod:`benchmarks.baseline`, by work; with ``--targets`` those of
-:mod:`benchmarks.families` (seed 0), each with its time limit in CPU seconds of one thread.
+The problems are those of :mod:`benchmarks.baseline`, by work, or with ``--seconds`` in so
+many CPU seconds; with ``--targets`` those of :mod:`benchmarks.families` (seed 0), each
+within its own CPU seconds. Under a clock there is one thread, and each search is a process
+of its own, which loads what it needs.
 A row is switched off only where it gave something to the search with all rows: where it
 does not apply, is not reached or gives nothing, that search is the same without it. It
 earns its place where without it a verdict is lost, the value or the gap is worse by more
@@ -18,12 +20,23 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 from unittest.mock import patch
 
 from benchmarks import families
 from benchmarks.baseline import SHOWN, asked, problems
-from benchmarks.cells import SOLVED, Cell, Row, by_cpu, fill, is_wanted, load, rows_of
+from benchmarks.cells import (
+    SOLVED,
+    Cell,
+    Row,
+    by_cpu,
+    fill,
+    forked,
+    is_wanted,
+    load,
+    rows_of,
+)
 from policies.model.problem import Problem
 from policies.solvers import Limits, auto
 from policies.solvers.auto import TABLE, Auto
@@ -41,8 +54,8 @@ HEAD = """# What each row of `auto` is worth
 
 Written by `python -m benchmarks.ablation` from `benchmarks/results/ablation.csv`: every
 row of the table in `policies/solvers/auto.py` switched off in turn, on one core. The
-problems are those of `python -m benchmarks.baseline`, by work, and those of
-`docs/targets.md` (seed 0), each with its limit in CPU seconds.
+problems are those of `python -m benchmarks.baseline`, by work, instance files in 2
+CPU seconds too, and those of `docs/targets.md` (seed 0) with their limits in CPU seconds.
 
 *Used* counts the problems on which the row gave anything to the search with all rows, in
 the whole or in a component; there alone it was switched off. Where it does not apply, is
@@ -99,7 +112,15 @@ def asked_for(words: argparse.Namespace) -> Iterator[tuple[str, int, Problem, Li
     """Names, seeds, problems and their limits."""
     if not words.targets:
         for name, seed, problem in problems(words):
-            yield name, seed, problem, Limits(work=words.work)
+            if words.seconds:
+                yield (
+                    f"{name} {words.seconds:g} s",
+                    seed,
+                    problem,
+                    by_cpu(words.seconds),
+                )
+            else:
+                yield name, seed, problem, Limits(work=words.work)
         return
     for family in families.DUE:
         for cell in families.cells(family, 1, 0):
@@ -114,13 +135,23 @@ def solved(cell: Cell, rows: list[Row]) -> dict[str, object] | None:
     *problem, off = cell.name
     if off != WHOLE:
         whole = next(r for r in rows if [r[f] for f in KEY] == [*problem, WHOLE])
-        return cell.solve() if off in whole["used"].split() else None
+        return run(cell) if off in whole["used"].split() else None
+    return run(cell)
+
+
+def run(cell: Cell) -> dict[str, object]:
+    """Solve a cell, under a clock in a process of its own, and name the rows it used."""
+    return noted(cell) if cell.limits.seconds == inf else forked(lambda: noted(cell))
+
+
+def noted(cell: Cell) -> dict[str, object]:
+    """Solve a cell and name the rows that gave something."""
     used: set[str] = set()
-    noted = tuple(
+    rows = tuple(
         replace(row, solver=noting(used, row.name, row.solver)) for row in TABLE
     )
     pairs = noting(used, "pair-search", auto.searched)  # asked by components too
-    with patch.multiple(auto, TABLE=noted, searched=pairs):
+    with patch.multiple(auto, TABLE=rows, searched=pairs):
         found = cell.solve()
     return found | {"used": " ".join(row.name for row in TABLE if row.name in used)}
 
@@ -130,13 +161,13 @@ def noting(
 ) -> Callable[..., Solution | None]:
     """Note that a row gave something."""
 
-    def run(*words: object) -> Solution | None:
+    def noted_step(*words: object) -> Solution | None:
         found = step(*words)
         if found is not None:
             used.add(name)
         return found
 
-    return run
+    return noted_step
 
 
 def losses(whole: Row, without: Row) -> dict[str, float]:
@@ -184,9 +215,11 @@ def table(rows: list[Row]) -> str:
 def main() -> int:
     parser = asked(__doc__, PATH)
     parser.add_argument("--targets", action="store_true")
+    parser.add_argument("--seconds", type=float, help="CPU seconds in place of work")
     parser.add_argument("--rows", nargs="*", choices=[row.name for row in TABLE])
     words = parser.parse_args()
-    load()
+    if not (words.targets or words.seconds):
+        load()
     fill(words.path, FIELDS, cells(words), solved, SHOWN)
     told = HEAD + table(rows_of(words.path))
     if words.path == PATH:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import csv
+import json
+import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -96,6 +98,26 @@ class Cell:
             COMMIT,
         )
         return dict(zip(SOLVED, values, strict=True))
+
+
+def forked(work: Callable[[], dict[str, object]]) -> dict[str, object]:
+    """Do the work in a process of its own, in which nothing is loaded yet.
+
+    Returns
+    -------
+    dict
+        What the work gave; nothing where the process died.
+    """
+    read, write = os.pipe()
+    child = os.fork()
+    if not child:
+        os.write(write, json.dumps(work()).encode())
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read, "rb") as pipe:
+        answer: dict[str, object] = json.loads(pipe.read() or b"{}")
+    os.waitpid(child, 0)
+    return answer
 
 
 def arguments(told: str | None, path: Path) -> argparse.ArgumentParser:

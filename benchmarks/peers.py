@@ -18,7 +18,6 @@ above all f, or above their mean. Squares are secants between whole loads.
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import threading
@@ -33,7 +32,7 @@ import numpy as np
 from ortools.sat.python import cp_model
 from scipy.sparse import csr_matrix
 
-from benchmarks.cells import Row, arguments, by_cpu, fill, is_wanted, rows_of
+from benchmarks.cells import Row, arguments, by_cpu, fill, forked, is_wanted, rows_of
 from policies.instances.instance_file import read_instance
 from policies.judging.judge import judge
 from policies.model.objective import Objective
@@ -315,17 +314,8 @@ def told(cell: Cell) -> dict[str, object]:
 
 def run(cell: Cell) -> dict[str, object]:
     """Solve one cell in a process of its own: nothing is loaded yet."""
-    read, write = os.pipe()
-    child = os.fork()
-    if not child:
-        os.write(write, json.dumps(told(cell)).encode())
-        os._exit(0)
-    os.close(write)
-    with os.fdopen(read, "rb") as pipe:
-        answer = json.loads(pipe.read() or b"{}")
-    os.waitpid(child, 0)
     crashed = dict(zip(KEY, cell.name, strict=True)) | {"verdict": "CRASHED"}
-    return answer or crashed
+    return forked(lambda: told(cell)) or crashed
 
 
 @contextmanager
