@@ -27,6 +27,7 @@ from unittest.mock import patch
 from benchmarks import families
 from benchmarks.baseline import SHOWN, asked, problems
 from benchmarks.cells import (
+    COMMIT,
     SOLVED,
     Cell,
     Row,
@@ -63,7 +64,8 @@ not reached, or gives nothing, the search is the same without it and no run is n
 *Lost*: without the row, on so many problems, a verdict is lost, the value or the gap is
 worse by more than .05 %, or the search takes three times the CPU seconds (and .3 s more).
 *Worst* names the problem that loses most. A row that loses nothing here stays only for
-what is named in the last column.
+what is named in the last column. The file names the commit of each run; a search without a
+row is held against the search with all rows of the same commit.
 
 """
 
@@ -134,8 +136,9 @@ def solved(cell: Cell, rows: list[Row]) -> dict[str, object] | None:
     """Solve a cell; None where the row that is off gives nothing to the whole."""
     *problem, off = cell.name
     if off != WHOLE:
-        whole = next(r for r in rows if [r[f] for f in KEY] == [*problem, WHOLE])
-        return run(cell) if off in whole["used"].split() else None
+        whole = [*problem, WHOLE, COMMIT]
+        told = (r["used"] for r in rows if [*_named(r), r["off"], r["commit"]] == whole)
+        return run(cell) if off in next(told, "").split() else None
     return run(cell)
 
 
@@ -189,25 +192,32 @@ def losses(whole: Row, without: Row) -> dict[str, float]:
     return lost
 
 
+def _named(row: Row) -> tuple[str, str]:
+    return row["problem"], row["seed"]
+
+
 def table(rows: list[Row]) -> str:
     """One line a row of ``auto``."""
-    cells = {tuple(r[f] for f in KEY): r for r in rows}
+    wholes = {(*_named(r), r["commit"]): r for r in rows if r["off"] == WHOLE}
     lines = ["| row | phase | used | lost | worst | kept for |"]
     lines.append("| --- | --- | --- | --- | --- | --- |")
     for row in TABLE:
         mine = [r for r in rows if r["off"] == row.name]
         lost: list[tuple[float, str]] = []
+        worse = 0
         for one in mine:
-            whole = cells.get((one["problem"], one["seed"], WHOLE))
-            for kind, much in losses(whole, one).items() if whole else ():
+            whole = wholes.get((*_named(one), one["commit"]))
+            parts = losses(whole, one) if whole else {}
+            worse += bool(parts)
+            for kind, much in parts.items():
                 told = {"verdict": "verdict", "time": f"{much:.1f} x the time"}
                 text = told.get(kind, f"{kind} {much:.2%}")
-                where = f"{one['problem']}, seed {one['seed']}"
+                where = one["problem"] + f", seed {one['seed']}" * (one["seed"] != "0")
                 lost.append((much + 10 * (kind == "verdict"), f"{where}: {text}"))
         worst = max(lost, default=(0.0, "-"))[1]
         kept = KEPT.get(row.name, "" if lost else "nothing here")
         lines.append(
-            f"| {row.name} | {row.phase} | {len(mine)} | {len(lost)} | {worst} | {kept} |"
+            f"| {row.name} | {row.phase} | {len(mine)} | {worse} | {worst} | {kept} |"
         )
     return "\n".join(lines) + "\n"
 
