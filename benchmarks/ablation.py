@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from math import inf
@@ -48,24 +49,27 @@ PAGE = Path(__file__).parents[1] / "docs" / "ablation.md"
 KEY = ("problem", "seed", "off")
 FIELDS = (*KEY, *SOLVED, "used")
 WHOLE = "-"  # nothing is off
+TARGET = "target "
 LOSS = 0.0005
+SMALL = 1e-3  # below this value losses are shares of it: engines have tolerances
 SLOWER, SECONDS = 3.0, 0.3  # times the CPU seconds, and so many more at least
 
 HEAD = """# What each row of `auto` is worth
 
 Written by `python -m benchmarks.ablation` from `benchmarks/results/ablation.csv`: every
 row of the table in `policies/solvers/auto.py` switched off in turn, on one core. The
-problems are those of `python -m benchmarks.baseline`, by work, instance files in 2
-CPU seconds too, and those of `docs/targets.md` (seed 0) with their limits in CPU seconds.
+problems are those of `python -m benchmarks.baseline`, by work, and *targets*: those of
+[what the solvers reach](targets.md), seed 0, with their limits in CPU seconds.
 
-*Used* counts the problems on which the row gave anything to the search with all rows, in
-the whole or in a component; there alone it was switched off. Where it does not apply, is
-not reached, or gives nothing, the search is the same without it and no run is needed.
+*Runs* counts the searches without the row. It was switched off where it gave anything to
+the search with all rows, in the whole or in a component: where it does not apply, is not
+reached, or gives nothing, the search is the same without it and no run is needed.
 *Lost*: without the row, on so many problems, a verdict is lost, the value or the gap is
 worse by more than .05 %, or the search takes three times the CPU seconds (and .3 s more).
 *Worst* names the problem that loses most. A row that loses nothing here stays only for
-what is named in the last column. The file names the commit of each run; a search without a
-row is held against the search with all rows of the same commit.
+what is named in the last column. The file names the commit of each run (none: before 29
+November, 16:00); a search without a row is held against the search with all rows of the
+same commit.
 
 """
 
@@ -127,7 +131,7 @@ def asked_for(words: argparse.Namespace) -> Iterator[tuple[str, int, Problem, Li
     for family in families.DUE:
         for cell in families.cells(family, 1, 0):
             sizes = (str(cell.key[size]) for size in families.KEY[1:5])
-            name = f"target {family} {' '.join(sizes)}"
+            name = f"{TARGET}{family} {' '.join(sizes)}"
             if cell.solver == "auto" and is_wanted(words, name):
                 yield name, 0, cell.make(), by_cpu(cell.seconds)
 
@@ -179,7 +183,7 @@ def losses(whole: Row, without: Row) -> dict[str, float]:
     if whole["verdict"] != without["verdict"]:
         lost["verdict"] = 1.0
     elif whole["value"]:
-        size = max(abs(float(whole["value"])), 1e-9)
+        size = max(abs(float(whole["value"])), SMALL)
         less = (float(whole["value"]) - float(without["value"])) / size
         wider = (float(without["bound"]) - float(whole["bound"])) / size
         if less > LOSS:
@@ -196,10 +200,21 @@ def _named(row: Row) -> tuple[str, str]:
     return row["problem"], row["seed"]
 
 
+def counts(rows: list[Row]) -> str:
+    """How many problems the file holds, and runs of each commit: what is not run shows."""
+    found = {_named(r) for r in rows}
+    targets = sum(name.startswith(TARGET) for name, _ in found)
+    runs = Counter(r["commit"] or "none" for r in rows)
+    told = ", ".join(f"{count} of {name}" for name, count in runs.items())
+    return (
+        f"{len(found)} problems, {targets} of them targets; runs by commit: {told}.\n"
+    )
+
+
 def table(rows: list[Row]) -> str:
     """One line a row of ``auto``."""
     wholes = {(*_named(r), r["commit"]): r for r in rows if r["off"] == WHOLE}
-    lines = ["| row | phase | used | lost | worst | kept for |"]
+    lines = ["| row | phase | runs | lost | worst | kept for |"]
     lines.append("| --- | --- | --- | --- | --- | --- |")
     for row in TABLE:
         mine = [r for r in rows if r["off"] == row.name]
@@ -231,7 +246,8 @@ def main() -> int:
     if not (words.targets or words.seconds):
         load()
     fill(words.path, FIELDS, cells(words), solved, SHOWN)
-    told = HEAD + table(rows_of(words.path))
+    rows = rows_of(words.path)
+    told = f"{HEAD}{counts(rows)}\n{table(rows)}"
     if words.path == PATH:
         PAGE.write_text(told, encoding="utf-8")
     print(told)
