@@ -94,7 +94,6 @@ _COMPILED: Final = 10_000  # members x observers from which kernels pay at any l
 _LOADING: Final = 1.2  # limit in seconds from which loading kernels pays too
 _LOADED: Final = 4.0  # the same where HiGHS needs all of a short limit
 _BESIDE: Final = 0.25  # share of time (or work) of a search that shares one thread
-_EXACT: Final = 0.7  # share of the work of an exact row when there is no clock
 _BEFORE: Final = 0.4  # share of the time of a search that runs before an engine
 _HEAD: Final = 0.1  # share of the time for the engine before that search begins
 _PROVEN: Final = 0.5  # at least so many seconds, or a quarter of a short limit
@@ -358,8 +357,7 @@ def _in_turn(search: Search, rows: Sequence[Row]) -> Task:
         for row in rows:
             if found and (limits.deadline()() or done() or limits.stopped()):
                 break
-            work = limits.part(_EXACT) if limits.work != inf else limits
-            rest = work.left(began, least=_LEAST)
+            rest = limits.left(began, least=_LEAST)
             if found and rest.seconds <= _LEAST:
                 break
             one = row.solver(search, rest, done)
@@ -586,7 +584,7 @@ def _drawn(search: Search) -> Iterator[Solution]:
     """Yield greedy plans from new random numbers while there is time."""
     named: list[Solver] = [Graspl(), RandPlus()]
     if search.features.pairs <= _PAIRWISE:
-        named += [Grasp()]
+        named += [Grasp()]  # .5 s of CPU for 100 check-ins; wins .13 % on one of five
     for _ in range(_AGAIN if search.limits.seconds != inf else 1):
         for solver in named:
             if search.over():
