@@ -200,7 +200,7 @@ def sending(site: Site) -> None:
     site.page.route("**/answer", lambda route: None)
     site.page.keyboard.type("Ada")
     site.page.keyboard.press("Enter")
-    expect(site.page.locator("#saved")).to_contain_text("Sending")
+    expect(site.page.locator("#told")).to_contain_text("Sending")
 
 
 def known(site: Site) -> None:

@@ -344,13 +344,14 @@ def test_an_answer_on_its_way_is_told_and_takes_no_more_edits(
     fill(house, disease="flu", name="Ada")
     start(page, running)
     answers = held("**/answer")
-    for choice in (True, False):
+    for _ in range(2):
+        choice = page.locator("#choices").count() == 1
         if choice:
             page.keyboard.press("2")
         else:
             page.keyboard.type("Ada")
         page.keyboard.press("Control+Enter")
-        expect(page.locator("#saved")).to_contain_text("Sending")
+        expect(page.locator("#told")).to_contain_text("Sending")
         page.keyboard.type("1")  # a choice, or a letter
         page.keyboard.press("i")
         page.keyboard.press("Enter")
@@ -362,7 +363,7 @@ def test_an_answer_on_its_way_is_told_and_takes_no_more_edits(
         with moved_on(page):
             answers.pop().continue_()
     told = house.ask("SELECT group_concat(CAST(raw AS TEXT)) FROM answer")
-    assert told == "gout,Ada"
+    assert set(told.split(",")) == {"gout", "Ada"}
 
 
 def test_an_answer_that_is_stopped_leaves_a_page_that_works(running, house, page, held):
@@ -371,9 +372,9 @@ def test_an_answer_that_is_stopped_leaves_a_page_that_works(running, house, page
     page.keyboard.type("Ad")
     answers = held("**/answer")
     page.keyboard.press("Enter")
-    expect(page.locator("#saved")).to_contain_text("Sending")
+    expect(page.locator("#told")).to_contain_text("Sending")
     page.keyboard.press("Escape")
-    expect(page.locator("#saved")).to_contain_text("Not sent: stopped")
+    expect(page.locator("#told")).to_contain_text("Not sent: stopped")
     page.unroute("**/answer")
     page.keyboard.type("a")
     page.keyboard.press("Enter")
@@ -388,9 +389,11 @@ def test_an_answer_without_a_connection_stays_on_the_page(running, house, page):
     page.context.set_offline(True)
     page.keyboard.type("Ada")
     page.keyboard.press("Enter")
-    expect(page.locator("#saved")).to_contain_text("Not sent: no connection")
+    expect(page.locator("#told")).to_contain_text("Not sent: no connection")
     expect(page.locator("#answer")).to_have_value("Ada")
     page.context.set_offline(False)
+    drafted(page, house, b"Ada")
+    expect(page.locator("#told")).to_contain_text("Not sent")  # saved is not sent
     page.keyboard.press("Enter")
     expect(page.locator("[data-page=nothing]")).to_be_visible()
     assert bytes(house.ask("SELECT raw FROM answer")) == b"Ada"
@@ -403,7 +406,7 @@ def test_who_was_signed_out_is_told_so_and_goes_on_after_the_link(running, house
     page.keyboard.type("Ad")
     expect(page.locator("#saved")).to_contain_text("Not saved: you are signed out")
     page.keyboard.press("Enter")
-    expect(page.locator("#saved")).to_contain_text("Not sent: you are signed out")
+    expect(page.locator("#told")).to_contain_text("Not sent: you are signed out")
     expect(page.locator("#answer")).to_have_value("Ad")
     assert house.ask("SELECT draft FROM task") is None
     other = page.context.new_page()
@@ -455,7 +458,7 @@ def test_what_is_too_long_is_said_to_be_so(running, house, page):
     page.locator("#answer").fill("x" * 300_000)
     expect(page.locator("#saved")).to_contain_text("Not saved: That is more than")
     page.get_by_role("button", name="Submit").click()
-    expect(page.locator("#saved")).to_contain_text("Not sent: That is more than")
+    expect(page.locator("#told")).to_contain_text("Not sent: That is more than")
     expect(page.locator("#answer")).to_have_value("x" * 300_000)
 
 

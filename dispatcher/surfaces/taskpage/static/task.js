@@ -83,12 +83,12 @@
     const save = async (leaving = false) => {
       clearTimeout(timer);
       const data = new FormData(form), text = String(new URLSearchParams(data));
-      if (sending || life.signal.aborted || text === sent) return;
+      if (life.signal.aborted || text === sent || (sending && !leaving)) return;
       const mine = (turn += 1);
       let told = "no connection. Trying again.", again = true;
       try {
         const reply = await post(base + "/draft", data, {
-          // Who leaves while a draft is on its way can not wait for its mark.
+          // Who leaves while a draft is on its way cannot wait for its mark.
           headers: leaving && inLine ? {} : { "If-Match": mark },
           keepalive: leaving && text.length < 60000, // browsers allow no more
           signal: AbortSignal.timeout(20000),
@@ -120,7 +120,7 @@
       clearTimeout(timer);
       tell("");
       form.setAttribute("aria-busy", "true");
-      const sign = setTimeout(() => say("Sending… Esc stops it."), 300);
+      const sign = setTimeout(() => tell("Sending… Esc stops it."), 300);
       const limit = setTimeout(() => stop.abort(), 60000);
       let told = "no connection. ";
       try {
@@ -134,7 +134,8 @@
         form.removeAttribute("aria-busy");
         sending = null;
       }
-      say("Not sent: " + told + "What stands here is kept: submit again.", true);
+      tell("Not sent: " + told + "What stands here is kept: submit again.");
+      queue(); // the draft has all of it, if there is a way
     };
     const leave = (fresh) => {
       life.abort();
