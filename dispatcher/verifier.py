@@ -1,8 +1,8 @@
-"""Check a bundle of evidence, alone: ``python verifier.py DIR [--head HEX ...]``.
+"""Verify a bundle of evidence, standalone: ``python verifier.py DIR [--head HEX ...]``.
 
-Every byte, hash and seal is checked; then it is judged what every *adversary* came to
-hold: after every line the disclosure f of every sensitive *set* must be below tau, on
-exact numbers. First line of output and exit status: ``VERIFIED`` 0, ``VIOLATED`` 1,
+Every byte, hash and seal is checked; then everything that every *adversary* holds is
+judged: after every line the disclosure f of every sensitive *set* must be below tau, in
+exact arithmetic. First line of output and exit status: ``VERIFIED`` 0, ``VIOLATED`` 1,
 ``BROKEN`` 2 (wrong usage: 2). The words are the paper's: an *entry* is one field of one
 record, a *property* a rule whose sets of entries are sensitive, an *adversary* one or
 several accounts taken as one (a chain of the ledger). A *unit* is what a rule makes its
@@ -45,8 +45,8 @@ LONGEST = 1 << 24  # bytes of a line with its LF
 LEDGER, KEYS, LINKS = "ledger.jsonl", "keys.jsonl", "relations.jsonl"
 TABLE_FILE = re.compile("tables-[0-9]+.jsonl")
 USAGE = "usage: python verifier.py DIR [--head HEX ...]"
-SYSTEM = b'"chain":"system"'  # what every line of that chain has, in its bytes
-Json = Any  # what a file holds, until its form is checked
+SYSTEM = b'"chain":"system"'  # bytes in every line of that chain
+Json = Any  # content of a file, until its form is checked
 State = Any  # what is held of a unit: a tally, times with tallies, or places by end
 Row = tuple[Any, ...]
 Held = defaultdict[Any, dict[Row, State]]  # by rule and unit
@@ -54,17 +54,17 @@ Check = Callable[[Json], bool]
 
 
 class BrokenError(Exception):
-    """The bundle contradicts itself or its format: no verdict on limits is due."""
+    """The bundle contradicts itself or its format: there is no verdict on limits."""
 
 
 def need(holds: object, what: str, line: int = 0, file: str = LEDGER) -> None:
-    """Break with this finding unless it holds."""
+    """Raise BrokenError with this message if the condition is false."""
     if not holds:
         found: dict[str, Json] = {"file": file, "what": what}
         raise BrokenError(found | ({"line": line} if line else {}))
 
 
-# -- Forms: what a line, or a table of the policy, may be ----------------------------
+# -- Forms: the schema of a line, or of a table of the policy ------------------------
 
 FORMS: dict[str, Check] = {
     "any": lambda _: True,
@@ -88,9 +88,9 @@ FORMS: dict[str, Check] = {
 }
 SPAN = r"0*[1-9]\d{,12}[smhdw]"
 CHANCE = "[1-9][0-9]{,3999}(/[1-9][0-9]{,3999})?"
-# A table a line: its members ("?": if any; "+": and those of another table). (x) is a
-# non-empty list without repeats, [x] a list, <x> a sorted list without doubles, {x} a
-# table of any names, a|b one of these words.
+# A table a line: its members ("?": optional; "+": and those of another table). (x) is a
+# non-empty list without duplicates, [x] a list, <x> a sorted list without duplicates,
+# {x} a table of any names, a|b one of these words.
 GRAMMAR = """
 line chain:text seq:whole prev:hash hash:hash kind:text at:time
 past property:text unit:unit
@@ -147,7 +147,7 @@ KINDS = {"member", "exposure", "join", *(t for t in TABLES if t.startswith("syst
 
 
 def form(name: str) -> Check:
-    """Find the check of a form, or build it from the grammar."""
+    """Return the check of a form, built from the grammar on first use."""
     if name not in FORMS:
         if name in TABLES:
             FORMS[name] = partial(fits, {m: form(f) for m, f in TABLES[name].items()})
@@ -159,7 +159,7 @@ def form(name: str) -> Check:
 
 
 def holds_items(bracket: str, item: Check, x: Json) -> bool:
-    """Tell whether x is a list or a table of such items, as the bracket asks."""
+    """Return whether x is a list or a table of such items, as the bracket asks."""
     if bracket == "{":
         return type(x) is dict and "" not in x and all(map(item, x.values()))
     if type(x) is not list or not all(map(item, x)):
@@ -171,7 +171,7 @@ def holds_items(bracket: str, item: Check, x: Json) -> bool:
 
 
 def fits(forms: dict[str, Check], x: Json) -> bool:
-    """Tell whether x is a table of just these members, all of them unless "?"."""
+    """Return whether x is a table of just these members, all of them unless "?"."""
     if type(x) is not dict:
         return False
     for name in forms:
@@ -185,7 +185,7 @@ def fits(forms: dict[str, Check], x: Json) -> bool:
 
 
 def lies_on_page(x: Json, y: Json, width: Json, height: Json) -> bool:
-    """Tell whether a box, in shares of its page, has an area and ends on the page."""
+    """Return whether a box, in shares of its page, has an area and lies on the page."""
     return bool(min(width, height) > 0 and max(x + width, y + height) <= 1)
 
 
@@ -194,10 +194,11 @@ def lies_on_page(x: Json, y: Json, width: Json, height: Json) -> bool:
 ENCODE = json.JSONEncoder(
     sort_keys=True, separators=(",", ":"), ensure_ascii=False
 ).encode
-# Nearly every line is an exposure or a key whose texts need no escapes. These are their
-# canonical forms, member by member, to be found in many lines at once; the last group is
-# a line of any other form, which takes the long way. Bytes that are no UTF-8 are read as
-# surrogates, which no text has. Hashes are compared with what they must be.
+# Nearly every line is an exposure or a key whose texts need no escapes. These regular
+# expressions match their canonical forms, member by member, in many lines at once; the
+# last group matches a line of any other form, which is parsed as JSON. Bytes that are
+# not UTF-8 are read as surrogates, which no text has. Hashes are compared with the
+# expected ones.
 TEXT = r"([ !#-\[\]-\ud7ff\ue000-\U0010ffff]+)"
 INT, HASH = "([1-9][0-9]{,17})", "(.{64})"
 EXPOSURES = re.compile(
@@ -213,12 +214,12 @@ ENTRIES = re.compile(
 
 
 def text_of(lines: bytes) -> str:
-    """Read bytes as UTF-8; what is none comes as surrogates."""
+    """Decode UTF-8; invalid bytes become surrogates."""
     return lines.decode(errors="surrogateescape")
 
 
 def blocks(folder: Path, name: str) -> Iterator[tuple[int, int, bytes]]:
-    """Stream a file by whole lines: number and place of the first, and bytes."""
+    """Stream blocks of whole lines: number and offset of the first, and bytes."""
     need((folder / name).is_file(), "missing, or not a file", file=name)
     number, place, rest = 1, 0, b""
     with (folder / name).open("rb") as file:
@@ -236,7 +237,7 @@ def blocks(folder: Path, name: str) -> Iterator[tuple[int, int, bytes]]:
 def marked_lines(
     folder: Path, name: str, mark: bytes
 ) -> Iterator[tuple[int, int, bytes]]:
-    """Stream the lines that have a mark, with number and place; cut out no other."""
+    """Stream the lines that contain a mark, with number and offset; skip the others."""
     for first, place, lines in blocks(folder, name):
         number, end = first, 0
         while (found := lines.find(mark, end)) >= 0:
@@ -250,13 +251,13 @@ def marked_lines(
 def found_lines(
     folder: Path, name: str, form_of: re.Pattern[str]
 ) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """Stream the numbers of lines, and what a form finds in them."""
+    """Stream line numbers with the groups that a form matches in them."""
     for number, _, lines in blocks(folder, name):
         yield from enumerate(form_of.findall(text_of(lines)), number)
 
 
 def key(found: tuple[str, ...]) -> Json:
-    """Give the line of an entry, from what was found in it; {} if nothing was."""
+    """Return an entry's line from its matched groups; {} if there are none."""
     column, number, entry, field, record, subject, time, vector, place, _ = found
     line: Json = {"entry": entry, "field": field, "record": record} if entry else {}
     if column:
@@ -271,9 +272,9 @@ def key(found: tuple[str, ...]) -> Json:
 
 
 def parse(text: str, number: int, name: str = LEDGER) -> Json:
-    """Read a line of JSON: canonical, and of its form (in the ledger: by its kind)."""
+    """Parse a line of JSON: canonical, and of its form (in the ledger: by kind)."""
     try:
-        text.encode()  # what is no UTF-8 cannot be
+        text.encode()  # fails if it is not UTF-8
         line = json.loads(text)
         right = type(line) is dict and ENCODE(line) == text
         need(right, "the line is not an object in canonical form", number, name)
@@ -289,7 +290,7 @@ def parse(text: str, number: int, name: str = LEDGER) -> Json:
 
 
 class Spool:
-    """Rows in parts on disk: those with the same first item are in one part."""
+    """Rows partitioned on disk: those with the same first item are in one part."""
 
     def __init__(self, file: IO[bytes], parts: int) -> None:
         self.file, self.most = file, ROWS // parts if parts > 1 else inf
@@ -297,7 +298,7 @@ class Spool:
         self.places: list[list[tuple[int, int]]] = [[] for _ in range(parts)]
 
     def add(self, row: Row) -> None:
-        """Add a row; rows that wait for their part are written together."""
+        """Add a row; rows of one part are written together."""
         part = hash(row[0]) % len(self.rows)
         rows = self.rows[part]
         rows.append(row)
@@ -307,7 +308,7 @@ class Spool:
             rows.clear()
 
     def parts(self) -> Iterator[dict[Any, list[Row]]]:
-        """Give part after part, by the first item of its rows, in order of adding."""
+        """Yield part after part: rows by their first item, in order of adding."""
         for part, places in enumerate(self.places):
             rows: list[Row] = []
             for place, size in places:
@@ -340,7 +341,7 @@ def decimal(text: str) -> Fraction:
 
 
 class Entry(NamedTuple):
-    """An entry as far as a unit needs it, and who came to hold it."""
+    """An entry as a unit needs it, and who holds it since when."""
 
     of: str  # the record or subject
     field: str
@@ -348,7 +349,7 @@ class Entry(NamedTuple):
     since: dict[str, tuple[int, int | None]]  # by chain: seq; and time, or by a join
 
     def known(self, version: int) -> Json:
-        """Give the members of the entry under a version."""
+        """Return the members of the entry under a version."""
         for since, members in reversed(self.facts):
             if since <= version:
                 return members
@@ -359,10 +360,10 @@ Worlds = list[tuple[Fraction, int, list[int]]]  # chance, secret, value of each 
 
 
 class Table:
-    """What is learnt about a secret by a finite table, from which columns are seen.
+    """What is learnt about a secret, by a finite table, from the columns seen.
 
-    f is the highest over all values that the columns may have (a mean: over them), and
-    over all parts of what is seen: who saw the parts one by one remembers the highest.
+    f is the maximum over all values of the columns (or their mean), and over all
+    subsets of the columns seen: whoever saw them one by one remembers the maximum.
     """
 
     def __init__(self, kind: str, columns: list[str], worlds: Worlds) -> None:
@@ -378,14 +379,14 @@ class Table:
         self.shares: dict[Row, Fraction] = {}
 
     def f(self, seen: frozenset[str]) -> Fraction:
-        """Give f of some columns; it never falls as more are seen."""
+        """Return f of some columns; it never falls as more are seen."""
         if seen not in self.known:
             parts = (self.f(seen - {column}) for column in seen)
             self.known[seen] = max([self.learnt(seen), *parts])
         return self.known[seen]
 
     def learnt(self, seen: frozenset[str]) -> Fraction:
-        """Give f of just these columns."""
+        """Return f of exactly these columns."""
         places = [n for n, column in enumerate(self.columns) if column in seen]
         groups: dict[Row, Counter[int]] = defaultdict(Counter)
         for count, secret, values in self.worlds:
@@ -405,11 +406,11 @@ class Table:
         return max(self.gain([group]) for group in groups.values())
 
     def gain(self, groups: Iterable[Counter[int]]) -> Fraction:
-        """Give the share of the secret's entropy that is gone in some groups of worlds.
+        """Return the share of the secret's entropy lost in some groups of worlds.
 
         1 - H(V in the groups) / H(V), rounded up to a multiple of 1 / STEPS, at least 0.
         """
-        left = Counter[tuple[int, ...]]()  # how many worlds are in groups alike
+        left = Counter[tuple[int, ...]]()  # number of worlds by shape of their group
         for group in groups:
             left[spread(group)] += group.total()
         key = tuple(sorted(left.items()))
@@ -418,7 +419,7 @@ class Table:
         return self.shares[key]
 
     def rounded_gain(self, left: Counter[tuple[int, ...]]) -> Fraction:
-        """Find the multiple: with as many digits as it takes, or exactly."""
+        """Find the multiple with as many digits as needed, or exactly."""
         before = entropy({spread(self.whole): Fraction(1)})
         total = sum(left.values())
         after = entropy({group: Fraction(n, total) for group, n in left.items()})
@@ -441,7 +442,7 @@ Logarithms = tuple[tuple[int, Fraction], ...]  # a sum: of which integer, how of
 
 
 def spread(counts: Counter[int]) -> tuple[int, ...]:
-    """Give counts in lowest terms and sorted: those alike have one entropy."""
+    """Return counts in lowest terms and sorted: equal results have equal entropy."""
     common = gcd(*counts.values())
     return tuple(sorted(count // common for count in counts.values()))
 
@@ -476,9 +477,9 @@ def bounds(terms: Logarithms, digits: int) -> tuple[Fraction, ...]:
 
 
 def vanishes(sums: list[tuple[Logarithms, Fraction]]) -> bool:
-    """Tell whether sums of logarithms, each so many times, are 0 together, exactly.
+    """Return whether a weighted sum of sums of logarithms is exactly 0.
 
-    Logarithms of integers that share no factor do not cancel: so share none.
+    Logarithms of pairwise coprime integers do not cancel: so make them coprime.
     """
     waiting = [(n, f * times) for terms, times in sums for n, f in terms]
     apart: dict[int, Fraction] = {}
@@ -499,8 +500,8 @@ def vanishes(sums: list[tuple[Logarithms, Fraction]]) -> bool:
 class Rule:
     """A property of one version: the sets it makes, and f over what is held.
 
-    What is held of a set is told by a *tally*: how many entries of each field, at 40
-    bits a field. f of a cosine is its square, here and in all that is compared to it.
+    What is held of a set is encoded as a *tally*: the number of entries of each field,
+    in 40 bits a field. f of a cosine is its square, here and wherever it is compared.
     """
 
     def __init__(
@@ -555,12 +556,12 @@ class Rule:
         }
 
     def columns(self) -> list[str]:
-        """Name the columns of a table: of both ends where it is over a relation."""
+        """Return the columns of a table: of both ends where it is over a relation."""
         ends = ("left.", "right.") if self.linked else ("",)
         return [end + field for end in ends for field in sorted(self.fields)]
 
     def hold(self, state: State, entry: Entry) -> State:
-        """Give what is held of a unit with one entry more."""
+        """Return what is held of a unit with one more entry."""
         if not self.window and not self.vector and not self.linked:
             return (state or 0) + self.one[entry.field]
         known = entry.known(self.version)
@@ -581,7 +582,7 @@ class Rule:
         return state
 
     def fs(self, held: State, whole: State) -> list[Any]:
-        """Give f of every set of a unit: a window from each time of an entry on."""
+        """Return f of every set of a unit: one window from each entry's time on."""
         if self.vector:
             return [self.alike(*held.values()) if len(held) == 2 else 0]
         if self.linked:
@@ -598,7 +599,7 @@ class Rule:
         return found
 
     def disclosed(self, tally: int) -> list[Any]:
-        """Give f of each set over what a tally says: one, or one an alternative."""
+        """Return f of each set for a tally: one, or one per alternative."""
         counts = {field: tally // one % (1 << 40) for field, one in self.one.items()}
         seen, number = {f for f, n in counts.items() if n}, sum(counts.values())
         if "at" in self.how:
@@ -621,9 +622,9 @@ class Rule:
         return Fraction(product * product, norms[0] * norms[1])
 
     def told(self, *ends: set[Row]) -> int | Fraction:
-        """Give f of a link by its table, either way round.
+        """Return f of a link by its table, in either direction.
 
-        The table tells of one record of each end; who holds of two of one may know all.
+        The table covers one record of each end; who holds two of one end may know all.
         """
         assert self.table
         if any(len({record for record, _ in end}) > 1 for end in ends):
@@ -641,7 +642,7 @@ class Rule:
         )
 
     def past(self, held: State, chain: str, seq: int) -> bool:
-        """Tell whether a unit is past its limit; remember the largest f judged."""
+        """Return whether a unit is past its limit; keep the largest f judged."""
         f = self.worst.get(held) if type(held) is int else None
         if f is None:
             f = max(self.fs(held, held), default=0)
@@ -655,7 +656,7 @@ class Rule:
 
 
 def allowed(spec: Json, how: Json, fields: list[str], tau: Json, source: Json) -> bool:
-    """Tell whether a property keeps what the language asks beyond its grammar."""
+    """Return whether a property meets the language's rules beyond its grammar."""
     entity, kind = next(iter(source["entity"].values())), str(how.get("kind"))
     if kind[:7] != "plugin:" and not (f"f/{kind}" in TABLES and form(f"f/{kind}")(how)):
         return False
@@ -728,7 +729,7 @@ class Policy:
     def hold(
         self, held: Held, key: Row, unit: Row, after: int, entry: Entry
     ) -> list[tuple[Rule, State]]:
-        """Add an entry to what is held of a unit; give its rules after some version."""
+        """Add an entry to what is held of a unit; return rules after some version."""
         found = []
         for rule in self.over.get(key, ()):
             if rule.version > after:
@@ -738,14 +739,14 @@ class Policy:
         return found
 
     def judged(self, groups: frozenset[Row]) -> tuple[Rule, ...]:
-        """Give the rules that some account, by its groups, is not trusted with."""
+        """Return the rules with which some account, by its groups, is not trusted."""
         if groups not in self.judged_by:
             rules = (r for r in self.rules if not all(r.trusted & {*g} for g in groups))
             self.judged_by[groups] = tuple(rules)
         return self.judged_by[groups]
 
     def tables_of(self, judged: tuple[Rule, ...]) -> Tables:
-        """Give which of some rules look at a scope and field: all, or at it alone."""
+        """Return which rules read a scope and field: all, and those on it alone."""
         if judged not in self.tables:
             rules = {
                 key: [rule for rule in over if rule in judged]
@@ -760,7 +761,7 @@ class Policy:
 
 
 def crops(entities: Json, specs: Json) -> list[Json]:
-    """Give what each crop was declared to hold: a box of a page, or of each record's.
+    """Return each crop's declared area: a box of a page, or of each record's own.
 
     Who is shown a crop sees every field whose box overlaps: named in `with`, where no
     rule looks at either and both may be sent; else the policy is outside the language.
@@ -791,7 +792,7 @@ def crops(entities: Json, specs: Json) -> list[Json]:
 
 
 def overlap(one: Json, other: Json) -> bool:
-    """Tell whether two crops show a part of one page, whatever the record."""
+    """Return whether two crops overlap on a page, whatever the record."""
     if (one["column"], one["page"]) != (other["column"], other["page"]):
         return False
     boxes = one["box"], other["box"]
@@ -804,7 +805,7 @@ def overlap(one: Json, other: Json) -> bool:
 
 
 def read_policy(folder: Path, line: Json) -> Policy:
-    """Read the file of a version: the bytes that were applied, and in the language."""
+    """Read the file of a version; check its hash and that it is in the language."""
     name = f"policy-{line['version']}.toml"
     need((folder / name).is_file(), "missing, or not a file", file=name)
     raw = (folder / name).read_bytes()
@@ -820,7 +821,7 @@ def read_policy(folder: Path, line: Json) -> Policy:
 
 
 def read_tables(folder: Path, line: Json) -> dict[str, Worlds]:
-    """Read the tables of a version, by property: what the ledger hashed, if any."""
+    """Read the tables of a version, by property; check their hash."""
     tables: dict[str, Worlds] = defaultdict(list)
     if "tables_sha256" in line:
         name, digest = f"tables-{line['version']}.jsonl", sha256()
@@ -839,19 +840,19 @@ def read_tables(folder: Path, line: Json) -> dict[str, Worlds]:
 
 
 class Point(NamedTuple):
-    """A line at which all is judged, or from which on other rules are."""
+    """A line at which everything is judged, or from which on other rules apply."""
 
     seq: int  # the last line of the chain by then
     barrier: int  # the version that comes into force here, else 0
     judged: tuple[Rule, ...]  # at exposures from here on
     now: tuple[Rule, ...]  # over all units, here
-    items: set[Row]  # accepted here; in the end, those of which no need was found
+    items: set[Row]  # accepted here; in the end, the unneeded ones
     place: tuple[int, str, int]  # time, chain and seq of the line
     others: list[str]  # chains that were joined to this one here
 
 
 class Chain:
-    """What stays of a chain: its end, its seals, and all lines but exposures."""
+    """What is kept of a chain: its end, its seals, and all lines but exposures."""
 
     def __init__(self) -> None:
         self.seq, self.last, self.at, self.sealed = 0, "0" * 64, -(2**63), 0
@@ -869,12 +870,12 @@ class Chain:
         self.means: set[str] = set()  # averages accepted since the last policy line
 
     def version(self, seq: int) -> int:
-        """Give the version under which a line stands."""
+        """Return the version in force at a line."""
         return bisect_left(self.starts, seq)
 
 
 class Audit:
-    """What the files say, and what is found in them."""
+    """Content of the files, and the findings."""
 
     def __init__(self, folder: Path, file: IO[bytes]) -> None:
         size, self.folder = (
@@ -895,12 +896,12 @@ class Audit:
         self.counts = Counter[str](accepted=0, exposures=0, entries=0, links=0, seals=0)
         self.places = array("q")  # of the lines of the system, in the ledger
         self.violations: list[Row] = []
-        self.astray: list[str] = []  # exposures that are where none may be
+        self.astray: list[str] = []  # exposures in a wrong chain
         self.sets = Counter[Rule]()  # that could disclose anything
         self.fs: dict[tuple[str, Rule], Counter[Any]] = defaultdict(Counter)
 
     def violate(self, at: int, chain: str, seq: int, adversary: str, name: str) -> None:
-        """Note a violation; only the least is kept."""
+        """Record a violation; only the first (by time, chain, seq) is kept."""
         self.violations = [min([*self.violations, (at, chain, seq, adversary, name)])]
 
     def system_lines(self) -> Iterator[tuple[int, Json]]:
@@ -1035,7 +1036,7 @@ class Audit:
                 need(len(path) <= len(into), "joins wait for one another")
 
     def read_points(self) -> None:
-        """Find where all that an adversary holds is judged; what ended comes first."""
+        """Find where all that an adversary holds is judged; ended chains come first."""
         self.rank = {name: -len(chain.path) for name, chain in self.chains.items()}
         for name in sorted(self.rank, key=self.rank.__getitem__):
             chain = self.chains[name]
@@ -1059,7 +1060,7 @@ class Audit:
     def read_point(
         self, name: str, chain: Chain, seq: int, barrier: int, line: Json
     ) -> None:
-        """Read a line that changes accounts or versions: what is judged from there on."""
+        """Read a line that changes accounts or versions; add its points."""
         policy, others = self.policies[barrier or line["policy"]], list[str]()
         before = chain.points[-1].judged if chain.points else ()
         if barrier:
@@ -1085,7 +1086,7 @@ class Audit:
             chain.points.append(Point(seq, barrier, judged, now, items, place, others))
 
     def read_member(self, name: str, chain: Chain, line: Json) -> None:
-        """Bring an account, or replace its groups; it is in one adversary only."""
+        """Add an account, or replace its groups; it belongs to one adversary only."""
         seq, groups = line["seq"], tuple(line["groups"])
         home, since, old = self.accounts.get(line["account"], (name, seq, None))
         if old is not None:
@@ -1096,22 +1097,22 @@ class Audit:
         self.accounts[line["account"]] = home, since, groups
 
     def is_member(self, account: str, name: str, seq: int) -> bool:
-        """Tell whether an account is in a chain by a line, its own or by a join."""
+        """Return whether an account is in a chain by a line, its own or by a join."""
         home, since, _ = self.accounts.get(account, ("", 0, ()))
         return self.is_here(home, since, name, seq)
 
     def at_home(self, account: str) -> list[tuple[str, int]]:
-        """Give where an account is a member: it holds what was shown to it elsewhere."""
+        """Return where an account is a member: it holds what it was shown elsewhere."""
         home, since, _ = self.accounts[account]
         return [(home, since), *self.chains[home].path]
 
     def is_here(self, home: str, since: int, name: str, seq: int) -> bool:
-        """Tell whether what came at one place of the ledger is in a chain by a line."""
+        """Return whether what came at a place of the ledger is in a chain by a line."""
         path = self.chains[home].path if home in self.chains else ()
         return any(on == name and by < seq for on, by in ((home, since), *path))
 
     def load(self, name: str) -> Iterator[tuple[int, int, str]]:
-        """Stream keys or relations, load by load, as the ledger counts and hashes them.
+        """Stream keys or relations, load by load; check their counts and hashes.
 
         Some lines at a time: the version in force, the number of the first, the lines.
         """
@@ -1131,7 +1132,7 @@ class Audit:
         need(right, "there are lines beyond the loads", file=name)
 
     def read_rules(self) -> None:
-        """Find what entries of a field are brought to, need, and have for t."""
+        """Find, by field, the scopes and needed members of its entries, and their t."""
         for rule in (rule for policy in self.policies for rule in policy.rules):
             for field in rule.fields:
                 scope = "record" if rule.scope == "record" else "subject"
@@ -1141,7 +1142,7 @@ class Audit:
             self.least[field] = min(p.t.get(field, 0) for p in self.policies[1:])
 
     def read_entries(self) -> None:
-        """Bring every entry together with its exposures, then to its units."""
+        """Join every entry with its exposures, then group entries by unit."""
         for version, number, text in self.load(KEYS):
             for n, found in enumerate(ENTRIES.findall(text), number):
                 line = key(found) or parse(found[-1], n, KEYS)
@@ -1162,7 +1163,7 @@ class Audit:
         need(not self.unburnt, "unburn of an unknown entry")
 
     def read_entry(self, entry: str, lines: list[Row], shown: list[Row]) -> None:
-        """Merge the lines of an entry, see who came to hold it, and pass it on."""
+        """Merge the lines of an entry, find its holders, and add it to its units."""
         facts = merged(lines)
         (begun, known), last = facts[0], facts[-1][1]
         field, held = last["field"], self.holders(begun, shown)
@@ -1171,24 +1172,24 @@ class Audit:
         else:
             new = shown
         extra = self.unburnt.pop(entry, 0)
-        if len(new) > self.least[field]:  # else no version is past its t
+        if len(new) > self.least[field]:  # else no version's t is exceeded
             self.judge_showings(field, extra, new)
         if new and not self.needs[field] <= known.keys():  # else none is lacking
             first = min(row[4] for row in new)
             self.check_members(Entry(entry, field, facts, held), first)
         if shown or self.policies[-1].averaging:
             wanted = self.needs[field] - {"subject"}
-            told = [
+            visible = [
                 (v, {m: f[m] for m in wanted & f.keys()}) for v, f in facts if wanted
             ]
             for scope in self.scopes[field]:
                 if scope in last:
-                    self.units.add(((scope, last[scope]), field, told, held))
+                    self.units.add(((scope, last[scope]), field, visible, held))
 
     def holders(
         self, begun: int, shown: list[Row]
     ) -> dict[str, tuple[int, int | None]]:
-        """Tell who came to hold an entry, where and when, and check that they could."""
+        """Return who holds an entry since where and when; check that they could."""
         held: dict[str, tuple[int, int | None]] = {}
         for _, name, seq, at, version, account in shown:
             here, also = f"line {seq} of {name}: its", list[tuple[str, int]]()
@@ -1205,7 +1206,7 @@ class Audit:
         return held
 
     def judge_showings(self, field: str, extra: int, shown: list[Row]) -> None:
-        """Judge t, and what is never sent."""
+        """Judge the limit t, and fields that are never sent."""
         showings = sorted([(row[4], row[3], row[1], row[2]) for row in shown])
         for number, (version, at, chain, seq) in enumerate(showings, 1):
             t = self.policies[version].t.get(field)
@@ -1217,7 +1218,7 @@ class Audit:
                     self.violate(at, chain, seq, chain, "budget.t")
 
     def check_members(self, one: Entry, first: int) -> None:
-        """Check that from a version on no rule lacks a member that it needs."""
+        """Check that from a version on an entry has all members that rules need."""
         for version, policy in enumerate(self.policies[first:], first):
             lacking = policy.needs[one.field] - one.known(version).keys()
             need(not lacking, f"an entry lacks its {sorted(lacking)}", file=KEYS)
@@ -1246,7 +1247,7 @@ class Audit:
             )
 
     def judge_part(self, units: Iterable[Row]) -> None:
-        """Judge some units, each alone where it can be; else by adversary."""
+        """Judge some units, each by itself where possible; else by adversary."""
         arrivals: dict[str, list[Row]] = defaultdict(list)
         whole, last = Held(dict), self.policies[-1]
         for scope, unit, after, rows in units:
@@ -1281,7 +1282,7 @@ class Audit:
         return True
 
     def judge_arrivals(self, arrivals: dict[str, list[Row]], whole: Held) -> None:
-        """Judge one adversary after another, and count f of all sets, for averages."""
+        """Judge the adversaries one by one, and sum f of all sets, for averages."""
         accepted = dict[str, set[Row]]()
         for rule, states in whole.items():
             for state in states.values():
@@ -1295,9 +1296,9 @@ class Audit:
     def judge_holder(
         self, name: str, arrivals: list[Row], ended: dict[str, set[Row]]
     ) -> tuple[Held, set[Row]]:
-        """Judge some units for one adversary, line by line; give what it holds at last.
+        """Judge some units for one adversary, line by line; return what it holds last.
 
-        Of what it accepts, the items are given as well: they count for whom it joins.
+        Accepted items are returned as well: they carry over to the chain it joins.
         """
         arrivals.sort(key=itemgetter(0))
         chain, first = self.chains[name], arrivals[0][0]
@@ -1342,7 +1343,7 @@ class Audit:
                         self.violate(*point.place, name, rule.name)
 
     def finish(self) -> None:
-        """Judge what only the end can tell: items without need, groups, averages."""
+        """Judge what is known only at the end: unneeded items, groups, averages."""
         policy, seen = self.policies[-1], dict[str, str]()
         for name, chain in self.chains.items():
             for _, of, seq in (point.place for point in chain.points if point.items):
@@ -1366,7 +1367,7 @@ class Audit:
                     )
 
     def keeps_mean(self, name: str, limit: Fraction, rules: list[Rule]) -> bool:
-        """Tell whether the mean of f is at most that; roots to as many bits as it takes."""
+        """Decide exactly whether the mean of f is within the limit."""
         most = limit * sum(self.sets[rule] for rule in rules)
         exact, roots, bits = Fraction(0), Counter[Fraction](), 64
         for rule in rules:
@@ -1378,7 +1379,7 @@ class Audit:
                     exact += n * (
                         root if rule.kind == "cosine" else Fraction(f, rule.scale)
                     )
-        while True:  # irrational roots never add up to a fraction: this ends
+        while True:  # irrational roots never sum to a fraction: it ends
             low = exact + sum(
                 Fraction(
                     n * isqrt((f.numerator << 2 * bits) // f.denominator), 1 << bits
@@ -1391,7 +1392,7 @@ class Audit:
             bits *= 2
 
     def certificate(self) -> dict[str, Json]:
-        """Compute what the certificate must say."""
+        """Compute the expected certificate."""
         best: dict[str, Row] = {}
         for rule in (rule for policy in self.policies for rule in policy.rules):
             if rule.tau is not None:
@@ -1439,9 +1440,9 @@ def merged(lines: list[Row]) -> list[tuple[int, Json]]:
 
 
 def met(ends: list[Row], *, one_sided: bool) -> list[Row]:
-    """Give the entries of the ends of a link that have any, as held by who may see it.
+    """Return the entries of a link's ends that have any, as held by who may see it.
 
-    That is who holds of both, unless some rule learns from one end alone.
+    Those are holders of both ends, unless some rule learns from one end alone.
     """
     rows = [row for end in ends for row in end[2]]
     if one_sided:
@@ -1470,7 +1471,7 @@ def merkle_root(leaves: dict[str, str]) -> str:
 
 
 def judge(folder: Path, heads: set[str]) -> tuple[int, list[str]]:
-    """Check a bundle; give the exit status and the lines to print."""
+    """Check a bundle; return the exit status and the lines to print."""
     need(folder.is_dir(), "not a directory", file=".")
     with TemporaryFile() as file:
         audit = Audit(folder, file)
@@ -1483,18 +1484,18 @@ def judge(folder: Path, heads: set[str]) -> tuple[int, list[str]]:
         audit.read_entries()
         audit.judge_units()
         audit.finish()
-    name, told = "cert.json", audit.certificate()
+    name, certificate = "cert.json", audit.certificate()
     if audit.astray:
-        # What is shown past a limit by that is worth more than that it was astray.
+        # A violation caused by a misplaced exposure matters more than the misplacement.
         need(audit.violations, min(audit.astray))
         return 1, [f"VIOLATED {violated(audit)}", f"ASTRAY {min(audit.astray)}"]
     texts = [text_of(raw) for _, _, raw in islice(blocks(folder, name), 2)]
     need("".join(texts).count("\n") == 1, "not exactly one line", file=name)
     line = parse(texts[0][:-1], 1, name)
-    for member, value in told.items():
+    for member, value in certificate.items():
         right = ENCODE(line[member]) == ENCODE(value)
         need(right, f"`{member}` does not agree with the other files", 1, name)
-    shown = [f"NOT CHECKED {json.dumps(rule)}" for rule in told["not_checked"]]
+    shown = [f"NOT CHECKED {json.dumps(rule)}" for rule in certificate["not_checked"]]
     declared = {
         json.dumps(
             {m: x for m, x in crop.items() if m != "sent" and x != []}, default=str
@@ -1504,22 +1505,22 @@ def judge(folder: Path, heads: set[str]) -> tuple[int, list[str]]:
         if crop["sent"]
     }
     shown += [f"CROP {crop}" for crop in sorted(declared)]
-    shown += [f"JOINED {json.dumps(join)}" for join in told["joins"]]
+    shown += [f"JOINED {json.dumps(join)}" for join in certificate["joins"]]
     shown += ["ASSUMED who is whom, and in which group, is as the ledger says"]
     shown += [f"ASSUMED {json.dumps(text)}" for text in line["assumed"]]
     if not audit.violations:
-        return 0, [f"VERIFIED {ENCODE(told['counts'])}", *shown]
+        return 0, [f"VERIFIED {ENCODE(certificate['counts'])}", *shown]
     return 1, [f"VIOLATED {violated(audit)}", *shown]
 
 
 def violated(audit: Audit) -> str:
-    """Tell the least violation."""
+    """Return the line of output for the first violation."""
     _, chain, seq, who, rule = audit.violations[0]
     return ENCODE({"adversary": who, "chain": chain, "property": rule, "seq": seq})
 
 
 def main(argv: list[str]) -> int:
-    """Run the command; give its exit status."""
+    """Run the command; return its exit status."""
     at = argv.index("--head") if "--head" in argv else len(argv)
     heads = [word for word in argv[at:] if word != "--head"]
     right = at == 1 and argv[0][:1] != "-" and all(map(FORMS["hash"], heads))

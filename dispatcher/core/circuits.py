@@ -1,7 +1,7 @@
-"""Whether a connector may be called now: a circuit breaker and a rate limit.
+"""Per-connector circuit breaker and rate limit.
 
-A connector that failed rests, longer after each failure in a row; one that works is
-called no more often than its manifest allows.
+A failing connector is retried with exponential backoff; a working one is called no more
+often than its manifest allows.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ LONGEST: Final = 1800 * MICRO
 """A failed connector is tried again after half an hour at the latest."""
 
 FAULTS: Final = 3
-"""Failures of unknown kind in a row after which a connector rests; one may be a task's."""
+"""Consecutive failures of unknown kind that open a circuit; one may be a task's."""
 
 REST: Final = 60 * MICRO
 
 
 def pause_of(error: TryLater) -> int:
-    """Microseconds that a connector asks for: a day at the most."""
+    """Return the pause that a connector asks for, in microseconds: a day at most."""
     return round(min(error.after, 86_400.0) * MICRO)
 
 
 class Circuit:
-    """Rests and rate of calls of one connector, which one thread at a time uses.
+    """Circuit breaker and call rate of one connector; used by one thread at a time.
 
     Parameters
     ----------
@@ -47,24 +47,24 @@ class Circuit:
         self._failures = 0
 
     def rests(self) -> bool:
-        """Whether it is not to be called now."""
+        """Whether the circuit is open: the connector must not be called now."""
         return self._until > self._clock()
 
     def worked(self) -> None:
-        """Note that it answered as it should: the next failure is a first one."""
+        """Close the circuit after a success and forget earlier failures."""
         self._failures = 0
 
     def rest(self, pause: int) -> None:
-        """Let it rest for so many microseconds, whatever it did before."""
+        """Open the circuit for `pause` microseconds, whatever happened before."""
         self._until = self._clock() + pause
 
     def failed(self, pause: int = REST, *, after: int = 1) -> bool:
-        """Note a failure; from number `after` in a row on it rests, twice as long each.
+        """Count a failure; from the `after`-th in a row, open, twice as long each time.
 
         Returns
         -------
         bool
-            Whether it rests now.
+            Whether the circuit is open now.
         """
         self._failures += 1
         if self._failures < after:
@@ -74,7 +74,7 @@ class Circuit:
         return True
 
     def room(self, most: int) -> int:
-        """How many calls its rate allows now, at most so many."""
+        """Return how many calls the rate allows now, up to `most`."""
         if self._limit is None:
             return most
         return min(most, self._limit.available(None, self._clock()))

@@ -1,1 +1,1 @@
-"""What is kept for others: evidence for auditors."""
+"""Custody of the store: backups, restores, erasures, and evidence for auditors."""

@@ -1,4 +1,4 @@
-"""Backups: all rows of one moment, compressed and sealed, proven by restoring them."""
+"""Backups: a snapshot of all rows, encrypted, and verified by restoring it."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ SUFFIX: Final = ".backup"
 
 @dataclass(frozen=True)
 class Backup:
-    """One backup, as its header says without any key.
+    """Metadata of one backup, readable without a key.
 
     Attributes
     ----------
     path : Path
     id : str
     at : int
-        The moment that it holds, microseconds UTC.
+        Time of the snapshot, microseconds UTC.
     schema, store, dialect : str
     lines : int
         Lines of the ledger in it.
@@ -71,13 +71,13 @@ def create(
 ) -> Backup:
     """Write a backup of a store that may be in use.
 
-    It is the state of one moment; the file appears whole, synced, or not at all.
+    It is a consistent snapshot; the file appears complete and synced, or not at all.
 
     Parameters
     ----------
     store : Store
     folder : Path
-        Made (0700) if it is not there.
+        Created (0700) if missing.
     secret : Secret
     clock : Clock
     entropy : callable
@@ -85,7 +85,7 @@ def create(
     Raises
     ------
     Conflict
-        There is one of this very second.
+        A backup of the same second exists.
     NotShipped
         The disk there is full or cannot be written.
     """
@@ -132,7 +132,7 @@ def create(
 
 
 def look(path: Path) -> Backup:
-    """Read what a backup says of itself; no key is needed, and nothing is proven.
+    """Read the header of a backup; this needs no key and verifies nothing.
 
     Raises
     ------
@@ -156,7 +156,7 @@ def look(path: Path) -> Backup:
 
 
 def found_in(folder: Path) -> tuple[list[Backup], list[Path]]:
-    """Backups of a folder, the newest first; and files that are none."""
+    """Find the backups in a folder, newest first, and incomplete files."""
     good, bad = [], []
     for path in sorted(folder.glob(f"*{SUFFIX}")):
         try:
@@ -167,7 +167,7 @@ def found_in(folder: Path) -> tuple[list[Backup], list[Path]]:
 
 
 def opened(path: Path, secret: Secret) -> Iterator[dict[str, Any] | list[Any]]:
-    """Lines of a backup, parsed as they are read.
+    """Stream the parsed lines of a backup.
 
     Raises
     ------
@@ -186,7 +186,7 @@ def opened(path: Path, secret: Secret) -> Iterator[dict[str, Any] | list[Any]]:
 
 
 def checked_schema(backup: Backup) -> str:
-    """Schema of a backup, which this program's or older migrations make.
+    """Return the schema of a backup, unless a newer program made it.
 
     Raises
     ------
@@ -220,12 +220,12 @@ def staged(path: Path, secret: Secret, place: Path) -> Store:
 
 
 def verify(path: Path, secret: Secret) -> Checked:
-    """Prove a backup by restoring it whole into a temporary place and checking it.
+    """Verify a backup by restoring it into a temporary place and checking it.
 
     Returns
     -------
     Checked
-        What its ledger came to: every line and every seal were checked.
+        Result of checking every line and every seal of its ledger.
 
     Raises
     ------
@@ -246,7 +246,7 @@ def verify(path: Path, secret: Secret) -> Checked:
 def prune(folder: Path, *, keep: int, dry_run: bool = False) -> list[Backup]:
     """Delete all but the newest backups; return those that go.
 
-    Files that are no whole backups are left alone, and count for nothing.
+    Incomplete backups are neither deleted nor counted.
     """
     good, _ = found_in(folder)
     gone = good[keep:]
@@ -271,7 +271,7 @@ def _open(path: Path) -> BinaryIO:
 
 @dataclass(frozen=True)
 class Away:
-    """A folder that backups were made in, and none is found in now.
+    """A folder to which backups were written and in which none is found now.
 
     Attributes
     ----------
@@ -307,7 +307,7 @@ class Kept:
 
 
 def backups_of(store: Store, own: Path) -> Kept:
-    """Look for backups in the settings' own folder and wherever one was written to."""
+    """Find backups in the configured folder and wherever one was written."""
     with store.read() as tx:
         noted = settings.backup_folders(tx)
     made: dict[Path, str] = {}
@@ -333,7 +333,7 @@ def backups_of(store: Store, own: Path) -> Kept:
 
 
 def _looked(folder: Path) -> tuple[list[Backup], list[Path]]:
-    """Look for backups in a folder.
+    """Find the backups in a folder.
 
     Raises
     ------
@@ -346,5 +346,5 @@ def _looked(folder: Path) -> tuple[list[Backup], list[Path]]:
 
 
 def _real(folder: Path) -> Path:
-    """Name a folder as its path without links does, as far as those can be followed."""
+    """Resolve the symbolic links of a path, as far as they can be followed."""
     return Path(os.path.realpath(folder))

@@ -1,12 +1,12 @@
 """Erasing a person's or a record's values, on request or by age.
 
-What goes: values, crops, answers, drafts, results, what lies in quarantine about them,
-their data keys, their rows in spools. What stays: rows without values, and the ledger,
-which knows entries, records and people by keyed pseudonyms only. So the history of who
-was shown what stays whole, and a record that is loaded again is known and refused
+Deleted: values, crops, answers, drafts, results, quarantined answers about them, their
+data keys, their rows in spools. Kept: rows without values, and the ledger, which knows
+entries, records and people by keyed pseudonyms only. So the history of who was shown
+what stays complete, and a record that is loaded again is recognised and refused
 (docs/why.md says why that matters).
 
-Everything here may be repeated: a run that was broken off is ended by another one.
+Everything here may be repeated: an interrupted run is completed by the next one.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from dispatcher.store.events import add_event
 
 TRIES: Final = 60
 PAUSE: Final = 0.5
-"""How often, and how many seconds apart, to look whether a message has left."""
+"""How often, and how many seconds apart, to check whether a message has left."""
 
 Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
 class Scope:
-    """What is there about a person (``s...``) or a record (``r...``).
+    """What the store has about a person (``s...``) or a record (``r...``).
 
     Attributes
     ----------
@@ -90,13 +90,13 @@ def find(store: Store, key: str) -> list[Scope]:
 
 
 def scope(store: Store, name: str) -> Scope:
-    """Tell what there is under a pseudonym.
+    """Return what the store has under a pseudonym.
 
     Raises
     ------
     NotFound
     """
-    with store.write() as tx:  # rows are looked at under lock, nothing is changed
+    with store.write() as tx:  # rows are read under lock, nothing is changed
         return _scope(tx, name)
 
 
@@ -136,8 +136,8 @@ def _records(tx: Tx, name: str) -> tuple[list[int], int | None]:
 def erase(context: ErasureContext, name: str) -> Erased:
     """Erase a person with all records, or one record, for good.
 
-    A commit of unknown outcome is asked for, and nothing is repeated blindly. When it
-    was broken off, the same once more, or the daemon, ends it.
+    The outcome of an uncertain commit is looked up; nothing is repeated blindly. An
+    interrupted erasure is completed by repeating it, or by the daemon.
 
     Raises
     ------
@@ -145,7 +145,7 @@ def erase(context: ErasureContext, name: str) -> Erased:
     Conflict
         A message with the values is being sent and does not end.
     StoreUnreachable
-        The store broke off, and cannot be asked what it kept.
+        The connection broke, and whether the commit succeeded cannot be found out.
     """
     found = scope(context.store, name)
     traces = sought(context.store, found.id, found.record_ids, found.entry_ids)
@@ -166,9 +166,9 @@ def erase(context: ErasureContext, name: str) -> Erased:
 def erase_rows(
     context: ErasureContext, name: str, done: Erased, needles: Sequence[bytes] = ()
 ) -> None:
-    """Erase what the store holds of a person or record.
+    """Erase the rows of a person or record from the store.
 
-    What lies outside of it is noted there, and left to :func:`finish`.
+    What lies outside the store is noted there and left to :func:`finish`.
 
     Raises
     ------
@@ -192,12 +192,12 @@ def erase_rows(
 
 
 def once_sent(context: ErasureContext, work: Callable[[Tx], Result]) -> Result:
-    """Do work in one transaction, as soon as none of its messages is on its way.
+    """Run `work` in one transaction, once none of its messages is being sent.
 
     Raises
     ------
     Conflict
-        One is, and does not end.
+        A message is being sent and does not end.
     """
     for last in (*[False] * (TRIES - 1), True):
         try:
@@ -224,7 +224,7 @@ def erase_in(
     entries: Sequence[int],
     needles: Sequence[bytes] = (),
 ) -> Erased:
-    """Delete what the store holds of records, in one transaction that may be repeated.
+    """Delete the rows of records, in one transaction that may be repeated.
 
     Raises
     ------
@@ -248,7 +248,7 @@ def erase_in(
 def _recall(
     tx: Tx, context: ErasureContext, tasks: Iterable[rows.TaskRow], done: Erased
 ) -> None:
-    """End the open tasks; count those whose content nobody can call back."""
+    """End the open tasks; count those whose content cannot be withdrawn."""
     ended: dict[str, list[int]] = {"dead": [], "returned": []}
     for task in tasks:
         outside = task.state in ("sent", "published") and not isinstance(
@@ -265,7 +265,7 @@ def _recall(
 
 
 def _spelled(store: Store, found: Scope) -> list[str]:
-    """Names that other spellings of the keys have, while the keys are there."""
+    """Return the pseudonyms of other spellings of the keys, while the keys exist."""
     with store.read() as tx:
         return _spelled_in(tx, store.key("pseudonym-key"), found.record_ids, found.id)
 
@@ -285,7 +285,7 @@ def _spelled_in(
 
 
 def scrub(store: Store, done: Erased) -> None:
-    """Let the store's files hold nothing of deleted rows, if nobody is in the way."""
+    """Purge deleted rows from the store's files, unless another process prevents it."""
     try:
         store.scrub()
         done.scrubbed = True
@@ -302,7 +302,7 @@ def _own_files(store: Store) -> frozenset[Path]:
 
 Connectors = Mapping[str, object]
 Rewrite = Callable[[str, Path], None]
-"""Writes the whole records of a run to a file anew."""
+"""Rewrites an export of a run's records."""
 
 
 @dataclass
@@ -316,15 +316,15 @@ class Erased:
     recalled, beyond : Counter of str
         Tasks by connector: open ones taken back, and content out of reach.
     strange : int
-        Things in quarantine that told of them.
+        Quarantined answers about them.
     exports : list of str
-        Files of whole records that were written anew, or deleted.
+        Exports that were rewritten, or deleted.
     left : list of str
-        Files that still hold something.
+        Files that still contain something of them.
     aside : list of str
-        Stores that a restore has put aside: they hold all values still.
+        Stores that a restore has put aside: they still contain all values.
     scrubbed : bool
-        Whether the store's files hold nothing of it any more (SQLite).
+        Whether the store's files contain nothing of it any more (SQLite).
     """
 
     deleted: Counter[str] = field(default_factory=Counter)
@@ -337,21 +337,21 @@ class Erased:
     scrubbed: bool = False
 
     def add(self, other: Erased) -> None:
-        """Take in what one transaction did, once it is kept."""
+        """Add what one transaction did, once it has committed."""
         self.deleted = other.deleted + self.deleted
         self.recalled += other.recalled
         self.beyond += other.beyond
         self.strange += other.strange
 
     def tidy(self) -> None:
-        """Name each file once."""
+        """Remove duplicate file names."""
         self.exports = sorted(set(self.exports))
         self.left = sorted(set(self.left))
 
 
 @dataclass(frozen=True)
 class ErasureContext:
-    """What an erasure works with.
+    """Dependencies and settings of an erasure.
 
     Attributes
     ----------
@@ -360,10 +360,10 @@ class ErasureContext:
         By the operator's names.
     clock : Clock
     rewrite : Callable
-        Writes an export anew.
+        Rewrites an export.
     directory : Path or None
-        Where a list of erasures lies, and where to look for files that still hold
-        something.
+        Where a list of erasures lies, and where to look for files with remaining
+        values.
     wait : Callable
         Waits for so many seconds.
     shipped : Path or None
@@ -383,20 +383,20 @@ class ErasureContext:
 
     @property
     def lists(self) -> list[Path]:
-        """Files that erasures are noted in."""
+        """Files in which erasures are recorded."""
         return erasure_list.places(self.directory, self.shipped)
 
 
 def tokens(store: Store, task_ids: Sequence[int]) -> list[str]:
-    """Return what the world calls tasks."""
+    """Return the public tokens of tasks."""
     return task_tokens(store.key("task-key"), task_ids) if task_ids else []
 
 
 def finish(context: ErasureContext, done: Erased) -> bool:
-    """Delete what lies outside of the store (spools, exports) of all that was erased.
+    """Delete erased data outside of the store (spools, exports).
 
-    Which records those are stands in the store, so that a run that was broken off, or
-    met a connector that was away, is ended by the next one.
+    The store records what is pending, so that the next run completes one that was
+    interrupted or could not reach a connector.
 
     Returns
     -------
@@ -434,7 +434,7 @@ def _left(
 
 
 def _renew(context: ErasureContext, export: rows.ExportRow, done: Erased) -> None:
-    """Write an export anew without what is gone; one that cannot be is deleted."""
+    """Rewrite an export without erased data; delete it if that fails."""
     path = Path(export.path)
     if path.is_file():
         try:
@@ -451,7 +451,7 @@ def _renew(context: ErasureContext, export: rows.ExportRow, done: Erased) -> Non
 
 
 def note_export(store: Store, run: str, path: Path, at: int) -> None:
-    """Note that the whole records of a run are about to be written to a file."""
+    """Record that an export of a run is about to be written to a file."""
     committed(
         store,
         lambda tx: rows.add_export(tx, run, str(path.absolute()), at),
@@ -462,11 +462,11 @@ PIECE: Final = 200
 """Records erased in one transaction."""
 
 BETWEEN: Final = 50
-"""Transactions after which spools and exports are cleaned: each time all are read."""
+"""Transactions between two cleanings of spools and exports: each reads all of them."""
 
 
 def count_older(store: Store, moment: int) -> int:
-    """How many records with values were loaded before a moment."""
+    """Count the records with values that were loaded before a time."""
     with store.read() as tx:
         return rows.count_loaded_before(tx, moment)
 
@@ -478,7 +478,7 @@ def purge(
     epoch: int | None = None,
     pieces: int | None = None,
 ) -> Erased:
-    """Erase the records that were loaded before a moment, piece by piece.
+    """Erase the records that were loaded before a time, piece by piece.
 
     Parameters
     ----------
@@ -515,7 +515,7 @@ def purge_rows(
     epoch: int | None = None,
     pieces: int | None = None,
 ) -> int:
-    """Erase the same in the store; return how many transactions it took."""
+    """Erase those records in the store only; return how many transactions it took."""
     total = 0
     while pieces is None or total < pieces:
         part = once_sent(context, partial(_purge_piece, context, moment, epoch))
@@ -545,11 +545,11 @@ def _purge_piece(
     return part
 
 
-# -- what was erased stays erased, whatever a backup brings back; erasure by age -------
+# -- erasing again what a backup brought back; erasure by age --------------------------
 
 
 def erase_again(context: ErasureContext) -> list[str]:
-    """Erase what was erased before and is back, since a backup was put back by hand.
+    """Erase again what a backup that was put back by hand brought back.
 
     Returns
     -------
@@ -568,14 +568,14 @@ def erase_again(context: ErasureContext) -> list[str]:
 
 
 def keep_erased(context: ErasureContext, listed: Listed) -> int:
-    """Erase in a restored store what was erased before, ere it takes its place.
+    """Erase earlier erasures again in a restored store, before it takes its place.
 
     Spools and exports are cleaned when the store is used.
 
     Returns
     -------
     int
-        People and records that were back, those that were erased by age among them.
+        People and records erased again, including those erased by age.
     """
     back = _back(context, listed)
     for name in back:
@@ -587,7 +587,7 @@ def keep_erased(context: ErasureContext, listed: Listed) -> int:
 
 
 def any_back(tx: Tx, listed: Listed) -> bool:
-    """Whether somebody or something is back that was erased before."""
+    """Whether any erased person or record is back."""
     return bool(_named(tx, listed)) or _aged(tx, listed) > 0
 
 
@@ -605,7 +605,7 @@ def _aged(tx: Tx, listed: Listed) -> int:
 
 
 def _settle(context: ErasureContext, listed: Listed) -> int:
-    """Keep the other spellings out too; return how many records are back by age."""
+    """List other spellings as erased too; return how many records are back by age."""
     with context.store.read() as tx:
         known = records.suppressed(tx, listed.spelled)
         lost = bool(listed.before) and records.lost_before(tx, listed.before)

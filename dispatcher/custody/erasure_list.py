@@ -1,11 +1,10 @@
-"""The list of what was erased: a restored backup is erased anew.
+"""The list of erasures, which are repeated in a restored backup.
 
-It is kept twice, beside the settings and with the shipped ledger: what lasts of the two
-is enough. A file of lines, 0600, only appended to: ``{"at": MICROSECONDS, "id":
-PSEUDONYM}`` with ``"spelled"`` (names that other spellings of the keys have) for a person
-or record, and ``{"at": MICROSECONDS, "before": MICROSECONDS}`` for all that was loaded
-before a moment.
-It holds no value and no key of a person; it must outlive the store, not the person.
+It is kept twice, beside the settings and with the shipped ledger: either copy suffices.
+A file of lines, 0600, only appended to: ``{"at": MICROSECONDS, "id": PSEUDONYM}`` with
+``"spelled"`` (names that other spellings of the keys have) for a person or record, and
+``{"at": MICROSECONDS, "before": MICROSECONDS}`` for all that was loaded before a time.
+It contains no value and no key of a person; it must outlive the store, not the person.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ NAME: Final = "erasures.jsonl"
 
 @dataclass(frozen=True)
 class Listed:
-    """What was ever erased by hand.
+    """All erasures on request, and the latest one by age.
 
     Attributes
     ----------
@@ -33,9 +32,9 @@ class Listed:
     spelled : frozenset of str
         See :func:`dispatcher.core.keys.spelled`.
     before : int
-        All records loaded before this moment were erased; 0: none.
+        All records loaded before this time were erased; 0: none.
     there : bool
-        Whether there is a list at all; without one nobody knows.
+        Whether there is a list at all; without one, erasures are unknown.
     """
 
     names: tuple[str, ...] = ()
@@ -45,7 +44,7 @@ class Listed:
 
 
 def places(*folders: Path | None) -> list[Path]:
-    """Lists in some folders, each once."""
+    """Return the paths of the lists in some folders, each once."""
     return list(dict.fromkeys(one / NAME for one in folders if one is not None))
 
 
@@ -65,7 +64,7 @@ def note(path: Path, name: str, at: int, spelled: Collection[str] = ()) -> None:
 
 
 def note_purge(path: Path, before: int, at: int) -> None:
-    """Append a moment, durably, before all that was loaded earlier is erased.
+    """Append a time, durably, before all that was loaded earlier is erased.
 
     Raises
     ------
@@ -77,7 +76,7 @@ def note_purge(path: Path, before: int, at: int) -> None:
 
 
 def share(paths: Sequence[Path]) -> Listed:
-    """Let each list have the lines of all; return what they say.
+    """Merge the lists into each other; return their content.
 
     Raises
     ------
@@ -112,9 +111,9 @@ def _write(path: Path, text: bytes) -> None:
 
 
 def read(*paths: Path) -> Listed:
-    """Read what any of some lists says; there may be none.
+    """Read the union of some lists; there may be none.
 
-    A last line that was cut short by a crash is left out: its erasure had not begun.
+    A last line that a crash truncated is ignored: its erasure had not begun.
 
     Raises
     ------
@@ -144,12 +143,12 @@ def _parsed(found: Mapping[Path, list[bytes] | None]) -> Listed:
 
 
 def _lines(path: Path) -> list[bytes] | None:
-    """Whole lines of a list; None where it is not there.
+    """Return the complete lines of a list; None if it does not exist.
 
     Raises
     ------
     Invalid
-        It is there, or may be, and cannot be read.
+        It exists, or may exist, and cannot be read.
     """
     try:
         return path.read_bytes().split(b"\n")[:-1]

@@ -1,6 +1,6 @@
 """Evidence: the bundle that an auditor checks without us, and the check itself.
 
-The bundle is cut at a seal: everything up to it is in, nothing after it, so that
+The bundle ends at a seal: it contains everything up to it and nothing after it, so that
 bookings go on while it is written. No field value is in it.
 """
 
@@ -54,13 +54,13 @@ ASSUMED_OF_CROPS: Final = (
 
 @dataclass(frozen=True)
 class Bundle:
-    """What was exported.
+    """Summary of an exported bundle.
 
     Attributes
     ----------
     folder : Path
     root : str
-        Root of the seal: note it down, and no later rewrite goes unseen.
+        Root of the seal: whoever notes it down detects any later rewrite.
     lines : int
         Ledger lines.
     counts : dict of str to int
@@ -75,7 +75,7 @@ class Bundle:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the verifier said.
+    """Result of the verifier.
 
     Attributes
     ----------
@@ -90,7 +90,7 @@ class Verdict:
 
     @property
     def first(self) -> str:
-        """The verdict itself."""
+        """Return the verdict itself."""
         return self.text.partition("\n")[0]
 
 
@@ -159,7 +159,7 @@ class _Writer:
         self.keys_count = 0
         self.policies: dict[int, str] = {}
         self.members: set[str] = set()
-        # Rows that were edited since say what the ledger does not.
+        # Rows that were edited since differ from the ledger.
         self.compared = compare(tx)
         edited = bool(self.compared.differences)
         self.people = comparison.subject_ids(tx) if edited else {}
@@ -206,32 +206,32 @@ class _Writer:
         return Bundle(self.folder, self.sealed.root, sum(self.kinds.values()), counts)
 
     def _as_told(self, entry: FactsRow) -> FactsRow:
-        """Return an entry with the facts that the ledger has, if its row was edited."""
-        told = self.compared.facts.get(entry.id)
-        if told is None:
+        """Return an entry with the ledger's facts where its row was edited."""
+        facts = self.compared.facts.get(entry.id)
+        if facts is None:
             return entry
-        subject = None if told.subject is None else self.people.get(told.subject)
+        subject = None if facts.subject is None else self.people.get(facts.subject)
         return entry._replace(
-            subject_id=subject, time=told.time, place=told.place, visits=told.visits
+            subject_id=subject, time=facts.time, place=facts.place, visits=facts.visits
         )
 
     def _links(self) -> Iterable[tuple[int, str, int, int]]:
         """Return links between loaded people, as the ledger has them."""
-        told = self.compared.links
-        if told is None:
+        links = self.compared.links
+        if links is None:
             return relations.links_by_version(self.tx)
         of = self.people
         return [
             (since, name, of[one], of[other])
-            for since, name, one, other in told
+            for since, name, one, other in links
             if one in of and other in of
         ]
 
     def _count_links(self, version: int) -> int:
-        told = self.compared.links
-        if told is None:
+        links = self.compared.links
+        if links is None:
             return relations.count_up_to(self.tx, version)
-        return sum(since <= version for since, *_ in told)
+        return sum(since <= version for since, *_ in links)
 
     def _counts(self) -> dict[str, int]:
         ended = sum(len(chains) - 1 for chains in self.joins)
@@ -250,7 +250,7 @@ class _Writer:
     def _lines(
         self, chain_id: int, name: str, last: int
     ) -> Iterator[tuple[LineRow, str, dict[str, object] | None]]:
-        """Go through a chain: row, text in evidence, members unless an exposure."""
+        """Yield a chain's lines: row, text in evidence, members unless an exposure."""
         prev = NO_HASH
         rows = audit.lines_up_to(self.tx, chain_id, last)
         for row, text, line in render(rows, name, prev):
@@ -304,22 +304,22 @@ class _Writer:
         names = line["chains"]
         assert isinstance(names, list)
         if chain == names[0]:
-            said = {member: line[member] for member in ("because", "cause", "chains")}
-            self.joins[tuple(names)] = said
+            joined = {member: line[member] for member in ("because", "cause", "chains")}
+            self.joins[tuple(names)] = joined
             self._accept(line)
             replay.join(*place, names[1:])
         else:
             replay.end(*place)
 
     def _accept(self, line: dict[str, object]) -> None:
-        """Count what a line accepts; of a join only where it goes on."""
+        """Count what a line accepts; a join only in the surviving chain."""
         listed = line["accepted"]
         assert isinstance(listed, list)
         self.accepted += len(listed)
 
 
 def _assumed(versions: Iterable[ActivePolicy]) -> list[str]:
-    """Say what the evidence rests on and cannot show."""
+    """List what the evidence assumes and cannot show."""
     fields = (f for force in versions for f in force.policy.entity.fields.values())
     cut = any(f.image_column is not None for f in fields)
     return [*ASSUMED, *([ASSUMED_OF_CROPS] if cut else [])]
@@ -327,13 +327,13 @@ def _assumed(versions: Iterable[ActivePolicy]) -> list[str]:
 
 def _not_checked(versions: Mapping[int, ActivePolicy]) -> list[str]:
     """Name the rules that the verifier leaves out, and the mean over all if it does."""
-    told = {
+    unchecked = {
         v: {n for n in force.levels if n not in force.tables}
         for v, force in versions.items()
     }
-    names = set().union(*told.values())
+    names = set().union(*unchecked.values())
     last = versions.get(max(versions, default=0))
-    if last and told[last.version] and last.policy.budget.average is not None:
+    if last and unchecked[last.version] and last.policy.budget.average is not None:
         names.add(Cause.BUDGET_AVERAGE.value)
     return sorted(names)
 

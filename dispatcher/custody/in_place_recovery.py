@@ -1,4 +1,4 @@
-"""A store that was put back from an older state learns what it has forgotten."""
+"""Recovery in place: a store put back to an older state replays its shipped ledger."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ DOUBT: Final = (
 
 @dataclass(frozen=True)
 class Recovered:
-    """What a store has learned again.
+    """Summary of a recovery.
 
     Attributes
     ----------
     lines : int
         Lines booked.
     erased : int
-        People and records that were back, and are erased again.
+        People and records that were back and were erased again.
     listed : bool
-        Whether there is a list of what was erased.
+        Whether there is a list of erasures.
     """
 
     lines: int
@@ -44,23 +44,23 @@ class Recovered:
 
 
 def keep_out(store: Store, listed: Listed, clock: Clock) -> int:
-    """Erase again who is back; return how many people and records that were."""
+    """Repeat listed erasures; return how many people and records were back."""
     context = ErasureContext(store, {}, clock, rewrite=_nothing, actor="restore")
     return keep_erased(context, listed)
 
 
 def hold(tx: Tx, at: int) -> None:
-    """Hold back what nobody knows of any more.
+    """Pause everything and revoke all links, since their state was lost.
 
-    Blocks of workers, pauses and links revoked since are in no ledger: so all is paused
-    until somebody has looked, and every worker needs a new link.
+    Blocks of workers, pauses and revoked links are in no ledger: so all is paused until
+    somebody has looked, and every worker needs a new link.
     """
     pause.pause(tx, pause.ALL, DOUBT, at)
     accounts.revoke_invites(tx)
 
 
 def _nothing(run: str, path: Path) -> None:
-    """Write no export: they are renewed by the store that takes its place."""
+    """Write no export: the store that takes its place rewrites them."""
 
 
 def replay_in_place(
@@ -71,7 +71,7 @@ def replay_in_place(
     lists: Sequence[Path] = (),
     anchor: Path | None = None,
 ) -> Recovered:
-    """Book the lines that a store lacks from its shipped ledger, where it stands.
+    """Book the lines that a store lacks from its shipped ledger, in place.
 
     For a store that was put back by other means than :func:`restore`; ``lists`` say
     what was erased. If there is anything to book, or somebody to erase again, all is

@@ -1,7 +1,7 @@
-"""``dispatcher db rekey``: seal a store that was in clear, change its wrapping key.
+"""``dispatcher db rekey``: encrypt a store that was in clear, change its wrapping key.
 
-Online: bounded transactions, one after another, while the daemon works. What was done
-holds when it is broken off; the next run does the rest.
+It works online, in bounded transactions, while the daemon runs. After an interruption
+the next run continues.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ PIECE: Final = 500
 """Rows in one transaction."""
 
 PASSES: Final = 5
-"""Looks at the whole store for what was written in clear meanwhile."""
+"""Most passes over the store for rows written in clear meanwhile."""
 
 
 @dataclass
 class Rekeyed:
-    """What a run did.
+    """Summary of a run.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ def rekey_store(
     new_key : bool
         Put a new wrapping key before those of the file first.
     forget_old : bool
-        At the end take wrapping keys out of the file that this store needs no more.
+        At the end remove wrapping keys that this store no longer needs from the file.
         Backups made under them cannot be read then.
     progress : Callable, optional
         Called after each piece.
@@ -92,7 +92,7 @@ def rekey_store(
 
 
 def _begin(store: Store, key_file: KeyFile, *, new_key: bool) -> str:
-    """Choose the wrapping key, and let all that is new be wrapped under it."""
+    """Choose the wrapping key under which all new data keys are wrapped."""
     vault = store.vault
     with store.read() as tx:
         before = rekey.sealed_under(tx)
@@ -122,7 +122,7 @@ def _begin(store: Store, key_file: KeyFile, *, new_key: bool) -> str:
 def _seal_rest(
     store: Store, done: Rekeyed, progress: Callable[[Rekeyed], None] | None
 ) -> None:
-    """Seal what is in clear until nothing is.
+    """Seal rows in clear until there are none.
 
     Raises
     ------
@@ -143,7 +143,7 @@ def _seal_rest(
 
 
 def _forget(store: Store) -> int:
-    """Take keys out of the file that the store needs no more; return how many."""
+    """Remove keys that the store no longer needs from the file; return how many."""
     ring = store.vault.ring()
     with store.read() as tx:
         used = set(rekey.wrapping_keys(tx))
@@ -179,9 +179,9 @@ def _rewrap_all(
 
 
 def seal_leftovers(store: Store) -> int:
-    """Seal a piece of what was written in clear after a store began to seal.
+    """Seal some rows that were written in clear after a store began to seal.
 
-    A daemon's tick: returns how many rows. Nothing in a store in clear.
+    A tick of the daemon: returns how many rows; does nothing in a store in clear.
     """
     sealed = 0
     with store.read() as tx:

@@ -1,8 +1,9 @@
 """Receipts of erasures: what was erased and when, signed by the store (ed25519).
 
-A receipt holds pseudonyms, counts and moments, and no value and no file's name. It is
-one JSON object; signed is its canonical form without the member ``signature``. The key
-is derived from the store's own, so that it is the same in every copy of the store.
+A receipt contains pseudonyms, counts and timestamps, but no value and no file name. It
+is one JSON object; the signature covers its canonical form without the member
+``signature``. The key is derived from the store's own, so that it is the same in every
+copy of the store.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def issue(
     kept : int
         Exposures that the ledger keeps about it.
     backups : Kept
-        Backups that hold the values still.
+        Backups that still contain the values.
     at : int
         Now.
     """
@@ -94,7 +95,7 @@ def write(folder: Path, receipt: Receipt) -> Path:
     Raises
     ------
     Invalid
-        It cannot be written; the erasure is done all the same.
+        It cannot be written; the erasure is complete nevertheless.
     """
     path = folder / f"{receipt['receipt']}.json"
     try:
@@ -113,7 +114,7 @@ def write(folder: Path, receipt: Receipt) -> Path:
 
 
 def read(path: Path) -> Receipt:
-    """Read a receipt; nothing is proven by that.
+    """Read a receipt without verifying it.
 
     Raises
     ------
@@ -135,7 +136,7 @@ def read(path: Path) -> Receipt:
 
 
 def holds(receipt: Receipt, key: str) -> bool:
-    """Whether a receipt was signed under a public key (64 hex digits), unchanged."""
+    """Whether a receipt's signature is valid under a public key (64 hex digits)."""
     body = {name: value for name, value in receipt.items() if name != "signature"}
     try:
         public = Ed25519PublicKey.from_public_bytes(bytes.fromhex(key))

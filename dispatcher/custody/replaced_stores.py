@@ -1,4 +1,4 @@
-"""Stores that a restore has put aside, whole: the names they get, and those there are."""
+"""Stores that a restore has put aside: choosing their names, and finding them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Final
 from dispatcher.store import Store
 
 ASIDE: Final = ".replaced"
-"""Behind the name of a store; from the second one on a number follows."""
+"""Suffix of a store that was put aside; from the second one on a number follows."""
 
 _NAMED: Final = re.compile(rf".+{re.escape(ASIDE)}(-[0-9]+)?(-wal)?")
 
 
 def put_aside(store: Store) -> list[str]:
-    """Files beside a store that a restore has put aside, each with its log."""
+    """Find the stores beside a store that a restore has put aside, with their logs."""
     if store.path is None:
         return []
     return sorted(
@@ -27,7 +27,7 @@ def put_aside(store: Store) -> list[str]:
 
 
 def aside_of(file: Path) -> Path:
-    """First name of a file put aside that is free, with its log."""
+    """Return the first free name for a file put aside and its log."""
     for number in itertools.count(1):
         tail = "" if number == 1 else f"-{number}"
         aside = file.with_name(f"{file.name}{ASIDE}{tail}")
@@ -37,5 +37,5 @@ def aside_of(file: Path) -> Path:
 
 
 def parts_of(file: Path) -> list[Path]:
-    """Files of a store, the log first."""
+    """Return the files of a store, the log first."""
     return [file.with_name(file.name + tail) for tail in ("-wal", "-shm", "")]

@@ -1,8 +1,8 @@
-"""Looking for what is left of erased values in files that are not ours to change.
+"""Search for remains of erased values in files that are not ours to change.
 
-A text is a trace of somebody only if it belongs to nobody else, and where it stands as a
-whole: ``rx-3`` is not in ``rx-30``. It is looked for as it is, and as CSV, JSON, HTML and
-two older encodings would write it; also inside of gzip and zip (so Excel) files.
+A text is a trace of somebody only if it belongs to nobody else, and only as a whole
+token: ``rx-3`` is not in ``rx-30``. It is searched for as it is, and as CSV, JSON, HTML
+and two older encodings would write it; also inside gzip and zip (so Excel) files.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dispatcher.store import Store
 from dispatcher.store import erasure as rows
 
 SHORT_KEY: Final = 4
-"""Shorter keys stand everywhere and prove nothing."""
+"""Shorter keys occur everywhere and prove nothing."""
 
 SHORT_TEXT: Final = 8
 """Shorter values, and those without a letter (dates, amounts), prove nothing."""
@@ -39,7 +39,7 @@ _SETTINGS: Final = ".toml"
 
 
 def needles_of(keys: Iterable[bytes], texts: Iterable[bytes]) -> list[bytes]:
-    """What is looked for, once each, the longest first.
+    """Return the texts to search for, without duplicates, longest first.
 
     Parameters
     ----------
@@ -65,23 +65,23 @@ def search(
     but: Collection[Path] = (),
     sources: Collection[str] = (),
 ) -> list[str]:
-    """Files under a directory that hold one of some texts.
+    """Find the files under a directory that contain one of some texts.
 
     Parameters
     ----------
     directory : Path
     needles : sequence of bytes
     but : collection of Path
-        Files that are not looked into.
+        Files that are skipped.
     sources : collection of str
-        Names of files that held them once. One of that name that cannot be looked
-        into is named.
+        Names of files that once contained them. A file of that name that cannot be
+        searched is reported.
     """
     if not needles:
         return []
     skipped = {path.resolve() for path in but}
     every = _Pattern(needles)
-    # Settings and policies name keys in comments and examples, and hold no data.
+    # Settings and policies name keys in comments and examples, and contain no data.
     long = _Pattern([text for text in needles if len(text) >= SHORT_TEXT])
     return sorted(
         str(path)
@@ -92,14 +92,14 @@ def search(
 
 
 class Readable(Protocol):
-    """What bytes are read from."""
+    """A source of bytes."""
 
     def read(self, size: int, /) -> bytes:
-        """Read at most so many."""
+        """Read at most `size` bytes."""
 
 
 class _Pattern:
-    """Texts in all ways of writing them, looked for in one pass."""
+    """Texts in all their encodings, searched for in one pass."""
 
     def __init__(self, needles: Sequence[bytes]) -> None:
         plain: dict[bytes, None] = {}
@@ -119,7 +119,7 @@ class _Pattern:
         self._reach = max(map(len, (*plain, *wide)), default=0) + 4
 
     def holds(self, file: Readable) -> bool:
-        """Whether one of the texts is in a file."""
+        """Whether a file contains one of the texts."""
         tail = b""
         seen = 0
         while block := file.read(BLOCK):
@@ -127,7 +127,7 @@ class _Pattern:
             if seen > LARGEST:
                 return False
             text = tail + block
-            # What ends with the block may go on in the next one: it comes again.
+            # A match at the block's end may continue in the next one: search it again.
             if any(m.end() < len(text) for m in self._pattern.finditer(text)):
                 return True
             tail = text[-self._reach :]
@@ -159,11 +159,11 @@ def _holds(path: Path, pattern: _Pattern, sources: Collection[str]) -> bool:
                 return True
         return _packed(path, head, pattern)
     except OSError:
-        return False  # closed to us: it is named by whoever may look
+        return False  # not readable by us: whoever may read it reports it
 
 
 def _packed(path: Path, head: bytes, pattern: _Pattern) -> bool:
-    """Whether a text is inside of a compressed file; a broken one holds none."""
+    """Whether a compressed file contains a text; a broken one contains none."""
     try:
         if head.startswith(b"\x1f\x8b"):
             with gzip.open(path) as file:
@@ -204,14 +204,14 @@ class Sought:
     sources: tuple[str, ...]
 
     def left_in(self, directory: Path, *, but: Collection[Path]) -> list[str]:
-        """Files under a directory that hold one of the texts."""
+        """Find the files under a directory that contain one of the texts."""
         return search(directory, self.needles, but=but, sources=self.sources)
 
 
 def sought(
     store: Store, name: str, record_ids: Sequence[int], entry_ids: Sequence[int]
 ) -> Sought:
-    """Read what is looked for: keys, and those values that no other record has.
+    """Read what to search for: keys, and those values that no other record has.
 
     A drug that hundreds take is no trace of one of them. All records are read for it.
 

@@ -1,8 +1,9 @@
 """Restoring a backup without forgetting what was shown since.
 
-A backup is first restored into a new file beside the target. There it learns what the
-shipped ledger knows more than it, or, where no ledger tells, takes for shown what may
-have been; it is checked; and only then it takes its place, whole.
+A backup is first restored into a new file beside the target. There the newer lines of
+the shipped ledger are replayed or, where there is no shipped ledger, everything that
+may have been shown is assumed to have been. It is checked, and only then moved into
+place.
 """
 
 from __future__ import annotations
@@ -45,9 +46,9 @@ from dispatcher.store.dumping import dumped, make_ready, rebuilt
 from dispatcher.store.transaction import Tx
 from dispatcher.store.vault import KeyFile
 
-# -- who can tell what a restored store would forget, and whether the teller is stale ---
-# The shipped ledger says what was shown. That a copy of it ends too early it cannot say
-# itself; others can: the backup, where it knows more; roots that were anchored; and the
+# -- what a restored store would forget, and whether the shipped ledger is stale
+# -------- The shipped ledger says what was shown. That a copy of it ends too early only
+# others can show: the backup, where it knows more; roots that were anchored; and the
 # store that is to be replaced.
 
 Heads = dict[str, tuple[int, str]]
@@ -56,13 +57,13 @@ Heads = dict[str, tuple[int, str]]
 
 @dataclass(frozen=True)
 class Shipped:
-    """What the files of a shipped ledger reach.
+    """How far the files of a shipped ledger go.
 
     Attributes
     ----------
     heads : Heads
     at : int
-        Moment of their newest line; 0: they have none.
+        Time of their newest line; 0: they have none.
     """
 
     heads: Heads = field(default_factory=dict)
@@ -70,7 +71,7 @@ class Shipped:
 
 
 def read_shipped(folder: Path, store: Store) -> Shipped:
-    """Read up to where the files of a store's ledger go.
+    """Read how far the files of a store's ledger go.
 
     Raises
     ------
@@ -87,12 +88,12 @@ def read_shipped(folder: Path, store: Store) -> Shipped:
 
 
 def forgotten(store: Store, heads: Heads) -> LedgerAhead | None:
-    """Compare a store with what another one or its files know: what it would forget.
+    """Return an error if a store lacks lines that another one or its files have.
 
     Raises
     ------
     LedgerAhead
-        They part ways: no replay brings them together.
+        They diverge: no replay can reconcile them.
     """
     try:
         with store.read() as tx:
@@ -130,12 +131,12 @@ def refuse_stale(store: Store, shipped: Shipped, folder: Path) -> None:
 
 
 def heads_of(tx: Tx) -> Heads:
-    """Where the chains of a store stand."""
+    """Return the heads of all chains of a store."""
     return {c.name: (c.seq, c.head) for c in ledger.all_chains(tx) if c.seq}
 
 
 def refuse_outdone(store: Store, heads: Heads, there: Path) -> None:
-    """Refuse a filled store that knows less than the one it would replace.
+    """Refuse a filled store that lacks lines of the one it would replace.
 
     Raises
     ------
@@ -163,7 +164,7 @@ def refuse_outdone(store: Store, heads: Heads, there: Path) -> None:
 
 
 ASSUMED: Final = "assumed"
-"""Cause of exposures that nobody knows of, and that may have been."""
+"""Cause, in the ledger, of exposures that are assumed."""
 
 
 @dataclass(frozen=True)
@@ -175,7 +176,7 @@ class Gap:
     replay : bool
         By the shipped ledger.
     shown_since : int or None
-        By taking for shown what may have been shown since this moment.
+        By assuming everything that may have been shown since this time.
     """
 
     replay: bool = False
@@ -184,7 +185,7 @@ class Gap:
 
 @dataclass(frozen=True)
 class Restored:
-    """What a restore came to.
+    """Summary of a restore.
 
     Attributes
     ----------
@@ -192,8 +193,8 @@ class Restored:
     lines : int
         Lines of the ledger now.
     replayed, assumed, recused : int
-        Lines booked from the shipped ledger; exposures taken for granted; pairs of an
-        adversary and a record or person that it will be shown nothing more of.
+        Lines booked from the shipped ledger; exposures assumed; pairs of an adversary
+        and a record or person that it will be shown nothing more of.
     lost : int
         Records that the ledger knows and the backup does not: to be loaded again.
     erased : int
@@ -201,11 +202,11 @@ class Restored:
     listed : bool
         Whether there is a list of what was erased.
     known_to : int
-        Moment of the newest line of the shipped ledger; 0: it was not asked.
+        Time of the newest line of the shipped ledger; 0: it was not read.
     anchored : int
         Anchored roots that it has.
     aside : Path or None
-        Where what was at the target lies now.
+        Where the replaced store is kept now.
     other_key : bool
         Whether the target's other key file opens it.
     """
@@ -243,13 +244,13 @@ def restore(
     gap : Gap
     clock : Clock
     dry_run : bool
-        Do all of it beside the target, then throw it away.
+        Do all of it beside the target, then discard it.
 
     Raises
     ------
     LedgerAhead
         The backup would forget what was shown since, and ``gap`` does not fill it; or
-        the shipped ledger is a stale copy, as far as anybody can tell.
+        the shipped ledger appears to be a stale copy.
     WrongKey, BackupBroken, NotFound
         The backup cannot be read.
     NeedsMigration
@@ -261,7 +262,7 @@ def restore(
     StoreEdited
         What was backed up is not as its ledger says.
     Usage
-        ``gap`` makes no sense for it.
+        ``gap`` does not fit the backup or the target.
     """
     backup = look(path)
     checked_schema(backup)
@@ -288,9 +289,9 @@ def restore(
 def _filled(
     store: Store, backup: Backup, target: Target, gap: Gap, clock: Clock, there: There
 ) -> Restored:
-    """Make a staged store know what was shown since, and check it.
+    """Add to a staged store what was shown since, and check it.
 
-    ``there`` is what the store knows that it takes the place of.
+    ``there`` is what the store to be replaced knows.
     """
     replayed = assumed = recused = 0
     shipped = _compared(store, backup, target, gap)
@@ -337,12 +338,12 @@ def _filled(
 
 
 def _look_again(store: Store, target: Target, clock: Clock) -> None:
-    """Look at the target once more: filling a store takes minutes.
+    """Check the target again: filling a store takes minutes.
 
     Raises
     ------
     AnotherLeads, Conflict, LedgerAhead
-        A daemon leads it by now, or it has gone on, or is there by now.
+        Meanwhile a daemon leads it, or it has grown, or it was created.
     """
     if target.file is None:
         return
@@ -359,7 +360,7 @@ def _compared(store: Store, backup: Backup, target: Target, gap: Gap) -> Shipped
     Raises
     ------
     LedgerAhead
-        The store would forget what the files know; or they end before it does.
+        The store lacks lines of the files, or the files lack lines of the store.
     LedgerForeign, LedgerBroken
     """
     if target.shipped is None or not target.ships:
@@ -401,14 +402,14 @@ def _check_gap(backup: Backup, gap: Gap) -> None:
 
 
 def _check_known(target: Target, gap: Gap, backup: Backup) -> None:
-    """Refuse to restore where nobody says what was shown since.
+    """Refuse to restore where it is unknown what was shown since.
 
     Raises
     ------
     LedgerAhead
         There is no shipped ledger, and nothing is assumed.
     Usage
-        There is one, and it is not to be asked; or there is none to replay.
+        There is one, but it is not to be read; or there is none to replay.
     """
     if target.ships and gap.shown_since is not None:
         raise Usage(
@@ -446,12 +447,12 @@ def _parsed(tx: Tx) -> Iterator[dict[str, Any] | list[Any]]:
 
 
 def assume_shown(store: Store, since: int, now: int) -> tuple[int, int]:
-    """Take for shown what may have been: (exposures, adversary-unit pairs).
+    """Assume everything that may have been shown: (exposures, adversary-unit pairs).
 
     Every pair of an applied plan that was not booked counts as shown, in the order of
-    the plan, as far as the gate lets it. What else may have been shown, nobody knows:
-    so no adversary is shown anything more of a record or person of which an entry was
-    still open.
+    the plan, as far as the gate allows. What else may have been shown is unknown: so no
+    adversary is shown anything more of a record or person of which an entry was still
+    open.
     """
     with store.write() as tx:
         pauses = pause.lift_all(tx)
@@ -495,8 +496,8 @@ class Target:
     force : bool
         Whether a file that is there may be replaced.
     listed : tuple of Path or None
-        Folders with lists of what was erased, and must not come back; that of
-        ``shipped`` is read too. None: there is no such folder.
+        Folders with lists of erasures, which must not come back; that of ``shipped`` is
+        read too. None: there is no such folder.
     anchor : Path or None
         File of roots that the restored store must have.
     """
@@ -525,12 +526,12 @@ class Target:
 
 @dataclass(frozen=True)
 class There:
-    """What the store knows that is to be replaced, if it is the same one.
+    """What the store to be replaced knows, if it is the same store.
 
     Attributes
     ----------
     heads : Heads
-        Where its chains stand.
+        Heads of its chains.
     folders : tuple of Noted
         Where backups of it were written to.
     """
@@ -540,7 +541,7 @@ class There:
 
 
 def opened(place: str | Path, target: Target) -> Store:
-    """Open a store with whichever key file of a target is its own.
+    """Open a store with whichever of the target's key files fits.
 
     Raises
     ------
@@ -556,7 +557,7 @@ def opened(place: str | Path, target: Target) -> Store:
 
 
 def check_target(target: Target, store: str, clock: Clock) -> There:
-    """Look what is at a target.
+    """Inspect what is at a target.
 
     Parameters
     ----------
@@ -608,7 +609,7 @@ def _is_there(file: Path) -> Conflict:
 
 
 def put(stage: Path, file: Path) -> Path | None:
-    """Put a restored file in its place; return where what was there is kept, whole."""
+    """Move a restored file into place; return where the replaced file is kept."""
     stage.chmod(0o600)
     aside = aside_of(file) if any(part.exists() for part in parts_of(file)) else None
     if aside is not None:

@@ -1,9 +1,10 @@
-"""An encrypted file of any size: AES-GCM in chunks whose order and end are sealed too.
+"""Encrypted files of any size: AES-GCM in chunks whose order and end are authenticated.
 
-Layout: a line of magic, the header (JSON, its length before it), then chunks. Each chunk
-is a piece of the compressed text under a nonce of its own: a random prefix, its number,
-and whether it is the last. Header, order and end cannot be changed without the key.
-This is the STREAM construction of Hoang, Reyhanitabar, Rogaway and Vizar (CRYPTO 2015).
+Layout: a line of magic, the header (JSON, its length before it), then chunks. Each
+chunk is a piece of the compressed text under its own nonce: a random prefix, its
+number, and whether it is the last. Header, order and end cannot be changed without the
+key. This is the STREAM construction of Hoang, Reyhanitabar, Rogaway and Vizar (CRYPTO
+2015).
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _TAG: Final = 16
 
 @dataclass(frozen=True)
 class Secret:
-    """What a backup is sealed with: a passphrase, or keys of a key file by their ids.
+    """What encrypts a backup: a passphrase, or keys of a key file by their ids.
 
     Attributes
     ----------
@@ -53,19 +54,19 @@ class Secret:
             return {"kind": "passphrase", "n": SCRYPT_N, "salt": salt}
         return {"kind": "key-file", "id": next(iter(self.keys)), "salt": salt}
 
-    def key(self, told: Mapping[str, Any]) -> bytes:
+    def key(self, spec: Mapping[str, Any]) -> bytes:
         """Derive the key of a file from the header's member ``key``.
 
         Raises
         ------
         WrongKey
-            It was sealed with something else.
+            The file was sealed with another secret.
         KeyError, TypeError, ValueError
             The member is not of its form.
         """
-        salt = bytes.fromhex(told["salt"])
-        if told["kind"] == "passphrase":
-            n = int(told["n"])
+        salt = bytes.fromhex(spec["salt"])
+        if spec["kind"] == "passphrase":
+            n = int(spec["n"])
             if self.passphrase is None:
                 raise _wrong(
                     "It is sealed with a passphrase.", "--passphrase-file FILE"
@@ -75,9 +76,9 @@ class Secret:
             return hashlib.scrypt(
                 self.passphrase, salt=salt, n=n, r=8, p=1, maxmem=2**31 - 1, dklen=32
             )
-        found = self.keys.get(str(told["id"]))
+        found = self.keys.get(str(spec["id"]))
         if found is None:
-            raise _wrong(f"It is sealed with key {told['id']}.", "--key-file FILE")
+            raise _wrong(f"It is sealed with key {spec['id']}.", "--key-file FILE")
         return hmac.digest(found, b"dispatcher backup\0" + salt, "sha256")
 
 
@@ -94,15 +95,15 @@ def write_sealed(
     ----------
     file : BinaryIO
     header : Mapping
-        Read by everybody, changed by nobody; ``key`` and ``check`` are added.
+        Readable without the key, but authenticated; ``key`` and ``check`` are added.
     lines : iterator of str
     secret : Secret
     entropy : callable
     """
-    told = dict(header) | {"key": secret.begin(entropy)}
-    key = secret.key(told["key"])
-    told["check"] = _check(key)
-    text = json.dumps(told, sort_keys=True, separators=(",", ":")).encode()
+    sealed_header = dict(header) | {"key": secret.begin(entropy)}
+    key = secret.key(sealed_header["key"])
+    sealed_header["check"] = _check(key)
+    text = json.dumps(sealed_header, sort_keys=True, separators=(",", ":")).encode()
     prefix = entropy(_PREFIX)
     file.write(MAGIC + struct.pack(">I", len(text)) + text + prefix)
     cipher, bound = AESGCM(key), hashlib.sha256(MAGIC + text).digest()
@@ -112,7 +113,7 @@ def write_sealed(
 
 
 def _pieces(lines: Iterator[str]) -> Iterator[tuple[bytes, bool]]:
-    """Compressed pieces of ``CHUNK`` bytes; the last one, of fewer, is told."""
+    """Yield compressed pieces of ``CHUNK`` bytes; flag the last, shorter one."""
     press = zlib.compressobj(6)
     ready = bytearray()
     for line in lines:
@@ -150,7 +151,7 @@ def read_header(file: BinaryIO) -> tuple[dict[str, Any], bytes]:
 
 
 def read_sealed(file: BinaryIO, secret: Secret) -> tuple[dict[str, Any], Iterator[str]]:
-    """Open a sealed file: its header, and its lines as they are read.
+    """Open a sealed file; return its header and a stream of its lines.
 
     Raises
     ------
@@ -223,7 +224,7 @@ def _nonce(prefix: bytes, number: int, *, last: bool) -> bytes:
 
 
 def _check(key: bytes) -> str:
-    """A digest by which a wrong key is told from a damaged file."""
+    """Return a digest that distinguishes a wrong key from a damaged file."""
     return hmac.digest(key, b"dispatcher backup check", "sha256")[:16].hex()
 
 

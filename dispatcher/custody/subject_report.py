@@ -1,4 +1,4 @@
-"""What there is about a person, in a file for the person: data, answers, recipients."""
+"""The report for a person about their data: data, answers, recipients."""
 
 from __future__ import annotations
 
@@ -90,10 +90,10 @@ def _recipients(shown: Sequence[Row], *, named: bool) -> list[dict[str, Any]]:
             {"field": field, "to": f"{connector}/{account}", "at": _moment(at)}
             for _, field, connector, account, at, _ in shown
         ]
-    told = Counter((field, connector) for _, field, connector, *_ in shown)
+    showings = Counter((field, connector) for _, field, connector, *_ in shown)
     return [
         {"field": field, "category": f"workers of {connector}", "showings": count}
-        for (field, connector), count in sorted(told.items())
+        for (field, connector), count in sorted(showings.items())
     ]
 
 

@@ -1,1 +1,1 @@
-"""The gate: every exposure is judged against all that was shown before, or not made."""
+"""The gate and the ledger: every exposure is judged against the whole history first."""

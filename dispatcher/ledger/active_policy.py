@@ -1,4 +1,4 @@
-"""The policy in force, made ready for the gate, and the lock that bookings hold on it."""
+"""The policy in force, compiled for the gate, and the lock that bookings take on it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from policies.rules.tabulated import FieldTable
 
 @dataclass(frozen=True)
 class FieldPolicy:
-    """What the policy in force says of one field.
+    """The policy in force for one field.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class FieldPolicy:
     in_record, in_subject : bool
         Whether counts are kept for the entry's record, and for its subject.
     timed : bool
-        Whether a windowed rule touches it, so that counts tell times apart.
+        Whether a windowed rule touches it, so that counts are kept by time.
     links : tuple of LinkRule
         The relation rules that look at it.
     """
@@ -55,13 +55,13 @@ class FieldPolicy:
 
     @property
     def placed(self) -> bool:
-        """Whether visits are kept: a relation rule looks at where the entry is."""
+        """Whether visits are kept: a relation rule reads the entry's place."""
         return any(rule.vector is not None for rule in self.links)
 
 
 @dataclass(frozen=True, eq=False)
 class ActivePolicy:
-    """A policy version with everything that the gate reads off it.
+    """A policy version, compiled for the gate.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ class ActivePolicy:
     trusting : bool
         Whether any group is trusted with a rule.
     levels : Mapping[str, Levels]
-        F by fields held, of rules that name a table or a user's function.
+        f by held fields, of rules that name a table or a user's function.
     worth : Levels or None
         What the sent fields of a record are worth together, by a user's utility.
     """
@@ -112,7 +112,7 @@ class ActivePolicy:
 
     @property
     def kept(self) -> dict[int, tuple[bool, bool, bool, bool]]:
-        """By field: kept for the record, the subject, times told apart, places."""
+        """By field: whether counts are kept by record, subject, time, place."""
         return {
             n: (f.in_record, f.in_subject, f.timed, f.placed)
             for n, f in self.fields.items()
@@ -126,7 +126,7 @@ class ActivePolicy:
 
     @property
     def numbered(self) -> Mapping[int, str]:
-        """Names of the fields of this version, by number."""
+        """Return the names of this version's fields, by number."""
         return {number: standing.name for number, standing in self.fields.items()}
 
 
@@ -137,14 +137,14 @@ def compile_version(
     field_ids: Mapping[str, int],
     levels: Mapping[str, FieldTable] | None = None,
 ) -> ActivePolicy:
-    """Make a parsed policy ready for the gate.
+    """Compile a parsed policy for the gate.
 
-    ``levels`` has f by fields held, of rules that name a table or a user's function, and
-    what a user's utility said under its own name.
+    ``levels`` has f by held fields, of rules that name a table or a user's function,
+    and the levels of a user's utility under its own name.
     """
-    told = dict(levels or {})
-    worth = told.pop(UTILITY, None)
-    rules = compile_rules(policy, told)
+    rule_levels = dict(levels or {})
+    worth = rule_levels.pop(UTILITY, None)
+    rules = compile_rules(policy, rule_levels)
     fields = {}
     for name, entry_field in policy.entity.fields.items():
         touching, links = rules.of_field(name), rules.links_of_field(name)
@@ -172,7 +172,7 @@ def compile_version(
         field_ids=dict(field_ids),
         averages=averages,
         trusting=any(group.trusted for group in policy.groups.values()),
-        levels=told,
+        levels=rule_levels,
         worth=worth,
     )
 
@@ -183,7 +183,7 @@ def _compiled(
     sha256: str,
     source: bytes,
     fields: tuple[tuple[str, int], ...],
-    told: tuple[tuple[str, str], ...],
+    levels: tuple[tuple[str, str], ...],
 ) -> ActivePolicy:
     policy = parse(source).policy
     if policy is None:
@@ -192,7 +192,7 @@ def _compiled(
             why="It was applied by a program with another policy language.",
             fix="Run the version of the program that applied it, or a newer one.",
         )
-    return compile_version(version, sha256, policy, dict(fields), read_levels(told))
+    return compile_version(version, sha256, policy, dict(fields), read_levels(levels))
 
 
 def version_of(tx: Tx, version: int) -> ActivePolicy:
@@ -207,8 +207,10 @@ def version_of(tx: Tx, version: int) -> ActivePolicy:
     if found is None:
         raise no_policy()
     fields = tuple(sorted(rows.field_ids(tx).items()))
-    told = tuple((t.property, t.levels) for t in policy_rows.functions_of(tx, version))
-    return _compiled(version, found.sha256, found.source, fields, told)
+    levels = tuple(
+        (t.property, t.levels) for t in policy_rows.functions_of(tx, version)
+    )
+    return _compiled(version, found.sha256, found.source, fields, levels)
 
 
 def current_policy(tx: Tx) -> ActivePolicy | None:
@@ -236,11 +238,11 @@ def trusted_rules_of(
 
 
 def lock_policy(tx: Tx) -> ActivePolicy:
-    """Hold the policy lock until the transaction ends; return the version in force.
+    """Take the policy lock until the transaction ends; return the version in force.
 
-    It is shared with other bookings, but held alone where a mean is capped: whoever finds
-    the kept sums stale makes those of all adversaries anew, and a booking that added to
-    one of them meanwhile would be forgotten.
+    It is shared with other bookings, but exclusive where an average is capped: whoever
+    finds the stored sums stale recomputes those of all adversaries, and would lose what
+    a concurrent booking added to one of them.
 
     Parameters
     ----------
@@ -252,7 +254,7 @@ def lock_policy(tx: Tx) -> ActivePolicy:
     Conflict
         No policy is in force.
     """
-    # Looked at before it is locked: two that share the lock and both want it alone
+    # Read before it is locked: two that share the lock and both want it exclusively
     # would wait for each other.
     seen = known_policy(tx, *policy_rows.in_force(tx))
     lock = "alone" if seen.averages else "shared"
@@ -262,7 +264,7 @@ def lock_policy(tx: Tx) -> ActivePolicy:
 def locked_policy(
     tx: Tx, seen: ActivePolicy, version: int, sha256: str | None
 ) -> ActivePolicy:
-    """Return the version in force, now that the lock is held as ``seen`` asks."""
+    """Take the lock that the version ``seen`` needs; return the version in force."""
     force = known_policy(tx, version, sha256)
     if force.averages and not seen.averages:
         policy_rows.lock_policy_exclusive(tx)
@@ -270,7 +272,7 @@ def locked_policy(
 
 
 def known_policy(tx: Tx, version: int, sha256: str | None) -> ActivePolicy:
-    """Return the version in force; what was read of it before is not read again.
+    """Return the version in force, from the cache where possible.
 
     Raises
     ------

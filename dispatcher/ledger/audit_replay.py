@@ -1,8 +1,8 @@
-"""The ledger told again from its first line: how near each limit was ever come to.
+"""Replay of the ledger from its first line: how close each limit was ever approached.
 
-An adversary is replayed chain by chain: a chain that ended in a join goes before the one
-that goes on. The largest f of every property is found by the gate's own rules, and never
-from the gate's summaries.
+An adversary is replayed chain by chain: a chain that ended in a join comes before the
+surviving one. The largest f of every property is found by the gate's own rules, and
+never from the gate's summaries.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class Reached:
     place: Place = ("", 0)
 
     def reach(self, f: Fraction, place: Place) -> None:
-        """Take in one judged unit."""
+        """Record one judged unit."""
         if f > self.f or (f == self.f and place < self.place):
             self.f, self.place = f, place
 
 
 @dataclass
 class AdversaryState:
-    """What one adversary holds and who is in it, at one line of its chain."""
+    """Entries and accounts of one adversary, as of one line of its chain."""
 
     version: int = 0
     seq: int = 0
@@ -56,15 +56,15 @@ class AdversaryState:
 
 
 class Replay:
-    """All chains, told again.
+    """Replays all chains.
 
     Parameters
     ----------
     versions : Mapping[int, ActivePolicy]
         Every applied version by number, from 1.
     links : Iterable of (int, str, int, int)
-        Version from which it holds, relation and two subjects of every link; None for
-        one that is not loaded.
+        First version, relation and two subjects of every link; None for a subject that
+        is not loaded.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class Replay:
     def expose(
         self, who: AdversaryState, chain: str, seq: int, version: int, entry: FactsRow
     ) -> None:
-        """Take in an exposure."""
+        """Replay an exposure."""
         self.advance(who, chain, version)
         who.seq = seq
         if entry.id in who.entries:
@@ -123,7 +123,7 @@ class Replay:
         account: str,
         groups: Sequence[str],
     ) -> None:
-        """Take in an account, or its new groups: trust may end by it."""
+        """Replay an account line, new or with new groups: it may end trust."""
         self.advance(who, chain, version)
         who.seq = seq
         who.groups[account] = groups
@@ -139,7 +139,7 @@ class Replay:
         version: int,
         others: Sequence[str],
     ) -> None:
-        """Take in the chains that end in this one."""
+        """Replay a join: add the chains that end in this one."""
         self.advance(who, chain, version)
         who.seq = seq
         force = self.versions.get(version)
@@ -156,13 +156,13 @@ class Replay:
         self._judge_all(who, chain, who.judged)
 
     def end(self, who: AdversaryState, chain: str, seq: int, version: int) -> None:
-        """End a chain in a join that another one goes on from."""
+        """End a chain that was joined to another one."""
         self.advance(who, chain, version)
         who.seq = seq
         self.ended[chain] = who
 
     def advance(self, who: AdversaryState, chain: str, version: int) -> None:
-        """Let the versions up to ``version`` judge what is held by then."""
+        """Judge what is held by then under the versions up to ``version``."""
         while who.version < version:
             who.version += 1
             force = self.versions[who.version]
@@ -175,7 +175,7 @@ class Replay:
             self._judge_all(who, chain, who.judged)
 
     def worst(self) -> dict[str, dict[str, object]]:
-        """Return the member ``worst`` of the certificate: of rules that are checked."""
+        """Return the certificate's member ``worst``, for the rules that are checked."""
         best: dict[str, tuple[Fraction, Place, Fraction]] = {}
         for (number, name), reached in self.reached.items():
             rules = self.versions[number].rules
@@ -257,7 +257,7 @@ class Replay:
 
 
 def _end(who: AdversaryState, rule: LinkRule, person: int | None) -> End:
-    """What is held of one person, as the rule reads it; nothing of one not loaded."""
+    """Return what is held of a person, as the rule reads it; nothing if not loaded."""
     if person is None:
         return {}
     if isinstance(rule, TabulatedLinkRule):

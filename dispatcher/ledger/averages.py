@@ -1,8 +1,8 @@
-"""Caps on averages: the exact sums of f that they are taken of.
+"""Caps on averages: the exact sums of f behind each average.
 
-Kept only under a policy that caps an average. The sums follow from exposure counts and
-entries and are made anew when a load or a new version has changed the sets; a booking
-then adds what its exposure changes.
+They are stored only under a policy that caps an average. The sums follow from exposure
+counts and entries and are recomputed when a load or a new version has changed the sets;
+a booking then adds what its exposure changes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Sums = dict[str, Fraction]
 
 @dataclass(frozen=True)
 class SumsOfSets:
-    """What averages are taken of.
+    """Sums and counts behind the averages.
 
     Attributes
     ----------
@@ -61,13 +61,13 @@ def _of_scope(force: ActivePolicy, scope: Scope) -> list[Rule]:
 
 
 def refresh(tx: Tx, force: ActivePolicy) -> None:
-    """Make the kept sums anew if a load or a version came since (grows with the store)."""
+    """Recompute the stored sums if they are stale (grows with the store)."""
     if force.averages and not is_fresh(tx, force):
         rebuild(tx, force)
 
 
 def is_fresh(tx: Tx, force: ActivePolicy) -> bool:
-    """Whether the kept sums were made since the last load, for this version."""
+    """Whether the stored sums are of this version and newer than the last load."""
     return rows.stamp(tx) == _stamp(tx, force)
 
 
@@ -78,7 +78,7 @@ def may_be_lifted(tx: Tx, force: ActivePolicy) -> bool:
 
 
 def rebuild(tx: Tx, force: ActivePolicy) -> None:
-    """Write the sums anew from exposure counts and entries."""
+    """Recompute and store the sums from exposure counts and entries."""
     kept = compute(tx, force)
     rows.replace(
         tx,
@@ -98,9 +98,9 @@ def _stamp(tx: Tx, force: ActivePolicy) -> bytes:
 
 
 def read(tx: Tx, force: ActivePolicy, adversary_id: int | None = None) -> SumsOfSets:
-    """Return the kept sums, or sums made anew where those are stale.
+    """Return the stored sums, or recomputed ones where those are stale.
 
-    Where only one adversary's are asked for, those of others need not be there.
+    If ``adversary_id`` is given, the sums of others may be missing.
     """
     if not is_fresh(tx, force):
         return compute(tx, force)
@@ -112,7 +112,7 @@ def read(tx: Tx, force: ActivePolicy, adversary_id: int | None = None) -> SumsOf
 
 
 def compute(tx: Tx, force: ActivePolicy) -> SumsOfSets:
-    """Add up all sets of all adversaries, unit by unit."""
+    """Sum f over all sets of all adversaries, unit by unit."""
     kept = SumsOfSets()
     for scope in (Scope.RECORD, Scope.SUBJECT):
         rules = _of_scope(force, scope)
@@ -144,7 +144,7 @@ def _add_scope(
 
 
 class _Ahead:
-    """Groups in order of unit, taken as another sequence reaches them."""
+    """Groups ordered by unit, merged into another sequence in that order."""
 
     def __init__(self, groups: Iterator[tuple[int, Iterable[tuple[int, ...]]]]) -> None:
         self._groups = groups
@@ -160,7 +160,7 @@ class _Ahead:
 
 
 def _held(force: ActivePolicy, found: Iterable[tuple[int, int, int]]) -> Held:
-    """Turn (field, time, entries) into what the rules read."""
+    """Convert (field, time, entries) to the form that the rules read."""
     held: dict[tuple[str, int], int] = {}
     for number, time, count in found:
         standing = force.fields.get(number)
@@ -172,7 +172,7 @@ def _held(force: ActivePolicy, found: Iterable[tuple[int, int, int]]) -> Held:
 
 @dataclass(frozen=True, slots=True)
 class AveragesAfter:
-    """What averages are taken of, as it would be with one more exposure.
+    """Sums and counts behind the averages, as they would be with one more exposure.
 
     Attributes
     ----------
@@ -196,7 +196,7 @@ def averages_after(
     adversary: int,
     around: Iterable[Around],
 ) -> AveragesAfter:
-    """Read what averages are taken of, as it would be with one more exposure.
+    """Compute the sums behind the averages, as they would be with one more exposure.
 
     ``around`` is what the relation rules see of the entry.
     """
@@ -266,9 +266,9 @@ def _added(tx: Tx, force: ActivePolicy, entry: EntryRow, adversary: int) -> Sums
 
 
 def keep(tx: Tx, adversary_id: int, after: AveragesAfter) -> None:
-    """Keep an adversary's sums as they are with an exposure.
+    """Store an adversary's sums, including an exposure.
 
-    Nothing is read: a booking writes in one journey, in which nothing can be.
+    This only writes: a booking writes in one round trip, in which nothing can be read.
     """
     for name in after.added:
         rows.put_sum(tx, adversary_id, name, str(after.sums[name]))

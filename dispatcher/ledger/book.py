@@ -1,8 +1,8 @@
-"""The one door: every exposure passes here, or does not happen.
+"""Booking: the only way to make an exposure.
 
-A booking judges each ask afresh against the whole history, under lock, and writes
+A booking judges each ask anew against the whole history, under lock, and writes
 exposure lines, summaries, tasks and outgoing messages in the caller's transaction: all
-of it is kept, or none. What may leave afterwards is what was booked, and nothing else.
+or none of them. Only what was booked may leave afterwards.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from dispatcher.store.transaction import Tx
 
 @dataclass(frozen=True)
 class Asks:
-    """Entries asked for one account, in order.
+    """Entries to be shown to one account, in order.
 
     Attributes
     ----------
@@ -110,7 +110,7 @@ def book(
     epoch: int | None = None,
     skip_refused: bool = False,
 ) -> Booked:
-    """Book exposures, or refuse.
+    """Book exposures, or refuse them.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ def book(
     asks : Sequence of Asks
         An account may come several times. Granted in order.
     delivery : Push or Pull
-        What is written beside the exposures, so that they can be acted on.
+        What is written with the exposures, so that they can be delivered.
     at : int
         Now, microseconds UTC.
     cause : str
@@ -127,7 +127,7 @@ def book(
     epoch : int, optional
         Fencing token of the daemon that asks; refused if another daemon leads.
     skip_refused : bool
-        False: one refusal refuses all. True: book the rest and report what was not.
+        False: one refusal refuses all. True: book the others and report the refusals.
 
     Returns
     -------
@@ -167,7 +167,7 @@ def book(
 
 @dataclass
 class _Booking:
-    """One booking under way: everything is locked."""
+    """One booking in progress, with everything locked."""
 
     tx: Tx
     force: ActivePolicy
@@ -206,7 +206,7 @@ class _Booking:
     def _grant_all(
         self, asks: Sequence[tuple[AccountRow, Sequence[int]]], *, skip_refused: bool
     ) -> tuple[list[tuple[AccountRow, list[int]]], int, list[Refusal]]:
-        """Judge and write one ask after another: what is booked, showings, refusals."""
+        """Judge and write asks one by one; return bookings, showings, refusals."""
         refused: list[Refusal] = []
         booked: list[tuple[AccountRow, list[int]]] = []
         new = 0
@@ -299,7 +299,7 @@ class _Booking:
     def _deliver(
         self, booked: Sequence[tuple[AccountRow, list[int]]]
     ) -> tuple[range, list[int]]:
-        """Write the tasks, and for a push the messages that they leave in."""
+        """Write the tasks and, for a push, their messages."""
         total = sum(len(ids) for _, ids in booked)
         if not total:
             return range(0), []
@@ -358,11 +358,11 @@ def _messages(
 
 
 ATTEMPTS: Final = 5
-"""Times that accounts may change hands while their adversaries are being locked."""
+"""Most retries when accounts change their adversary while it is being locked."""
 
 
 class _Locked(NamedTuple):
-    """One ask with all that its decision rests on, locked."""
+    """One ask with all inputs of its decision, locked."""
 
     force: ActivePolicy
     head: ChainRow
@@ -371,10 +371,10 @@ class _Locked(NamedTuple):
 
 
 def lock_ask(tx: Tx, entry_id: int, account_id: int, epoch: int | None) -> _Locked:
-    """Lock what one ask rests on, and read it, in two journeys to the server.
+    """Lock and read the inputs of one decision, in two round trips to the server.
 
-    The first only looks, to know what is to be locked; the second locks, in order, and
-    reads what was looked at once more. Both are made again if it changed meanwhile.
+    The first reads what is to be locked; the second locks it, in order, and reads it
+    again. Both are repeated if it changed meanwhile.
 
     Raises
     ------
@@ -384,7 +384,7 @@ def lock_ask(tx: Tx, entry_id: int, account_id: int, epoch: int | None) -> _Lock
     for _ in range(ATTEMPTS):
         before = decisions.look(tx, entry_id, account_id)
         if before is None:
-            lock_policy(tx)  # that there is no policy is told first
+            lock_policy(tx)  # a missing policy is reported first
             raise missing(tx, entry_id, account_id)
         seen = known_policy(tx, before.version, before.sha256)
         adversary, record, subject = before[2:]
@@ -414,7 +414,7 @@ def lock_ask(tx: Tx, entry_id: int, account_id: int, epoch: int | None) -> _Lock
 def lock_adversaries(
     tx: Tx, account_ids: Sequence[int]
 ) -> tuple[dict[int, AccountRow], dict[int, ChainRow]]:
-    """Lock the adversaries of some accounts; what is read afterwards holds.
+    """Lock the adversaries of some accounts; what is read afterwards stays valid.
 
     Raises
     ------

@@ -1,11 +1,11 @@
-"""Many asks decided at once: the same answers as one by one, in a few array passes.
+"""Bulk decisions: the same answers as one by one, in a few passes over arrays.
 
 Every disclosure function grows with what is held. So if each unit keeps its limits with
 *all* asks of a batch granted, then every ask is safe in any order, and one pass over
-arrays shows it. Only where a unit or an entry's showings would go past a limit are the
-asks concerned decided one after another, in the order given, by the rules themselves.
-So are all asks for fields that relation rules look at: a cosine may fall with one ask and
-rise with the next, so that no order stands for all.
+arrays shows it. Only where a unit or an entry's showings would exceed a limit are the
+asks concerned decided one by one, in the order given, by the rules themselves. So are
+all asks for fields that relation rules read: a cosine may fall with one ask and rise
+with the next, so that the order matters.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Verdicts:
-    """What the gate says of each ask, in order.
+    """The gate's decisions, one per ask, in order.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class Verdicts:
 
 
 class Batch:
-    """The asks of one booking with all that is known of them.
+    """The asks of one booking, with the data that decides them.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ class Batch:
         return list(map(keys.entry_name, names, self.field.tolist()))
 
     def _read_showings(self) -> None:
-        """Set how often each entry was shown, its limit, and who holds it already."""
+        """Read how often each entry was shown, its limit, and who already holds it."""
         numbers = {n: field.showings for n, field in self.force.fields.items()}
         standing = np.zeros(int(self.field.max()) + 1, np.int64)
         for number in np.unique(self.field).tolist():
@@ -145,7 +145,7 @@ class Batch:
         self.held = np.isin(asked, self.pair(place[mine], entry[mine]))
 
     def pair(self, adversary: Ints, entry: Ints) -> Ints:
-        """One number for an adversary and an entry of the batch."""
+        """Encode an adversary and an entry of the batch as one number."""
         return np.asarray(adversary * len(self.ids) + entry, np.int64)
 
     def decide(self) -> Verdicts:
@@ -163,14 +163,14 @@ class Batch:
         return Verdicts(allowed, new, [refused[i] for i in sorted(refused)])
 
     def visits(self) -> Iterator[Visit]:
-        """Go through what the asks granted one by one add to the summary of visits."""
+        """Yield what the asks granted one by one add to the summary of visits."""
         for granted in self._granted.values():
             yield from chain.from_iterable(granted.visits.values())
 
-    # -- what needs no rule ----------------------------------------------------
+    # -- decisions without rules -----------------------------------------------
 
     def _refused_by_standing(self) -> dict[int, Refusal]:
-        """Asks refused whatever was shown before, with the reason."""
+        """Return the asks refused whatever was shown before, with the reason."""
         fields, found = self.force.fields, {}
         sent = {n for n, field in fields.items() if field.sent}
         paused = rows.stopped_scopes(self.tx)
@@ -215,7 +215,7 @@ class Batch:
     # -- all at once -----------------------------------------------------------
 
     def _doubtful(self, open_: Flags) -> Flags:
-        """Open asks that may go past a limit if all open asks are granted."""
+        """Flag open asks that may exceed a limit if all open asks are granted."""
         at = np.flatnonzero(open_)
         doubt = np.zeros(len(open_), np.bool_)
         if not len(at):
@@ -251,7 +251,7 @@ class Batch:
         )
 
     def _asked_units(self, at: Ints) -> Ints:
-        """Adversaries, by place, and the units that they are asked for: two rows."""
+        """Return adversary indices and the units asked for them, as two rows."""
         who, entry = self.ask_adversary[at], self.ask_entry[at]
         subject, fields = self.subject[entry], self.force.fields.values()
         found = [np.empty((2, 0), np.int64)]
@@ -263,7 +263,7 @@ class Batch:
         return np.concatenate(found, axis=1)
 
     def _read_known(self, at: Ints) -> None:
-        """Set what the adversaries hold of the units that they are asked for."""
+        """Read what the adversaries hold of the units asked for them."""
         asked = self._asked_units(at)
         wanted = [
             (int(self.adversaries[i]), np.unique(asked[1, part]).tolist())
@@ -271,22 +271,22 @@ class Batch:
         ]
         table = exposure_counts.counts(self.tx, wanted)
         if not len(table):
-            return  # nothing is held yet: to look for it would sort all that is asked
+            return  # nothing is held yet: searching would sort all that is asked
         place = np.searchsorted(self.adversaries, table[:, 0])
         span = max(table[:, 1].max(initial=0), asked[1].max(initial=0)) + 1
         mine = np.isin(place * span + table[:, 1], asked[0] * span + asked[1])
         self.known = table[mine]
 
     def _known_rows(self, subject: bool) -> Rows:
-        """What is known, of subjects or of records, by the adversary's place."""
+        """Return what is held of subjects or of records, by adversary index."""
         table = self.known[self.known[:, 1] & 1 == subject]
         place = np.searchsorted(self.adversaries, table[:, 0])
         return Rows.of(np.column_stack([place, table[:, 1:]]))
 
-    # -- one after another -----------------------------------------------------
+    # -- one by one ------------------------------------------------------------
 
     def _one_by_one(self, doubtful: Ints, new: Flags) -> Iterable[tuple[int, Refusal]]:
-        """Decide doubtful asks in order; correct ``new`` where one comes again."""
+        """Decide doubtful asks in order; correct ``new`` for repeated ones."""
         if not len(doubtful):
             return
         self._read_places(doubtful)
@@ -308,7 +308,7 @@ class Batch:
                 self._add(held, adversary, ask.entry)
 
     def _read_places(self, doubtful: Ints) -> None:
-        """Set where the asked entries are, of fields whose places rules ask for."""
+        """Read the places of asked entries, for fields whose places rules read."""
         asked = np.unique(self.ask_entry[doubtful])
         placed = [n for n, field in self.force.fields.items() if field.placed]
         asked = asked[np.isin(self.field[asked], np.array(placed, np.int64))]
@@ -317,7 +317,7 @@ class Batch:
     def _facts(
         self, i: int, held: dict[tuple[int, int], Held], showings: int
     ) -> AskFacts:
-        """Facts of an ask that is not held, with all that was granted so far."""
+        """Return the facts of an ask that is not held, including all grants so far."""
         adversary, entry = int(self.ask_adversary[i]), self.entry_of(i)
         who, person = int(self.adversaries[adversary]), entry.subject_id
         granted = self._granted[who]

@@ -1,7 +1,7 @@
-"""Chains: where lines are appended, one hash chain an adversary and one for the system.
+"""Chains: append-only lines, one hash chain per adversary and one for the system.
 
-A chain is locked (its row) while it is appended to, so that adversaries never wait for
-one another. Nothing here changes a line once written.
+Appending locks the chain's row, so that adversaries never wait for one another. Nothing
+here changes a written line.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SYSTEM: str = "system"
 """Name of the chain of policies, loads and seals."""
 
 ABOUT_MORE: Final = frozenset({"keys", "policy"})
-"""Kinds whose lines have only digests of what they are about."""
+"""Kinds whose lines contain only digests of their subject matter."""
 
 
 @dataclass(frozen=True)
@@ -96,9 +96,9 @@ def append(
         The locked head.
     kind : str
     members : Mapping[str, object]
-        What the kind adds to the members that every line has.
+        Members of this kind, beyond those that every line has.
     at : int
-        Now; the line says the chain's last moment if that is later.
+        Now; the line has the chain's last timestamp if that is later.
     policy : int
         Version in force; not written in chain ``system``.
     account_id, entry_id : int, optional
@@ -131,9 +131,9 @@ def append(
     head = chain._replace(seq=seq, head=own, at=at, policy_version=policy)
     rows.save_heads(tx, [head])
     if tx.grown is not None:
-        # What a load or a version is about is read from the store, when it is there.
-        told = "" if kind in ABOUT_MORE else canonical(line | {"hash": own}) + "\n"
-        text = told.encode()
+        # The content of a load or a version is read from the store once it is there.
+        line_text = "" if kind in ABOUT_MORE else canonical(line | {"hash": own}) + "\n"
+        text = line_text.encode()
         tx.grown.append(Piece(chain.name, chain.id, seq, chain.head, seq, own, text))
     return head
 
@@ -141,7 +141,7 @@ def append(
 def whole_line(
     chain: str, seq: int, prev: str, kind: str, at: int, policy: int, body: str
 ) -> dict[str, object]:
-    """All members of a line but ``hash``, from what is kept of it."""
+    """Rebuild all members of a line but ``hash`` from its stored columns."""
     line: dict[str, object] = json.loads(body)
     line |= {"chain": chain, "seq": seq, "prev": prev, "kind": kind, "at": at}
     if chain != SYSTEM:
@@ -194,7 +194,7 @@ def _lines(
     policy: int,
     cause: str,
 ) -> Iterator[Block]:
-    """Lines of showings, made while those before them are written; fill the heads."""
+    """Generate lines of showings while earlier ones are written; fill the heads."""
     for chain, showings in grown:
         if chain.survivor_id is not None:
             raise _has_ended(chain)
@@ -218,7 +218,7 @@ def _has_ended(chain: ChainRow) -> StoreEdited:
 def _grown(
     tx: Tx, head: ChainRow, part: Showings, cause: str
 ) -> tuple[ChainRow, Block]:
-    """Lines of some showings after a head, and the head after them."""
+    """Return the lines of some showings after a head, and the new head."""
     form = ExposureForm.of(
         account=part.account,
         at=head.at,
@@ -250,7 +250,7 @@ def _grown(
 
 @dataclass(frozen=True)
 class Seal:
-    """A seal as it stands in chain ``system``.
+    """A seal in chain ``system``.
 
     Attributes
     ----------
@@ -258,7 +258,7 @@ class Seal:
         Its number in the chain.
     root : str
     hash : str
-        Of its own line: the head of chain ``system`` at that moment.
+        Of its own line: the head of chain ``system`` at that time.
     heads : dict of int to (str, int, str)
         By chain: name, number and hash of the last line that it covers.
     """
@@ -270,7 +270,7 @@ class Seal:
 
 
 def seal(tx: Tx, *, at: int, always: bool = False) -> Seal | None:
-    """Seal what the chains have grown by.
+    """Seal the lines added to the chains since the last seal.
 
     Parameters
     ----------
@@ -288,7 +288,7 @@ def seal(tx: Tx, *, at: int, always: bool = False) -> Seal | None:
     """
     policy_rows.lock_policy_shared(tx)
     system = lock_system(tx)
-    # One statement: the heads are those of one moment.
+    # One statement: the heads form a consistent snapshot.
     every = [c for c in rows.all_chains(tx) if c.id != SYSTEM_CHAIN and c.seq]
     grown = {c.name: c.seq for c in every if c.seq > c.sealed_seq}
     if not (grown or always or system.seq > system.sealed_seq):

@@ -1,11 +1,11 @@
-"""The store compared with its ledger: nothing that the gate trusts was edited beside it.
+"""Comparison of the store with its ledger: detects edits of what the gate trusts.
 
 The gate does not read the chains. It reads tables that were written with them: accounts
-and the adversaries they belong to, records and people, exposure counts. Whoever changes
-one of these rows by hand changes who may see what, and no line of the ledger says so. So
-every such column is held against the lines: each line is hashed anew from the rows that it
-names, and what the lines say must be what the rows say. One pass over the ledger and
-over the tables, in one snapshot: bookings go on meanwhile.
+and the adversaries they belong to, records and people, exposure counts. Whoever edits
+one of these rows by hand changes who may see what, without any line of the ledger. So
+every such column is compared with the lines: each line is hashed again from the rows
+that it names, and the content of the lines must match the rows. It is one pass over the
+ledger and the tables, in one snapshot: bookings go on meanwhile.
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ SHOWN: Final = 3
 """Ids of rows that a message names, at most."""
 
 _COLUMNS: Final = ("subject_id", "time", "vector", "visits")
-"""What a line of facts has after the entry's name, by the columns of an entry."""
+"""Members of a line of facts after the entry's name, as columns of an entry."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Rows of one column that are not as the ledger says; no value is in it.
+    """Rows that differ from the ledger in one column; contains no value.
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ class Difference:
 
     @property
     def of_lines(self) -> bool:
-        """Whether it is the chains themselves that do not hold."""
+        """Whether the chains themselves are inconsistent."""
         return self.column.partition(".")[0] in ("ledger_line", "chain")
 
     def __str__(self) -> str:
@@ -92,17 +92,17 @@ class Difference:
 
 @dataclass(frozen=True)
 class Compared:
-    """What a comparison found.
+    """Result of a comparison.
 
     Attributes
     ----------
     differences : tuple of Difference
         None in a store that nobody edited.
     facts : Mapping of int to Facts
-        Of entries whose rows say something else: what the ledger says of them.
+        By entry whose row differs: its facts in the ledger.
     links : list of (int, str, str, str) or None
-        Where the rows of links say something else: version from which it holds,
-        relation and two pseudonyms of each, as the ledger says.
+        Where the rows of links differ: first version, relation and two pseudonyms of
+        each link in the ledger.
     """
 
     differences: tuple[Difference, ...] = ()
@@ -116,7 +116,7 @@ def compare(tx: Tx) -> Compared:
     Parameters
     ----------
     tx : Tx
-        A read transaction: the lines and the tables are of one moment.
+        A read transaction: lines and tables are one snapshot.
     """
     return _Comparison(tx).compare()
 
@@ -135,7 +135,7 @@ def refuse_edited(store: Store) -> None:
 
 
 def edited(found: Sequence[Difference]) -> StoreEdited:
-    """Error for a store that is not as its ledger says."""
+    """Return the error for a store that differs from its ledger."""
     columns = ", ".join(one.column for one in found)
     return StoreEdited(
         f"the store is not as its ledger says: {'; '.join(map(str, found))}",
@@ -149,7 +149,7 @@ def edited(found: Sequence[Difference]) -> StoreEdited:
 
 @dataclass
 class _Chain:
-    """What the lines of one chain say."""
+    """Content of the lines of one chain."""
 
     name: str
     seq: int = 0
@@ -180,7 +180,7 @@ class _Other(NamedTuple):
 
 
 class _Comparison:
-    """One comparison under way."""
+    """One comparison in progress."""
 
     def __init__(self, tx: Tx) -> None:
         self.tx = tx
@@ -197,7 +197,7 @@ class _Comparison:
 
     def compare(self) -> Compared:
         names = {chain.id: chain.name for chain in ledger.all_chains(self.tx)}
-        # Chain ``system`` comes first: it says up to where the others are sealed.
+        # Chain ``system`` comes first: it shows how far the others are sealed.
         for number, lines in groupby(rows.lines(self.tx), itemgetter(0)):
             name = names.get(number, adversary_name(number))
             self.chains[name] = chain = _Chain(name)
@@ -209,7 +209,7 @@ class _Comparison:
         self._members(survivors)
         self._tasks()
         held = self._showings(survivors)
-        if not self.found:  # else they follow from what is wrong already
+        if not self.found:  # else they follow from earlier findings
             self._summaries(held)
         return Compared(
             tuple(
@@ -220,14 +220,14 @@ class _Comparison:
         )
 
     def _note(self, column: str, ids: Iterable[int | str]) -> None:
-        """Note rows that differ, if there is any."""
+        """Record differing rows, if there are any."""
         for one in ids:
             self.found[column].append(one)
 
     # -- lines -----------------------------------------------------------------
 
     def _lines(self, chain: _Chain, lines: Iterable[Row]) -> None:
-        """Hash the lines of a chain anew, from what they name, and read them."""
+        """Hash the lines of a chain again from the rows they name, and read them."""
         sealed = self.sealed.get(chain.name, 0)
         form_of: tuple[object, ...] = ()
         before = middle = ""
@@ -272,17 +272,17 @@ class _Comparison:
         return form.before, form.middle
 
     def _other(self, chain: _Chain, prev: str, row: _Other) -> bytes:
-        """Hash a line that is no exposure, and read what it says; nothing if it cannot."""
+        """Hash and read a line that is no exposure; return b"" if it is malformed."""
         body = row.body or "{}"
         try:
-            told = json.loads(body)
+            members = json.loads(body)
             line = whole_line(
                 chain.name, row.seq, prev, row.kind, row.at, row.version, body
             )
-            self._read(chain, row.seq, prev, row.kind, told)
+            self._read(chain, row.seq, prev, row.kind, members)
             known = self.accounts.get(row.account or 0)
-            account = told["account"] if row.kind == "member" else None
-            entry = told["entry"] if row.kind == "unburn" else None
+            account = members["account"] if row.kind == "member" else None
+            entry = members["entry"] if row.kind == "unburn" else None
             right = (known and known.text, row.entry) == (account, entry)
             right = right and row.showing is None
             right = right and (row.version == 0 or chain.name != SYSTEM)
@@ -291,27 +291,27 @@ class _Comparison:
             return b""
 
     def _read(
-        self, chain: _Chain, seq: int, prev: str, kind: str, told: dict[str, Any]
+        self, chain: _Chain, seq: int, prev: str, kind: str, members: dict[str, Any]
     ) -> None:
         if kind == "member":
-            chain.members.append((told["account"], canonical(told["groups"])))
+            chain.members.append((members["account"], canonical(members["groups"])))
         elif kind == "join":
-            first, *others = told["chains"]
+            first, *others = members["chains"]
             if first == chain.name:
                 chain.joins.append((len(chain.entries), others))
             else:
                 chain.ended, chain.in_time = True, len(chain.entries)
         elif kind == "policy":
-            self.versions.append(told)
+            self.versions.append(members)
         elif kind == "keys":
-            self.loads[seq] = len(self.versions), told
+            self.loads[seq] = len(self.versions), members
         elif kind == "seal":
-            self.sealed |= told["heads"]
+            self.sealed |= members["heads"]
             self.sealed[SYSTEM] = seq
-            self.root = told["root"], prev
+            self.root = members["root"], prev
 
     def _heads(self) -> dict[str, str]:
-        """Compare heads and seals of chains; return where each that ended goes on."""
+        """Compare heads and seals of chains; return each ended chain's survivor."""
         survivors: dict[str, str] = {}
         for name in sorted(self.chains, key=_number):
             for _, others in self.chains[name].joins:
@@ -332,8 +332,8 @@ class _Comparison:
                 "sealed_seq": (row.sealed_seq, self.sealed.get(name, 0)),
                 "survivor_id": (row.survivor_id, survivor and _number(survivor)),
             }
-            for column, (mine, told) in pairs.items():
-                if mine != told:
+            for column, (stored, expected) in pairs.items():
+                if stored != expected:
                     self.found[f"chain.{column}"].append(name)
         return survivors
 
@@ -350,18 +350,18 @@ class _Comparison:
         if seal_root(heads, prev) != root:
             self.found["ledger_line"].append(f"{SYSTEM}/{self.sealed[SYSTEM]}")
 
-    # -- what chain ``system`` has digests of ------------------------------------
+    # -- content of which chain ``system`` has digests ----------------------------
 
     def _policies(self) -> None:
         """Compare applied files, functions of rules, and the version in force."""
         files = {n: (source, sha) for n, source, sha in rows.policies(self.tx)}
-        for number, told in enumerate(self.versions, start=1):
+        for number, line in enumerate(self.versions, start=1):
             source, sha256 = files.pop(number, (b"", ""))
             own = hashlib.sha256(source).hexdigest()
-            if not told["sha256"] == sha256 == own or told["version"] != number:
+            if not line["sha256"] == sha256 == own or line["version"] != number:
                 self.found["policy"].append(number)
             functions = policy_rows.functions_of(self.tx, number)
-            if functions_sha256(functions) != told["functions_sha256"]:
+            if functions_sha256(functions) != line["functions_sha256"]:
                 self.found["rule_table"].append(number)
         self._note("policy", sorted(files))
         last = len(self.versions)
@@ -371,7 +371,7 @@ class _Comparison:
             self.found["policy_lock.policy_version"].append(1)
 
     def _loads(self) -> None:
-        """Compare what loads brought: entries with all facts, fields, and links."""
+        """Compare what was loaded: entries with all facts, fields, and links."""
         facts, links, fields, kept = _Sum(), _Sum(), dict[int, str](), set[int]()
         for load in entry_registrations.all_loads(self.tx):
             kept.add(load.seq)
@@ -381,7 +381,7 @@ class _Comparison:
                 links.add(_link_texts(load.relations, self.loads[load.seq][0] + 1))
         self._note("key_lines", sorted(self.loads.keys() - kept))
         if any(column.startswith("key_lines") for column in self.found):
-            return  # nothing says any more what the rows must be
+            return  # the expected rows are unknown
         names = rows.field_names(self.tx)
         wrong = [n for n, name in fields.items() if names.get(n) != name]
         self._note("field.name", sorted(wrong))
@@ -394,29 +394,29 @@ class _Comparison:
             self._differing_links()
 
     def _is_intact(self, load: entry_registrations.Load) -> bool:
-        """Whether the raw lines of a load have their digests; note those that do not."""
-        _, told = self.loads.get(load.seq, (0, {}))
+        """Whether a load's raw lines match their digests; record those that do not."""
+        _, line = self.loads.get(load.seq, (0, {}))
         intact = True
         for name in ("keys", "relations", "facts"):
             digest = hashlib.sha256(getattr(load, name)).hexdigest()
-            if digest != told.get(f"{name}_sha256"):
+            if digest != line.get(f"{name}_sha256"):
                 self._note(f"key_lines.{name}", [load.seq])
                 intact = False
-        repeats = 0 if load.facts else told.get("keys_count")
+        repeats = 0 if load.facts else line.get("keys_count")
         if intact and load.repeats != repeats:
             self._note("key_lines.repeats", [load.seq])
         return intact
 
     def _differing_entries(self) -> None:
-        """Find the entries that are not as their load told; name what of them is not."""
-        told = {
+        """Find the entries, and their columns, that differ from their load."""
+        facts_of = {
             entry_name(facts.record, facts.field_id): facts
             for load in entry_registrations.all_loads(self.tx)
             for facts in read_facts(load.facts)
         }
         for number, text in rows.facts(self.tx):
             name, *mine = _read_text(text)
-            facts = told.pop(name, None)
+            facts = facts_of.pop(name, None)
             if facts is None:
                 self.found["entry"].append(number)
                 continue
@@ -429,7 +429,7 @@ class _Comparison:
                 self.found[f"entry.{column}"].append(number)
             if differ:
                 self.facts[number] = facts
-        self._note("entry", sorted(told))
+        self._note("entry", sorted(facts_of))
 
     def _differing_links(self) -> None:
         self.links = [
@@ -437,29 +437,29 @@ class _Comparison:
             for load in entry_registrations.all_loads(self.tx)
             for link in map(json.loads, load.relations.splitlines())
         ]
-        told = {
+        remaining = {
             _link_text(name, one, other, since)
             for since, name, one, other in self.links
         }
         for number, *link in rows.links(self.tx):
             text = _link_text(*link)
-            if text not in told:
+            if text not in remaining:
                 self.found["link"].append(number)
-            told.discard(text)
-        if told:
-            self.found["link"].append(f"{len(told)} missing")
+            remaining.discard(text)
+        if remaining:
+            self.found["link"].append(f"{len(remaining)} missing")
 
     # -- who is one adversary ----------------------------------------------------
 
     def _members(self, survivors: Mapping[str, str]) -> None:
         """Compare accounts with the member lines that brought them."""
-        told: dict[str, tuple[int, str]] = {}
-        # What ended comes first: the chain that goes on may say more of an account.
+        remaining: dict[str, tuple[int, str]] = {}
+        # Ended chains come first: the survivor may have later lines of an account.
         for name in sorted(self.chains, key=_number, reverse=True):
             adversary = _number(survivors.get(name, name))
-            told |= {t: (adversary, g) for t, g in self.chains[name].members}
+            remaining |= {t: (adversary, g) for t, g in self.chains[name].members}
         for account in self.accounts.values():
-            member = told.pop(account.text, None)
+            member = remaining.pop(account.text, None)
             if member is None:
                 self.found["account"].append(account.id)
                 continue
@@ -467,12 +467,12 @@ class _Comparison:
                 self.found["account.adversary_id"].append(account.id)
             if account.groups != member[1]:
                 self.found["account.groups"].append(account.id)
-        self._note("account", sorted(told))
+        self._note("account", sorted(remaining))
 
     # -- summaries ---------------------------------------------------------------
 
     def _showings(self, survivors: Mapping[str, str]) -> dict[int, Ints]:
-        """Compare which exposures count as showings; return what each one holds."""
+        """Compare which exposures count as showings; return what is held by whom."""
         every: dict[str, Ints] = {}
         for name in sorted(self.chains, key=_number, reverse=True):
             chain = self.chains[name]
@@ -485,14 +485,14 @@ class _Comparison:
                 new[at:][np.isin(shown[at:], joined)] = 0
                 mine = np.union1d(mine, joined)
             every[name] = mine
-            told = np.array(chain.showings, np.int64)
-            wrong = np.flatnonzero(new[: chain.in_time] != told[: chain.in_time])
+            expected = np.array(chain.showings, np.int64)
+            wrong = np.flatnonzero(new[: chain.in_time] != expected[: chain.in_time])
             self._note("ledger_line.showing", (f"{name}/{n + 1}" for n in wrong))
         living = every.keys() - survivors.keys() - {SYSTEM}
         return {_number(name): every[name] for name in living if len(every[name])}
 
     def _summaries(self, held: Mapping[int, Ints]) -> None:
-        """Compare what the gate adds up with what it follows from."""
+        """Compare the gate's summaries with the data that they are computed from."""
         force = current_policy(self.tx)
         kept = rows.exposure_counts(self.tx)
         made = kept[:0]
@@ -534,7 +534,7 @@ _NONE: Final = np.empty(0, np.int64)
 
 
 class _Sum:
-    """A sum over texts, in any order, that is 0 when as many of each were taken.
+    """A multiset checksum: 0 once each text was taken as often as it was added.
 
     Python hashes texts under a key of each process, which nobody knows beforehand.
     """
@@ -567,7 +567,7 @@ def _link_texts(lines: bytes, version: int) -> list[str]:
 
 
 def _fact_texts(lines: bytes) -> Iterator[str]:
-    """Write what a load told of each entry as the store tells it."""
+    """Convert a load's facts about each entry to the store's text."""
     for line in lines.splitlines()[1:]:
         record, numbers, *facts = json.loads(line)
         tail = canonical(facts)[1:]
@@ -576,7 +576,7 @@ def _fact_texts(lines: bytes) -> Iterator[str]:
 
 
 def _read_text(text: str | None) -> list[Any]:
-    """Read the text of an entry's facts; one that cannot be read names no entry."""
+    """Parse the text of an entry's facts; a malformed one names no entry."""
     try:
         found = json.loads(text or "")
     except ValueError:
@@ -590,7 +590,7 @@ def _number(name: str) -> int:
 
 
 def chain_ends_hold(tx: Tx, *, lines: int, every: bool = False) -> bool:
-    """Whether the ends of chains read as they were written.
+    """Whether the last lines of chains are unchanged.
 
     Parameters
     ----------
@@ -598,7 +598,7 @@ def chain_ends_hold(tx: Tx, *, lines: int, every: bool = False) -> bool:
     lines : int
         So many of each chain, at most, >= 1.
     every : bool
-        Of all chains; else of chain ``system`` alone.
+        Check all chains; else only chain ``system``.
     """
     chains = [c for c in ledger.all_chains(tx) if every or c.id == SYSTEM_CHAIN]
     return all(_end_holds(tx, chain, lines) for chain in chains)
@@ -618,6 +618,6 @@ def _end_holds(tx: Tx, chain: ChainRow, lines: int) -> bool:
             if row.seq != seq + 1 or line_hash(prev, line) != own:
                 return False
             seq, prev = row.seq, own
-    except (AssertionError, ValueError):  # a line that refers to nothing
+    except (AssertionError, ValueError):  # a dangling reference
         return False
     return (seq, prev) == (chain.seq, chain.head)

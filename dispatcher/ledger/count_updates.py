@@ -1,4 +1,4 @@
-"""The gate's summaries of what is held: what exposures add, and all of it made anew."""
+"""Updates of the gate's exposure counts: increments of exposures, and rebuilds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dispatcher.store.transaction import Tx
 def counts_of(
     force: ActivePolicy, adversary: int, entry: EntryRow
 ) -> list[tuple[int, int, int, int, int]]:
-    """What one exposure adds to the summary."""
+    """Return what one exposure adds to the counts."""
     field_standing = force.fields[entry.field_id]
     added = []
     if field_standing.in_record:
@@ -34,7 +34,7 @@ def counts_of(
 
 
 def counts_whole(force: ActivePolicy, held: Mapping[int, Ints], entries: Ints) -> Ints:
-    """Make the whole summary anew, in order of its keys.
+    """Recompute all counts, in order of their keys.
 
     Parameters
     ----------
@@ -54,13 +54,13 @@ def counts_whole(force: ActivePolicy, held: Mapping[int, Ints], entries: Ints) -
 
 
 def counts_added(batch: Batch, new: Ints) -> tuple[Block, Iterator[Sequence[int]]]:
-    """What the showings of a batch add to the summary, each key once and in order.
+    """Return what the showings of a batch add to the counts, by key, in order.
 
     Returns
     -------
     (Block, Iterator of tuple)
-        What begins: the summary has no such key yet; and what is added to keys that it
-        has, as rows. The adversaries are locked, so that both stay true.
+        New keys, and increments of existing keys as rows. The adversaries are locked,
+        so that both stay valid.
     """
     entry = batch.ask_entry[new]
     adversary = batch.adversaries[batch.ask_adversary[new]]
@@ -84,7 +84,7 @@ def _kept(
     subject: Ints,
     time: Ints,
 ) -> Ints:
-    """Keys of the summary that entries count for, one a column."""
+    """Return the count keys of entries, one per column."""
     fields = force.fields
 
     def kept(flag: Callable[[FieldPolicy], bool]) -> Flags:
@@ -106,7 +106,7 @@ def _kept(
 
 
 def _counted(table: Ints) -> tuple[Ints, Ints]:
-    """Different columns of a table in order, and how often each is there."""
+    """Return the distinct columns of a table in order, and their frequencies."""
     table = table[:, np.lexsort(table[::-1])]
     first = np.ones(table.shape[1], np.bool_)
     first[1:] = (table[:, 1:] != table[:, :-1]).any(axis=0)
@@ -115,7 +115,7 @@ def _counted(table: Ints) -> tuple[Ints, Ints]:
 
 
 def _among(keys: Ints, known: Ints) -> Flags:
-    """Which columns of one table are columns of the other; each is there once."""
+    """Flag the columns of one table that are in the other; both without duplicates."""
     both = np.concatenate([known, keys], axis=1)
     order = np.lexsort(both[::-1])
     ordered = both[:, order]
@@ -125,23 +125,23 @@ def _among(keys: Ints, known: Ints) -> Flags:
 
 
 def rebuild(tx: Tx, force: ActivePolicy) -> None:
-    """Write all summaries anew for a version (grows with the ledger)."""
+    """Rebuild all counts for a version (grows with the ledger)."""
     exposure_counts.rebuild_counts(tx, force.kept)
     if force.averages:
         averages.rebuild(tx, force)
 
 
 def differing_visits(tx: Tx, force: ActivePolicy) -> int:
-    """Count rows of the kept visits that do not follow from the ledger."""
+    """Count rows of stored visits that differ from the ledger."""
     return relations.differing_visits(
         tx, [number for number, field in force.fields.items() if field.placed]
     )
 
 
 def differing_sums(tx: Tx, force: ActivePolicy) -> int:
-    """Count kept sums, and numbers of sets, that do not follow from the counts."""
+    """Count stored sums and set counts that differ from the exposure counts."""
     if not force.averages or not averages.is_fresh(tx, force):
-        return 0  # stale ones are made anew before they are asked
+        return 0  # stale ones are recomputed before use
     made = averages.compute(tx, force)
     sums = {
         (adversary, name, str(total))

@@ -1,10 +1,10 @@
-"""The one decision of the gate: facts in, a refusal or None out.
+"""The gate's decision: facts in, a refusal or None out.
 
-:func:`judge` is pure, and every booking asks it, one ask or many. :func:`read_facts` reads
-what it needs for one ask in a handful of primary-key look-ups: the cost depends on the
-rules that touch the entry and on the showings that the entry has had (at most t and what
-came again), never on the length of the ledger. :mod:`dispatcher.ledger.bulk` makes the
-facts of many asks from arrays.
+:func:`judge` is pure, and every booking uses it, for one ask or many.
+:func:`read_facts` reads what it needs for one ask in a handful of primary-key look-ups:
+the cost depends on the rules that touch the entry and on the showings that the entry
+has had (at most t and what came again), never on the length of the ledger.
+:mod:`dispatcher.ledger.bulk` makes the facts of many asks from arrays.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ NOTHING_HELD: Final[Held] = MappingProxyType({})
 
 
 class AskFacts(NamedTuple):
-    """All that the decision about one ask rests on.
+    """The inputs of the decision about one ask.
 
     Attributes
     ----------
     entry : EntryRow
     account : AccountRow
     paused : set of str
-        What is paused: ``all``, ``connector:NAME``, ``run#ID``.
+        Active pauses: ``all``, ``connector:NAME``, ``run#ID``.
     recused : set of (int, int)
-        Adversary and unit: who asked not to be shown what.
+        Adversary and unit: who must not be shown what.
     held : bool
-        Whether the adversary holds the entry already: no limit is judged again.
+        Whether the adversary already holds the entry: then no limit is judged again.
     showings, limit : int
         How many adversaries it was shown to, and t with what ``unburn`` added.
     of_record, of_subject : Held
@@ -54,9 +54,9 @@ class AskFacts(NamedTuple):
     trusted : frozenset of str
         Rules that are not judged for the adversary.
     around : sequence of Around
-        What relation rules see of the entry's subject and of those linked with it.
+        What relation rules read of the entry's subject and of those linked with it.
     averages : AveragesAfter or None
-        Where an average is capped, what it is taken of with this exposure.
+        Where an average is capped, the sums behind it, including this exposure.
     """
 
     entry: EntryRow
@@ -74,14 +74,14 @@ class AskFacts(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """What the gate says of one ask; without a refusal it is allowed."""
+    """The gate's decision on one ask; without a refusal it is allowed."""
 
     facts: AskFacts
     refusal: Refusal | None
 
 
 def judge(force: ActivePolicy, ask: AskFacts) -> Refusal | None:
-    """Decide one ask; None allows it. Pure: what it needs to know is in the facts."""
+    """Decide one ask; None allows it. Pure: all inputs are in the facts."""
     refusal = judge_standing(force, ask)
     if refusal is None and not ask.held:
         refusal = judge_limits(force, ask)
@@ -89,7 +89,7 @@ def judge(force: ActivePolicy, ask: AskFacts) -> Refusal | None:
 
 
 def judge_standing(force: ActivePolicy, ask: AskFacts) -> Refusal | None:
-    """Refuse what no showing before it matters for: it may not be shown at all now."""
+    """Refuse what may not be shown now, whatever was shown before."""
     entry, account = ask.entry, ask.account
     field = force.fields.get(entry.field_id)
     if field is None or not field.sent:
@@ -110,7 +110,7 @@ def judge_standing(force: ActivePolicy, ask: AskFacts) -> Refusal | None:
 
 
 def judge_limits(force: ActivePolicy, ask: AskFacts) -> Refusal | None:
-    """Refuse what would reach a limit: of a property, of showings, of a mean."""
+    """Refuse what would reach a limit: of a property, of showings, of an average."""
     entry, account = ask.entry, ask.account
     found = _findings_of_rules(force, ask) if _any_refuses(force, ask) else ()
     if ask.around:
@@ -141,7 +141,7 @@ def judge_limits(force: ActivePolicy, ask: AskFacts) -> Refusal | None:
 
 
 def findings(force: ActivePolicy, ask: AskFacts) -> tuple[Finding, ...]:
-    """Return what every rule that touches the field says; none if it is not sent."""
+    """Return the findings of all rules that touch the field; none if it is not sent."""
     field = force.fields.get(ask.entry.field_id)
     if field is None or not field.sent:
         return ()
@@ -167,7 +167,7 @@ def _findings_of_relations(ask: AskFacts) -> tuple[Finding, ...]:
 
 
 def _any_refuses(force: ActivePolicy, ask: AskFacts) -> bool:
-    """Whether a rule refuses one more entry: cheaper than to ask each what it says."""
+    """Whether any rule refuses one more entry: cheaper than collecting all findings."""
     entry, field = ask.entry, force.fields[ask.entry.field_id]
     time = (entry.time or 0) if field.timed else 0
     counted: dict[Scope, dict[str, int]] = {}  # once a scope, not once a rule
@@ -202,8 +202,8 @@ def units_of(entry: EntryRow) -> list[int]:
 def decide(tx: Tx, force: ActivePolicy, entry_id: int, account_id: int) -> Decision:
     """Decide one ask; nothing is written.
 
-    Without locks the answer is good for looking only: a booking reads the facts after it
-    has locked the policy, the adversary and the entry.
+    Without locks the answer is only informative: a booking reads the facts after it has
+    locked the policy, the adversary and the entry.
 
     Raises
     ------
@@ -223,14 +223,14 @@ def decide(tx: Tx, force: ActivePolicy, entry_id: int, account_id: int) -> Decis
 
 
 def missing(tx: Tx, entry_id: int, account_id: int) -> NotFound:
-    """Error for an ask whose entry or account is not there."""
+    """Return the error for an ask whose entry or account does not exist."""
     if decisions.account_exists(tx, account_id):
         return refusals.unknown("entry", entry_id)
     return refusals.unknown("account", account_id)
 
 
 def read_facts(tx: Tx, force: ActivePolicy, ask: AskRow, known: Known) -> AskFacts:
-    """Read what is not known yet of one ask, and put its facts together."""
+    """Read the missing inputs of one ask, and assemble its facts."""
     account, entry = ask.account, ask.entry
     who = account.adversary_id
     field = force.fields.get(entry.field_id)
@@ -262,7 +262,7 @@ def _showings(
     field: FieldPolicy | None,
     shown: list[tuple[int, int | None]],
 ) -> tuple[bool, int, int]:
-    """Whether the entry is held already, how often it was shown, and its limit."""
+    """Return whether the entry is held, how often it was shown, and its limit."""
     adversary = ask.account.adversary_id
     limit = field.showings if field else 0
     if ask.joined or None in [showing for _, showing in shown]:

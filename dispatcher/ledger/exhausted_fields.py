@@ -1,4 +1,4 @@
-"""Fields that were shown as often as t allows, and still lack answers; showings granted."""
+"""Exhausted fields: shown as often as t allows, yet without enough answers."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from dispatcher.store.transaction import Tx
 
 @dataclass(frozen=True)
 class Shown:
-    """One field of one record: its showings, and what came of them.
+    """One field of one record: its showings and their outcome.
 
     Attributes
     ----------
     entry_id, record_id : int
     field, run, state : str
     showings, limit : int
-        Adversaries it was shown to, and t with what was granted beside.
+        Adversaries it was shown to, and t plus extra showings granted.
     answers, wanted : int
     live : int
         Tasks that may still bring an answer.
@@ -47,7 +47,7 @@ class Shown:
 
     @property
     def burnt(self) -> bool:
-        """Whether no further showing may bring the answers that are missed."""
+        """Whether no further showing may bring the missing answers."""
         return (
             self.asked
             and self.state != "answered"
@@ -59,7 +59,7 @@ class Shown:
 def burnt(tx: Tx) -> list[Shown]:
     """Return all burnt fields (grows with the showings of fields without answers).
 
-    Fields whose answers disagree are no burnt ones: they are in conflict.
+    Fields whose answers disagree are not burnt: they are in conflict.
     """
     force = current_policy(tx)
     if force is None:
@@ -70,7 +70,7 @@ def burnt(tx: Tx) -> list[Shown]:
 
 
 def shown(tx: Tx, entry_ids: Sequence[int]) -> list[Shown]:
-    """Return how often fields were shown and what came of it, in order of id."""
+    """Return how often fields were shown and the outcome, in order of id."""
     force = current_policy(tx)
     names = {} if force is None else dict(force.numbered)
     return [_shown(force, names, row) for row in rows.fields(tx, entry_ids)]
@@ -96,9 +96,9 @@ def _shown(force: ActivePolicy | None, names: dict[int, str], row: FieldRow) -> 
 
 
 def unburn(tx: Tx, entry_id: int, *, extra: int, because: str, at: int) -> None:
-    """Let an entry be shown to more adversaries than t says; the ledger keeps why.
+    """Let an entry be shown to more adversaries than t; the ledger records the reason.
 
-    An entry in conflict is open again: its answers are counted anew with what may come.
+    An entry in conflict is reopened: its answers are counted again with new ones.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ def unburn(tx: Tx, entry_id: int, *, extra: int, because: str, at: int) -> None:
         A write transaction.
     entry_id : int
     extra : int
-        How many more, >= 1; it adds to what was granted before.
+        How many more, >= 1; added to earlier grants.
     because : str
         The reason, for the auditor: not empty, and no field value.
     at : int

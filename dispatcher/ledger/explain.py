@@ -1,4 +1,4 @@
-"""What people ask of the gate: why an ask is refused, and what an adversary was shown."""
+"""Explanations: why an ask is refused, and what an adversary was shown."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ from policies.rules.record_rules import Held, Rule
 
 @dataclass(frozen=True)
 class Explanation:
-    """What the gate says of one ask, and what it rests on.
+    """The gate's decision on one ask, and its inputs.
 
     Attributes
     ----------
     facts : AskFacts
-        What the decision rests on.
+        Inputs of the decision.
     refusal : Refusal or None
         None if the ask would be allowed.
     findings : tuple of Finding
         F before and after, and the limit, for every rule that touches the field.
     seen : tuple of SeenRow
-        What the adversary was shown of the same record and subject in fields of those
-        rules, and of linked people at the same place or in the same fields, and when.
+        When the adversary was shown what of the same record and subject in fields of
+        those rules, and of linked people at the same place or in the same fields.
     """
 
     facts: AskFacts
@@ -56,14 +56,14 @@ class Explanation:
 
 @dataclass(frozen=True)
 class Takers:
-    """Who could be shown an entry.
+    """Accounts that could be shown an entry.
 
     Attributes
     ----------
     accounts : tuple of str
         One active account of each adversary that the gate would allow.
     adversaries : int
-        How many there are in all, of those asked about.
+        Number of adversaries asked about.
     """
 
     accounts: tuple[str, ...]
@@ -108,9 +108,9 @@ def takers(
     among: Callable[[accounts.Account], bool] = lambda _: True,
     barred: Collection[int] = (),
 ) -> Takers:
-    """Find who of some accounts could be shown an entry (grows with the adversaries).
+    """Find which accounts could be shown an entry (grows with the adversaries).
 
-    Those that are ``barred`` are counted, and could be shown nothing.
+    ``barred`` accounts are counted, but could be shown nothing.
 
     Raises
     ------
@@ -135,7 +135,7 @@ def takers(
 
 @dataclass(frozen=True)
 class RuleUsage:
-    """How near an adversary came to one limit.
+    """How close an adversary is to one limit.
 
     Attributes
     ----------
@@ -167,17 +167,17 @@ class RuleUsage:
 
 @dataclass(frozen=True)
 class Exposure:
-    """All that is known of an adversary, no value among it.
+    """Summary of an adversary's exposure, without any value.
 
     Attributes
     ----------
     chain : str
     accounts, joins : tuple of str
-        Its accounts; why they were joined.
+        Its accounts; reasons for their joins.
     entries, records, open_tasks : int
     nearness : tuple of RuleUsage
-        Record and subject rules that it is judged by and holds something of, the
-        nearest first.
+        Record and subject rules that judge something it holds, closest to the limit
+        first.
     """
 
     chain: str
@@ -190,13 +190,13 @@ class Exposure:
 
 
 def exposure(tx: Tx, adversary: int) -> Exposure:
-    """Tell what an adversary was shown (grows with it); a read transaction will do."""
+    """Summarise what an adversary was shown (grows with it)."""
     force = current_policy(tx)
     near = [] if force is None else _usages(tx, force, adversary)
     texts = [a.text for a in accounts.all_accounts(tx) if a.adversary_id == adversary]
     joins = {
-        str(told["because"]): None
-        for told in map(json.loads, exposure_queries.joins(tx, adversary))
+        str(join["because"]): None
+        for join in map(json.loads, exposure_queries.joins(tx, adversary))
     }
     return Exposure(
         chain=adversary_name(adversary),
@@ -242,7 +242,7 @@ def _usage(rule: Rule, units: list[dict[tuple[str, int], int]]) -> RuleUsage:
 
 
 def _would_refuse(rule: Rule, held: Held, name: str) -> bool:
-    """Whether one more entry of a field would reach the limit, at its worst moment."""
+    """Whether one more entry of a field would reach the limit, at the worst time."""
     own = any(field == name for field, _ in held)
     if rule.scope is Scope.RECORD and own:
         return False  # a record has one entry of a field, and it is held

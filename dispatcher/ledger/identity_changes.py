@@ -1,9 +1,9 @@
-"""Who is one adversary: accounts come in, groups and merges join, the ledger says so.
+"""Changes of identity: accounts are added, groups and merges join adversaries.
 
 Groups and merges only ever join. A change that puts what was already shown past a limit
-is refused whole, unless the operator accepts just as many findings as there are. Every
-line of a change is judged when it is written, on what holds just after it: that is how an
-auditor judges it, years later.
+is refused entirely, unless the operator accepts exactly as many findings as there are.
+Every line of a change is judged when it is written, on the state just after it, as an
+auditor judges it later.
 """
 
 from __future__ import annotations
@@ -50,18 +50,18 @@ WHAT = "the change of who is one adversary"
 
 @dataclass(frozen=True)
 class Added:
-    """What adding accounts came to.
+    """Result of adding accounts.
 
     Attributes
     ----------
     accounts : tuple of Account
         The new ones, as they are now.
     known : tuple of str
-        Accounts that were there already; nothing was changed for them.
+        Accounts that existed already; they are unchanged.
     joined : int
-        Adversaries that ended because a new account belongs to another one too.
+        Adversaries that ended because a new account also belongs to another one.
     accepted : tuple of Past
-        What is past a limit now, and was accepted.
+        Findings past a limit that were accepted.
     """
 
     accounts: tuple[Account, ...]
@@ -72,20 +72,21 @@ class Added:
 
 @dataclass(frozen=True)
 class Merged:
-    """What a merge came to: its blast radius.
+    """Result of a merge: its blast radius.
 
     Attributes
     ----------
     joined : int
-        Adversaries that ended; 0 where all accounts were one already.
+        Adversaries that ended; 0 if all accounts were one already.
     adversaries : tuple of int
-        Those that go on.
+        The surviving ones.
     entries : int
         Distinct fields that they hold together.
     accepted : tuple of Past
-        Sets that are complete, or means that are past their cap, only by this merge.
+        Sets that are complete, or averages that exceed their cap, only through this
+        merge.
     recall : Recall
-        Tasks under way that the joint worker may not finish.
+        Tasks in progress that the merged worker may not finish.
     recalled : Recalled
         What became of them.
     """
@@ -101,7 +102,7 @@ class Merged:
 def add_accounts(
     tx: Tx, names: Iterable[tuple[str, str]], *, at: int, accept: int | None = 0
 ) -> Added:
-    """Add accounts; each becomes an adversary, or part of its groups' one.
+    """Add accounts; each becomes an adversary, or joins that of its groups.
 
     Parameters
     ----------
@@ -117,8 +118,8 @@ def add_accounts(
     Raises
     ------
     PastLimit
-        An account makes two adversaries one that together are past a limit, or ends
-        the trust of one, and ``accept`` is another number. Nothing may be kept: let
+        An account joins two adversaries that together are past a limit, or ends the
+        trust of one, and ``accept`` is another number. Nothing may be committed: let
         the error end the transaction.
     """
     policy_rows.lock_policy_exclusive(tx)
@@ -149,14 +150,14 @@ def add_accounts(
 
 
 def regroup(tx: Tx, force: ActivePolicy, acceptance: Acceptance, *, at: int) -> int:
-    """Give accounts the groups of a new version, and join what it makes one.
+    """Apply the groups of a new version to accounts, and join adversaries accordingly.
 
     Parameters
     ----------
     tx : Tx
     force : ActivePolicy
     acceptance : Acceptance
-        Of the change that this is part of; settled by the caller.
+        That of the enclosing change; the caller settles it.
     at : int
 
     Returns
@@ -182,24 +183,24 @@ def merge(
     withdrawing: Collection[str] = (),
     actor: str = "operator",
 ) -> Merged:
-    """Take the accounts of each part as one adversary, from now on and for good.
+    """Make the accounts of each part one adversary, permanently.
 
     Parameters
     ----------
     tx : Tx
         A write transaction; bookings in flight are waited for.
     parts : Sequence of Sequence of str
-        Accounts (``CONNECTOR/NAME``); parts that share one are one.
+        Accounts (``CONNECTOR/NAME``); parts that share an account are merged.
     because : str
-        Why, for the auditor: kept in the ledger, and no field value.
+        The reason, for the auditor: kept in the ledger, so no field value.
     at : int
         Now.
     accept : int or None
         How many findings past a limit are accepted; None: any, for a preview.
     withdrawing : Collection of str
-        Connectors that can take back what they were given.
+        Connectors that can withdraw tasks.
     actor : str
-        Who does it, for the audit log.
+        Who acts, for the audit log.
 
     Raises
     ------
@@ -290,7 +291,7 @@ def _check_parts(parts: Sequence[Sequence[str]], known: Collection[str]) -> None
 def refuse_averages(
     tx: Tx, force: ActivePolicy, adversary_ids: Iterable[int], what: str
 ) -> None:
-    """Refuse a change under which a mean is past its cap.
+    """Refuse a change under which an average exceeds its cap.
 
     Raises
     ------
@@ -307,11 +308,11 @@ def refuse_averages(
 
 
 Because = Callable[[Sequence[Account]], str]
-"""Words for a join, from the accounts that are joined."""
+"""Composes the reason of a join from the joined accounts."""
 
 
 def group_names(force: ActivePolicy | None, connector: str, name: str) -> str:
-    """Names of the groups that an account is in, as a JSON list."""
+    """Return the names of an account's groups, as a JSON list."""
     names = groups_of(force.policy, f"{connector}/{name}") if force else ()
     return canonical(list(names))
 
@@ -319,7 +320,7 @@ def group_names(force: ActivePolicy | None, connector: str, name: str) -> str:
 def declared_parts(
     force: ActivePolicy | None, accounts: Iterable[str]
 ) -> list[tuple[str, ...]]:
-    """Part accounts into what the groups of a version make one adversary."""
+    """Partition accounts by adversary, according to the groups of a version."""
     texts = list(accounts)
     if force is None:
         return [(text,) for text in texts]
@@ -327,13 +328,13 @@ def declared_parts(
 
 
 def by_groups(accounts: Sequence[Account]) -> str:
-    """Say that groups of the policy join accounts."""
+    """Compose the reason of a join by groups of the policy."""
     names = sorted({name for a in accounts for name in json.loads(a.groups)})
     return "one adversary by the groups " + ", ".join(names)
 
 
 class Change:
-    """One change of membership, while the policy lock is held alone.
+    """One change of membership, under the exclusive policy lock.
 
     Parameters
     ----------
@@ -342,7 +343,7 @@ class Change:
     accounts : Sequence of Account
         All accounts, new ones (still without an adversary) among them.
     acceptance : Acceptance
-        Takes in what is found past a limit.
+        Collects the findings past a limit.
     at : int
         Now.
     """
@@ -363,7 +364,7 @@ class Change:
         self.survivors: set[int] = set()
 
     def place(self, new: Sequence[Account], parts: Iterable[Sequence[str]]) -> None:
-        """Put new accounts in the adversary of their part, or in one of their own."""
+        """Assign new accounts to the adversary of their part, or to a new one."""
         part_of = {text: part for part in parts for text in part}
         for account in new:
             mates = [
@@ -393,10 +394,10 @@ class Change:
                 self._write_member(account._replace(groups=groups), before)
 
     def join(self, parts: Iterable[Sequence[str]], cause: str, because: Because) -> int:
-        """Make one adversary of each part's accounts; return how many ended.
+        """Join the adversaries of each part's accounts; return how many ended.
 
-        The adversary with the least number goes on, so that the order of joins makes
-        no difference.
+        The adversary with the smallest number survives, so that the order of joins does
+        not matter.
         """
         root: dict[int, int] = {}
 
@@ -426,10 +427,10 @@ class Change:
         return sum(len(others) for others in ended.values())
 
     def finish(self) -> None:
-        """Bring what is kept beside the ledger up to date.
+        """Update the tables beside the ledger.
 
-        Who was joined has to sign in again, and is offered work anew: what was offered
-        was planned for workers apart.
+        Joined workers have to sign in again and get new offers: earlier offers were
+        planned for separate workers.
         """
         mine = [
             a.id for a in self.accounts.values() if a.adversary_id in self.survivors
@@ -441,7 +442,7 @@ class Change:
             averages.rebuild(self.tx, self.force)
 
     def _write_member(self, account: Account, before: frozenset[str]) -> None:
-        """Write that an account is here; ``before``: rules it was trusted with then."""
+        """Write a member line for an account; ``before``: its trusted rules so far."""
         adversary = account.adversary_id
         self.accounts[account.text] = account
         ends = bool(before - trusted_rules_of(self.tx, self.force, adversary))
@@ -495,7 +496,7 @@ class Change:
             return []
         if known is None:
             known = accepted_before(self.tx, adversary, self.version)
-        if self.force.averages:  # the line about to be written must tell them too
+        if self.force.averages:  # the next line must include them too
             averages.rebuild(self.tx, self.force)
         return self.acceptance.judge(
             self.force,

@@ -1,7 +1,7 @@
-"""How near everybody is to every limit now, from the gate's own summaries.
+"""Limit usage: how close each adversary is to each limit, from the gate's summaries.
 
-For people who look, and for the metric: the gate itself asks one unit at a time. An
-adversary is judged anew only when its chain has grown or another policy is in force.
+It serves people and the metric: the gate itself judges one unit at a time. An adversary
+is judged again only when its chain has grown or another policy is in force.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MASK_BITS: Final = 62
 
 @dataclass(frozen=True, slots=True)
 class LimitUsage:
-    """How near one adversary came to one limit.
+    """How close one adversary is to one limit.
 
     Attributes
     ----------
@@ -61,20 +61,20 @@ class LimitUsage:
 
 
 UsageByRule = Mapping[str, LimitUsage]
-"""By rule; rules that judge nothing of what is held are not in it."""
+"""By rule; without rules that judge nothing of what is held."""
 
 
 class LimitUsages:
-    """Remembers what was judged; safe to use from several threads."""
+    """Caches usages by adversary; thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._kept: dict[int, tuple[tuple[int, int], UsageByRule]] = {}
 
     def look(self, tx: Tx) -> dict[int, UsageByRule]:
-        """Judge every adversary that goes on and holds something.
+        """Return the usages of every active adversary that holds something.
 
-        Grows with what those hold whose chains grew since the last look.
+        Grows with what is held by adversaries whose chains grew since the last call.
 
         Parameters
         ----------
@@ -134,7 +134,7 @@ def _near(rule: Rule, force: ActivePolicy, held: Ints) -> LimitUsage:
 
 
 def _scores(rule: Rule, force: ActivePolicy, held: Ints, starts: Ints) -> Ints | None:
-    """Score of each unit, all times taken together; None where 64 bits do not do."""
+    """Return the score of each unit over all times; None if 64 bits do not suffice."""
     if rule.complete:
         return _completed(rule, force, held, starts)
     if rule.by_entry:
@@ -144,7 +144,7 @@ def _scores(rule: Rule, force: ActivePolicy, held: Ints, starts: Ints) -> Ints |
     weights = {force.field_ids[name]: n for name, n in rule.weights.items()}
     lookup = np.zeros(max(weights) + 1, np.int64)
     lookup[list(weights)] = list(weights.values())
-    # Only record rules weigh by field, and of a record a field is held once.
+    # Only record rules weigh by field, and a record has one entry of a field.
     return np.add.reduceat(lookup[held[:, 1]], starts)
 
 

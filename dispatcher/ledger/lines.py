@@ -1,7 +1,7 @@
 """The lines of the ledger: canonical bytes, their hashes, and the tree over heads.
 
-Everything here is arithmetic on text; the form is that of the evidence format, so that
-what is hashed when a line is written is what an auditor hashes years later.
+Everything here is pure computation on text in the evidence format: an auditor later
+hashes exactly what was hashed when the line was written.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 Member = str | int | Sequence[str] | Sequence[Mapping[str, object]] | Mapping[str, int]
-"""What a member of a line may be."""
+"""Type of a line's members."""
 
 NO_HASH: Final = "0" * 64
 """``prev`` of a chain's first line."""
@@ -33,7 +33,7 @@ _ENCODER: Final = json.JSONEncoder(
 
 
 def canonical(value: object) -> str:
-    """Canonical JSON: sorted keys, no spaces, Unicode as it is."""
+    """Return canonical JSON: sorted keys, no spaces, Unicode unescaped."""
     return _ENCODER.encode(value)
 
 
@@ -45,7 +45,7 @@ def line_hash(prev: str, members: Mapping[str, object]) -> str:
     prev : str
         Hash of the line before in the chain.
     members : Mapping[str, object]
-        All members of the line but ``hash``; ``prev`` among them.
+        All members of the line but ``hash``; including ``prev``.
 
     Returns
     -------
@@ -60,8 +60,8 @@ def line_hash(prev: str, members: Mapping[str, object]) -> str:
 class ExposureForm:
     """The fixed text of the exposure lines of one account in one booking.
 
-    A bulk booking writes millions of lines that differ in entry, ``prev`` and ``seq``
-    only; the rest is put into canonical form once.
+    A bulk booking writes millions of lines that differ only in entry, ``prev`` and
+    ``seq``; everything else is put into canonical form once.
     """
 
     before: str
@@ -71,7 +71,7 @@ class ExposureForm:
     def of(
         cls, *, account: str, at: int, cause: str, chain: str, policy: int
     ) -> ExposureForm:
-        """Prepare the form for an account, a moment and a chain."""
+        """Prepare the form for an account, a time and a chain."""
         texts = (canonical(text) for text in (account, cause, chain))
         account_text, cause_text, chain_text = texts
         return cls(
@@ -88,7 +88,7 @@ class ExposureForm:
         Parameters
         ----------
         entries : Iterable[str]
-            Ledger names of the entries: plain ASCII that JSON leaves as it is.
+            Ledger names of the entries: ASCII that JSON does not escape.
         prev : str
             Head of the chain.
         seq : int
@@ -99,8 +99,8 @@ class ExposureForm:
         Returns
         -------
         (bytes, bytes)
-            The raw hashes, one behind another, the last being the chain's new head;
-            and the lines as they stand in evidence, each with its LF, or nothing.
+            The concatenated raw hashes, the last one the chain's new head; and the
+            lines in the evidence format, each with its LF, or nothing.
         """
         sha256, before, middle = hashlib.sha256, self.before, self.middle
         head, _, tail = middle.partition('"kind"')
@@ -118,7 +118,7 @@ class ExposureForm:
         return bytes.fromhex("".join(hashes)), "".join(lines).encode()
 
     def text(self, entry: str, *, prev: str, seq: int, own: str) -> str:
-        """Write the whole line as it stands in evidence, without its LF."""
+        """Return the whole line in the evidence format, without its LF."""
         head, _, tail = self.middle.partition('"kind"')
         return (
             f'{self.before}{entry}{head}"hash":"{own}","kind"{tail}'
@@ -136,8 +136,8 @@ def merkle_root(leaves: Sequence[bytes]) -> str:
     """
     if not leaves:
         return hashlib.sha256(b"").hexdigest()
-    # A complete tree over the largest power of two, left, is what pairing level by
-    # level with the odd one carried up gives: the recursion of the RFC without it.
+    # Pairing level by level, with the odd node carried up, gives the RFC's tree
+    # (complete on the left, over the largest power of two) without its recursion.
     level = [hashlib.sha256(b"\0" + leaf).digest() for leaf in leaves]
     while len(level) > 1:
         paired = [

@@ -1,4 +1,4 @@
-"""What ``policy apply`` brings beside the policy file: links, and functions of rules."""
+"""Inputs of ``policy apply`` beside the policy file: links, and functions of rules."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from policies.rules.belief import World
 from policies.rules.tabulated import FieldTable
 
 Pairs = Collection[tuple[str, str]]
-"""Pseudonyms of two subjects, sorted, each pair once."""
+"""Pairs of subjects' pseudonyms, each sorted, without duplicates."""
 
 
 @dataclass(frozen=True)
 class Told:
-    """F of every set of a rule's fields, and what told it.
+    """f of every set of a rule's fields, and its source.
 
     Attributes
     ----------
     source : str
         The file, or ``plugin:NAME``.
     sha256 : str
-        Of the file, or of what the function said.
+        Digest of the file, or of the function's results.
     levels : Levels
     worlds : tuple of World
-        The rows of a finite table, of which the evidence tells; empty for a function.
+        The rows of a finite table, for the evidence; empty for a function.
     """
 
     source: str
@@ -44,7 +44,7 @@ class Told:
     worlds: tuple[World, ...] = ()
 
     def row(self, rule: str) -> TableRow:
-        """Return the row that keeps it."""
+        """Return the database row for a rule."""
         listed = sorted((sorted(held), str(f)) for held, f in self.levels.items())
         text = json.dumps(listed, ensure_ascii=False, separators=(",", ":"))
         worlds = "".join(_world_lines(rule, self.worlds))
@@ -52,7 +52,7 @@ class Told:
 
 
 def _world_lines(rule: str, worlds: Iterable[World]) -> Iterator[str]:
-    """Rows of a table as evidence has them: each value by its number in its column."""
+    """Yield a table's rows in the evidence format: values by number in their column."""
     numbers: dict[int, dict[object, int]] = defaultdict(dict)
     for world in worlds:
         row = [
@@ -64,13 +64,13 @@ def _world_lines(rule: str, worlds: Iterable[World]) -> Iterator[str]:
 
 
 def tables_text(rows_: Iterable[TableRow]) -> str:
-    """Return the tables of a version, as evidence has them; empty if it has none."""
+    """Return the tables of a version in the evidence format; empty if it has none."""
     return "".join(row.worlds for row in sorted(rows_))
 
 
 @dataclass(frozen=True)
 class Beside:
-    """What stands beside a policy file.
+    """Inputs beside a policy file.
 
     Attributes
     ----------
@@ -85,43 +85,43 @@ class Beside:
 
     @property
     def levels(self) -> dict[str, FieldTable]:
-        """F by fields held, for each such rule."""
-        return {name: told.levels for name, told in self.told.items()}
+        """Return f by held fields, for each such rule."""
+        return {name: table.levels for name, table in self.told.items()}
 
     def adds(self, tx: Tx, version: int) -> bool:
-        """Whether something of it is not in a version of the store."""
+        """Whether it contains something that a version of the store lacks."""
         known = {
             row.property: (row.levels, row.worlds)
             for row in policies.functions_of(tx, version)
         }
-        rows_ = [told.row(name) for name, told in self.told.items()]
+        rows_ = [table.row(name) for name, table in self.told.items()]
         mine = {row.property: (row.levels, row.worlds) for row in rows_}
         return known != mine or links_grew(tx, self.links)
 
 
 def told_text(rows_: Sequence[TableRow]) -> str:
-    """Functions of a version as they are shipped; nothing where there is none."""
+    """Serialise the functions of a version for shipping; empty if there are none."""
     return canonical(rows_) if rows_ else ""
 
 
 def functions_sha256(rows_: Sequence[TableRow]) -> str:
-    """Digest of :func:`told_text`, which the line of the version has."""
+    """Return the digest of :func:`told_text`, a member of the version's line."""
     return hashlib.sha256(told_text(rows_).encode()).hexdigest()
 
 
 def read_told(text: str) -> list[TableRow]:
-    """Read functions that :func:`told_text` wrote.
+    """Parse the output of :func:`told_text`.
 
     Raises
     ------
     ValueError, TypeError
-        They are of another form.
+        The text is malformed.
     """
     return [TableRow._make(row) for row in json.loads(text or "[]")]
 
 
 def read_levels(rows_: Iterable[tuple[str, str]]) -> dict[str, FieldTable]:
-    """Read what was kept: (rule, levels) -> f by fields held."""
+    """Parse stored functions: (rule, levels) -> f by held fields."""
     return {
         rule: {frozenset(held): Fraction(f) for held, f in json.loads(text)}
         for rule, text in rows_
@@ -131,7 +131,7 @@ def read_levels(rows_: Iterable[tuple[str, str]]) -> dict[str, FieldTable]:
 def add_links(
     tx: Tx, policy: Policy, links: Mapping[str, Pairs], version: int
 ) -> list[str]:
-    """Keep the links that are new with a version; return their lines of evidence.
+    """Store a version's new links; return their lines of evidence.
 
     Raises
     ------
@@ -155,7 +155,7 @@ def add_links(
 
 
 def links_grew(tx: Tx, links: Mapping[str, Pairs]) -> bool:
-    """Whether there are links that the store does not have."""
+    """Whether the store lacks any of the links."""
     return any(set(pairs) - set(_kept(tx, name)) for name, pairs in links.items())
 
 

@@ -1,4 +1,4 @@
-"""Keys: what the evidence tells about each entry, and nothing of its value."""
+"""Keys: the evidence about each entry, without its value."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SALT_BYTES: Final = 16
 
 
 class RecordKeys(NamedTuple):
-    """A record whose entries are made known to the ledger.
+    """A record whose entries are registered with the ledger.
 
     Attributes
     ----------
@@ -51,9 +51,9 @@ class RecordKeys(NamedTuple):
 
 @dataclass(frozen=True)
 class Needs:
-    """Which facts of a field's entries the rules have a use for.
+    """Facts of a field's entries that the rules need.
 
-    ``vector`` and ``count`` are the columns that relation rules read, None for none.
+    ``vector`` and ``count`` are the columns that relation rules read, or None.
     """
 
     subject: bool
@@ -62,7 +62,7 @@ class Needs:
     count: str | None = None
 
     def exceeds(self, had: Needs | None) -> bool:
-        """Whether something is needed that was not told before."""
+        """Whether something is needed that was not written before."""
         if had is None:
             return True
         pairs = ((getattr(self, w), getattr(had, w)) for w in ("subject", "time"))
@@ -88,9 +88,9 @@ def needs(force: ActivePolicy) -> dict[int, Needs]:
 
 
 def register_keys(tx: Tx, records: Iterable[RecordKeys], *, at: int) -> int:
-    """Make the entries of a load known to the ledger.
+    """Register the entries of a load with the ledger.
 
-    The lines are kept as they are, for evidence; chain ``system`` gets their number and
+    The lines are stored unchanged, for evidence; chain ``system`` gets their number and
     digest. Call it in the transaction that writes the entries, after they are written.
 
     Parameters
@@ -112,8 +112,8 @@ def register_keys(tx: Tx, records: Iterable[RecordKeys], *, at: int) -> int:
     Conflict
         No policy is in force.
     PastLimit
-        The new entries lift a mean past its cap: each may begin a window over what is
-        held already. Nothing may be kept: let the error end the transaction.
+        The new entries raise an average past its cap: each may begin a window over what
+        is already held. Nothing may be committed: let the error end the transaction.
     ValueError
         An entry lacks a fact that the policy needs: intake rejects such records.
     """
@@ -124,8 +124,8 @@ def register_keys(tx: Tx, records: Iterable[RecordKeys], *, at: int) -> int:
     salt = tx.vault.entropy(SALT_BYTES)
     lines, facts = key_lines(force, loaded), fact_lines(loaded, salt)
     written = write_keys(tx, lines, at=at, facts=facts)
-    # Chain ``system`` is locked by now, so that loads come here one by one; bookings
-    # are kept out by the policy lock, which they hold alone where a mean is capped.
+    # Chain ``system`` is locked by now, so that loads come here one by one; the policy
+    # lock, exclusive where an average is capped, keeps bookings out.
     if written and averages.may_be_lifted(tx, force):
         living = [
             chain.id
@@ -144,19 +144,19 @@ def write_keys(
     facts: Iterable[str] | None = None,
     links: Iterable[str] = (),
 ) -> int:
-    """Keep raw key lines and enter them in chain ``system``.
+    """Store raw key lines and their digest in chain ``system``.
 
-    ``facts`` has all that is known of the entries; without it they are known already,
-    and the lines only tell more of them. ``links`` are raw lines of relations. Returns
-    the number of key lines.
+    ``facts`` has all that is known of new entries; without it the entries are known
+    already, and the lines add facts about them. ``links`` are raw lines of relations.
+    Returns the number of key lines.
     """
     kept, paired = list(lines), list(links)
     if not kept and not paired:
         return 0
     raw, relations = "".join(kept).encode(), "".join(paired).encode()
-    told = "".join(facts or ()).encode()
+    raw_facts = "".join(facts or ()).encode()
     body = {
-        "facts_sha256": hashlib.sha256(told).hexdigest(),
+        "facts_sha256": hashlib.sha256(raw_facts).hexdigest(),
         "keys_count": len(kept),
         "keys_sha256": hashlib.sha256(raw).hexdigest(),
         "relations_count": len(paired),
@@ -165,13 +165,13 @@ def write_keys(
     system = chains.append(tx, chains.lock_system(tx), "keys", body, at=at)
     repeats = len(kept) if facts is None else 0
     entry_registrations.add(
-        tx, entry_registrations.Load(system.seq, raw, relations, told, repeats)
+        tx, entry_registrations.Load(system.seq, raw, relations, raw_facts, repeats)
     )
     return len(kept)
 
 
 def fact_lines(records: Iterable[RecordKeys], salt: bytes) -> Iterator[str]:
-    """All that is known of new entries, needed by a rule or not, each with its LF.
+    """Yield lines with all facts of new entries, needed or not, each with its LF.
 
     The store is compared with them (:mod:`.comparison`). After a line with the salt,
     which keeps an auditor from guessing them by their digest, a line is a JSON list
@@ -187,7 +187,7 @@ def fact_lines(records: Iterable[RecordKeys], salt: bytes) -> Iterator[str]:
 
 
 def key_lines(force: ActivePolicy, records: Iterable[RecordKeys]) -> Iterator[str]:
-    """Canonical lines, each with its LF, as the version in force needs them.
+    """Yield canonical key lines for the version in force, each with its LF.
 
     An entry at no place has ``vector`` (and ``count``) without a column.
     """
@@ -212,7 +212,7 @@ def key_lines(force: ActivePolicy, records: Iterable[RecordKeys]) -> Iterator[st
 
 
 def read_facts(text: bytes) -> list[Facts]:
-    """Read what :func:`fact_lines` wrote."""
+    """Parse the output of :func:`fact_lines`."""
     found = []
     for line in text.splitlines()[1:]:
         record, field_ids, *facts = json.loads(line)
@@ -222,13 +222,13 @@ def read_facts(text: bytes) -> list[Facts]:
 
 @dataclass(frozen=True)
 class _Form:
-    """How the key lines of a field are written."""
+    """Format of a field's key lines."""
 
     field: str
     needs: Needs
 
     def count(self, visits: int | None) -> str:
-        """Member ``count`` with its comma, where it is needed."""
+        """Return member ``count`` with its comma, if needed."""
         column = self.needs.count
         if column is None:
             return ""
@@ -236,7 +236,7 @@ class _Form:
         return f'"count":{{{inside}}},'
 
     def vector(self, place: str | None) -> str:
-        """Member ``vector`` with its comma, where it is needed."""
+        """Return member ``vector`` with its comma, if needed."""
         column = self.needs.vector
         if column is None:
             return ""

@@ -1,8 +1,8 @@
-"""Proofs that a line stands in the ledger, up to the root of a seal.
+"""Proofs that a line is in the ledger, up to the root of a seal.
 
-A proof has the rest of the line's chain, from the line itself to the chain's last line
-that the seal covers, and the path of that last hash to the seal's root (RFC 9162,
-section 2.1.3). Whoever noted the root checks it with SHA-256 alone.
+A proof contains the line's chain, from the line itself to the last line that the seal
+covers, and the path of that last hash to the seal's root (RFC 9162, section 2.1.3).
+Whoever noted the root can check it with SHA-256 alone.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _node(left: bytes, right: bytes) -> bytes:
 
 
 def inclusion_path(leaves: Sequence[bytes], index: int) -> list[str]:
-    """Path of a leaf to the root, lowest first, in hex (RFC 9162, 2.1.3.1).
+    """Return the path of a leaf to the root, lowest first, in hex (RFC 9162, 2.1.3.1).
 
     Parameters
     ----------
@@ -50,18 +50,18 @@ def inclusion_path(leaves: Sequence[bytes], index: int) -> list[str]:
             path.append(level[mate].hex())
         paired = [_node(*level[i : i + 2]) for i in range(0, len(level) - 1, 2)]
         if len(level) % 2:
-            paired.append(level[-1])  # carried up: it has no mate here
+            paired.append(level[-1])  # carried up: it has no sibling here
         level, index = paired, index // 2
     return path
 
 
 def root_by_path(leaf: bytes, index: int, size: int, path: Sequence[str]) -> str | None:
-    """Root that a leaf and its path lead to (RFC 9162, 2.1.3.2).
+    """Compute the root from a leaf and its path (RFC 9162, 2.1.3.2).
 
     Returns
     -------
     str or None
-        None if the path has not the length that the tree gives it.
+        None if the path's length does not fit the tree.
     """
     if not 0 <= index < size:
         return None
@@ -94,7 +94,7 @@ def prove(tx: Tx, entry_ids: Sequence[int], subject: str | None) -> dict[str, An
     Returns
     -------
     dict
-        The document, as :func:`check` takes it.
+        The document, for :func:`check`.
 
     Raises
     ------
@@ -149,7 +149,7 @@ def _line(row: audit.LineRow, prev: str) -> dict[str, Any]:
 
 
 def _rest(tx: Tx, chain: ChainRow, first: int) -> list[dict[str, Any]]:
-    """Lines of a chain from one on, to the last that is sealed."""
+    """Return the lines of a chain from one to the last sealed one."""
     prev = audit.hash_at(tx, chain.id, first - 1) if first > 1 else NO_HASH
     assert prev is not None
     rows = audit.lines_up_to(tx, chain.id, chain.sealed_seq, after=first - 1)
@@ -157,15 +157,14 @@ def _rest(tx: Tx, chain: ChainRow, first: int) -> list[dict[str, Any]]:
 
 
 def check(document: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Check a proof, by itself; return the showings that it proves.
+    """Check a proof without the store; return the showings that it proves.
 
-    The root that they are proven under is ``document["seal"]["root"]``: compare it with
-    one that was noted.
+    The root of the proof is ``document["seal"]["root"]``: compare it with a noted one.
 
     Raises
     ------
     Invalid
-        It proves nothing.
+        The proof is invalid.
     """
     try:
         return _checked(document)
@@ -196,7 +195,7 @@ def _checked(document: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _follow(chain: str, lines: Sequence[Mapping[str, Any]]) -> str:
-    """Check that lines go on from each other; return the last hash."""
+    """Check that the lines are chained; return the last hash."""
     last: Mapping[str, Any] | None = None
     for line in lines:
         members = {name: value for name, value in line.items() if name != "hash"}

@@ -1,8 +1,8 @@
-"""Tasks under way that a change made unsafe, and taking them back.
+"""Recall of tasks in progress that a change made unsafe.
 
-Handed is seen: to take a task back makes nothing unseen. It keeps a worker from going on
-to read what, put together with the rest, is past a limit now. A late answer still
-counts.
+A delivered task counts as seen, and a recall does not undo that. It keeps a worker from
+reading further what, together with earlier entries, is now past a limit. A late answer
+still counts.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from dispatcher.store.transaction import Tx
 
 
 class InFlightAction(StrEnum):
-    """What becomes of tasks under way that a change made unsafe.
+    """What happens to tasks in progress that a change made unsafe.
 
-    ``recall`` takes them back, ``drain`` only those that have not left yet, ``keep``
+    ``recall`` withdraws them, ``drain`` only those that have not left yet, ``keep``
     none.
     """
 
@@ -37,16 +37,16 @@ class InFlightAction(StrEnum):
 
 @dataclass(frozen=True)
 class Recall:
-    """Tasks under way that may not be finished, by what can be done about them.
+    """Unsafe tasks in progress, by what can be done about them.
 
     Attributes
     ----------
     unsent : tuple of OpenTask
-        Not handed over yet: they stay here.
+        Not delivered yet: they are not sent.
     shown : tuple of OpenTask
-        On our own page: they are taken off it.
+        On our own page: they are removed from it.
     outside : tuple of OpenTask
-        With a connector that can withdraw what it was given.
+        With a connector that can withdraw tasks.
     lost : tuple of OpenTask
         With a connector that cannot.
     """
@@ -58,29 +58,29 @@ class Recall:
 
     @property
     def unsafe(self) -> int:
-        """How many tasks may not be finished."""
+        """Number of tasks that may not be finished."""
         return sum(map(len, (self.unsent, self.shown, self.outside, self.lost)))
 
     @property
     def lost_at(self) -> tuple[str, ...]:
-        """Connectors that cannot give back what they were handed."""
+        """Connectors that cannot withdraw their tasks."""
         return tuple(sorted({task.connector for task in self.lost}))
 
 
 @dataclass(frozen=True)
 class Recalled:
-    """What taking back came to.
+    """Result of a recall.
 
     Attributes
     ----------
     tasks : int
-        Tasks ended, unsafe ones and those that went with them.
+        Tasks ended, including safe ones in the same messages.
     beside : int
         Safe tasks that ended because they left in one message with an unsafe one.
     messages : int
         Messages withdrawn, or cancelled before they left.
     left : int
-        Unsafe tasks that go on.
+        Unsafe tasks that continue.
     """
 
     tasks: int = 0
@@ -99,7 +99,7 @@ def foresee(
     withdrawing: Collection[str],
     adversary_ids: Sequence[int] | None = None,
 ) -> Recall:
-    """Find the tasks under way that the gate would not allow now.
+    """Find the tasks in progress that the gate would not allow now.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def foresee(
     force : ActivePolicy or None
         The version to judge by; the summary of exposure counts must be that version's.
     withdrawing : Collection of str
-        Connectors that can withdraw what they were given.
+        Connectors that can withdraw tasks.
     adversary_ids : Sequence of int, optional
         Only of these; None: of all. Grows with what they hold.
     """
@@ -127,7 +127,7 @@ def foresee(
 def revive(
     tx: Tx, force: ActivePolicy | None, outbox_ids: Sequence[int], now: int
 ) -> tuple[int, int]:
-    """Let dead messages wait again, but for what became unsafe since they were written.
+    """Requeue dead messages, without tasks that have become unsafe since.
 
     Parameters
     ----------
@@ -141,8 +141,8 @@ def revive(
     Returns
     -------
     messages, kept_back : int
-        Messages that wait, and tasks of them that the gate would not allow now: their
-        half of a set stays here.
+        Messages requeued, and their tasks that the gate would not allow now and that
+        are not sent.
     """
     messages = outbox.revive(tx, outbox_ids, now)
     mine = set(outbox_ids)
@@ -153,10 +153,10 @@ def revive(
 
 
 def take_back(tx: Tx, found: Recall, how: InFlightAction, *, at: int) -> Recalled:
-    """Take back what :func:`foresee` found, in the transaction of the change."""
+    """Recall what :func:`foresee` found, in the transaction of the change."""
     if how is InFlightAction.KEEP:
         return Recalled(left=found.unsafe)
-    # What may have left and may not is kept from leaving: a late answer still counts.
+    # A message that may have left is kept from leaving: a late answer still counts.
     waiting = [task for task in found.outside + found.lost if _waits(task)]
     recalled = [*found.unsent, *waiting]
     sent: list[int] = []
@@ -173,7 +173,7 @@ def take_back(tx: Tx, found: Recall, how: InFlightAction, *, at: int) -> Recalle
 
 
 def _past_fields(tx: Tx, force: ActivePolicy, adversary: int) -> dict[int, set[str]]:
-    """Fields of which the adversary may be shown no more, by record or subject."""
+    """Return the fields no longer allowed to the adversary, by record or subject."""
     past = past_units(tx, force, adversary, trusted_rules_of(tx, force, adversary))
     ends = {
         unit: [subject_unit(end) for end in both if end is not None]
@@ -197,7 +197,7 @@ def _unsafe(force: ActivePolicy, task: OpenTask, past: dict[int, set[str]]) -> b
 
 
 def _waits(task: OpenTask) -> bool:
-    """Whether a task's message may still leave: it was tried, or is under way."""
+    """Whether a task's message may still leave: it was tried, or is being sent."""
     return task.state == "booked" and task.message_state in ("ready", "leased")
 
 

@@ -1,9 +1,9 @@
-"""Shipped lines booked into a store that has forgotten them: nothing is judged anew.
+"""Recovery: book shipped lines into a store that lacks them, without judging them.
 
-What was shown was shown: the lines are taken as they are, each checked to go on from the
-one before, and afterwards the chains of the store are those of the files. Records that
-were loaded after the backup are gone; their entries come back without values, so that
-what was shown of them counts. Loading the records again brings the values back.
+What was shown stays shown: the lines are booked unchanged, each checked to continue its
+chain, and afterwards the store's chains equal those of the files. Records that were
+loaded after the backup are gone; their entries come back without values, so that what
+was shown of them counts. Loading the records again brings the values back.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from policies.document import parse
 from policies.rules.asks import unsupported
 
 _OWN: Final = frozenset({"chain", "seq", "prev", "kind", "at", "policy", "hash"})
-"""Members of a line that are kept in columns of their own."""
+"""Members of a line that have their own columns."""
 
 Members = dict[str, Any]
 
@@ -57,7 +57,7 @@ def replay(tx: Tx, lines: Iterable[ShippedLine], *, at: int) -> int:
         The whole shipped ledger, read and checked by
         :func:`dispatcher.ledger.shipping.shipped_lines`.
     at : int
-        Now: when values that were lost were found to be.
+        Now: the time at which values are recorded as lost.
 
     Returns
     -------
@@ -67,9 +67,8 @@ def replay(tx: Tx, lines: Iterable[ShippedLine], *, at: int) -> int:
     Raises
     ------
     LedgerBroken
-        A line does not go on from the store's last one, or does not have its hash; or
-        what it is about is not there. Nothing may be kept: let the error end the
-        transaction.
+        A line does not continue the store's last one or has a wrong hash; or its
+        content is missing. Nothing may be committed: let the error end the transaction.
     """
     replaying = _Replay(tx, at)
     for line in lines:
@@ -78,7 +77,7 @@ def replay(tx: Tx, lines: Iterable[ShippedLine], *, at: int) -> int:
 
 
 class _Replay:
-    """One replay under way."""
+    """One replay in progress."""
 
     def __init__(self, tx: Tx, at: int) -> None:
         self.tx, self.at = tx, at
@@ -91,7 +90,7 @@ class _Replay:
         self.booked = 0
 
     def gather(self, line: ShippedLine) -> None:
-        """Put a line aside if the store lacks it."""
+        """Collect a line if the store lacks it."""
         members = line.members
         if "attached" in members:
             seq = int(members["seq"])
@@ -101,7 +100,7 @@ class _Replay:
             self.newer[members["chain"]].append(line.raw)
 
     def book(self) -> int:
-        """Book all that was put aside."""
+        """Book all collected lines."""
         # Versions and loads first: the others name them. Then each adversary, and those
         # that joined it before the join.
         self._drain(SYSTEM)
@@ -155,7 +154,7 @@ class _Replay:
         self._after(name, line)
 
     def _after(self, name: str, line: Members) -> None:
-        """Do what a line has done beside itself."""
+        """Apply a line's effects on other tables."""
         kind = line["kind"]
         if kind == "policy":
             self._policy(line)
@@ -243,11 +242,11 @@ class _Replay:
         policy_rows.add_functions(self.tx, version, functions)
 
     def _functions(self, line: Members) -> list[TableRow]:
-        told = self._text(line, "functions") or b""
-        if hashlib.sha256(told).hexdigest() != line["functions_sha256"]:
+        functions_text = self._text(line, "functions") or b""
+        if hashlib.sha256(functions_text).hexdigest() != line["functions_sha256"]:
             raise _broken(line, "the functions of its rules are not with it")
         try:
-            return read_told(told.decode())
+            return read_told(functions_text.decode())
         except (ValueError, TypeError):
             raise _broken(line, "the functions of its rules cannot be read") from None
 
@@ -275,14 +274,14 @@ class _Replay:
             relations.add_links(self.tx, relation, ends, version)
 
     def _lost(self, facts: list[Facts], loaded_at: int) -> None:
-        """Write the entries of a load that were lost with their values."""
+        """Write the lost entries of a load, without values."""
         there = rows.entries_of_names(self.tx, {one.record for one in facts})
         for one in facts:
             if (one.record, one.field_id) not in there:
                 records.add_lost_entry(self.tx, one, loaded_at, self.at)
 
     def _seal_heads(self) -> None:
-        """Note up to where each chain is sealed, as the last seals say."""
+        """Store how far each chain is sealed, from the last seals."""
         sealed: dict[int, int] = {}
         for seq, _, body in audit.seals_after(self.tx, 0):
             sealed[SYSTEM_CHAIN] = seq

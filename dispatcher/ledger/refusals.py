@@ -1,4 +1,4 @@
-"""What the gate says when it refuses: which limit, how near, whose. Never a value."""
+"""Refusals of the gate: which limit, how close, whose. Never a field value."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Number = Fraction | int
 
 
 class Cause(StrEnum):
-    """Why an ask is refused, in the order in which the gate looks."""
+    """Why an ask is refused, in the order of the gate's checks."""
 
     FIELDS_SEND = "fields.send"
     ACCOUNT = "account"
@@ -31,7 +31,7 @@ class Cause(StrEnum):
 
 
 PASSING: Final = frozenset({Cause.PAUSE, Cause.ACCOUNT, Cause.PILOT})
-"""Refusals that pass: the pair stays in the plan."""
+"""Temporary refusals: the pair stays in the plan."""
 
 SENTENCES: Final = {
     Cause.FIELDS_SEND: "The policy in force never sends this field (or lacks it).",
@@ -48,7 +48,7 @@ SENTENCES: Final = {
     Cause.BUDGET_AVERAGE: "The mean over all properties would be {value}; "
     "the limit is mean <= {limit}.",
 }
-"""What a refusal says; ``{value}`` is what the ask would make of what is limited."""
+"""Messages by cause; ``{value}`` is the limited quantity with the ask granted."""
 
 _ANOTHER: Final = (
     "Give the task to another worker (dispatcher explain FIELD --who); "
@@ -69,7 +69,7 @@ FIXES: Final = {
     Cause.MEAN: _ANOTHER,
     Cause.BUDGET_AVERAGE: _ANOTHER,
 }
-"""How to mend it."""
+"""Remedies by cause."""
 
 
 @dataclass(frozen=True)
@@ -83,10 +83,10 @@ class Refusal:
     entry, account, adversary : str
         The entry's ledger name, the account's text, the name of its chain.
     rule : str
-        The property whose limit it is; the cause where it is no property's.
+        The property whose limit it is; otherwise the cause.
     value, limit : Fraction or int
-        What the ask would make of it, and the limit: f and tau, a mean and its cap, a
-        number of showings and t.
+        The limited quantity with the ask granted, and the limit: f and tau, an average
+        and its cap, a number of showings and t.
     """
 
     cause: Cause
@@ -157,13 +157,13 @@ def refuse(
 
 
 def in_digits(number: Number) -> str:
-    """Write a number for people: exact if it is short in decimals, else as a ratio."""
+    """Format a number for people: exact if it is a short decimal, else as a ratio."""
     shown = f"{float(number):.6g}"
     return shown if Fraction(shown) == number else f"{number} ({shown})"
 
 
 def unknown(what: str, number: int) -> NotFound:
-    """Error for an id that the store does not have."""
+    """Return the error for an id that the store does not have."""
     return NotFound(
         f"there is no {what} {number} in the store",
         why="It was never added, or it was erased.",
@@ -172,7 +172,7 @@ def unknown(what: str, number: int) -> NotFound:
 
 
 def past_limit(what: str, found: Sequence[tuple[str, str]]) -> PastLimit:
-    """Error for a change under which exposures already booked are past a limit.
+    """Return the error for a change under which booked exposures are past a limit.
 
     Parameters
     ----------

@@ -1,9 +1,10 @@
-"""Relation rules at the gate: what an adversary sees of each link.
+"""Relation rules at the gate: what an adversary learns of each link.
 
-A decision costs what the adversary holds of the people linked with the asked one: the
-links are the properties that touch the entry. Every link of the asked person is judged,
-so that one which is past its limit by an accepted join takes no further entry at all,
-neither before nor after it: a cosine can fall, and what was seen stays seen.
+The cost of a decision grows with what the adversary holds of the people linked with the
+asked one: the links are the properties that touch the entry. Every link of the asked
+person is judged both without and with the entry, so that a link which an accepted join
+put past its limit admits no further entry: a cosine can fall, but what was seen stays
+seen.
 """
 
 from __future__ import annotations
@@ -27,16 +28,16 @@ from policies.rules.tabulated_links import TabulatedLinkRule, ends_held
 Seen = list[tuple[int, str, str, int]]
 Held = list[tuple[int, int, str]]
 Visit = tuple[int, int, int, str, int]
-"""Adversary, subject, field, place and visits: a row of the summary."""
+"""A row of the summary: adversary, subject, field, place and visits."""
 
 EMPTY: End = {}
 
 
 @dataclass(frozen=True)
 class Granted:
-    """What is granted to an adversary, and not in the summaries yet, by person.
+    """Grants to an adversary that are not in the summaries yet, by person.
 
-    An ask looks at the people around it alone, however many were granted before it.
+    An ask reads only the people around it, however many were granted before it.
     """
 
     visits: dict[int, list[Visit]] = field(default_factory=lambda: defaultdict(list))
@@ -58,8 +59,8 @@ class Around:
     before, after : End
         Of the person, without and with the asked entry.
     friends : tuple of End
-        Of those linked with the person: for a rule of places only of whom anything is
-        held.
+        Of those linked with the person; for a rule of places only those of whom
+        something is held.
     """
 
     rule: LinkRule
@@ -68,7 +69,7 @@ class Around:
     friends: tuple[End, ...]
 
     def finding(self) -> Finding:
-        """What the rule says of the ask."""
+        """Return the rule's finding on the ask."""
         rule = self.rule
         before = rule.worst(self.before, self.friends)
         after = rule.worst(self.after, self.friends)
@@ -79,7 +80,7 @@ class Around:
         )
 
     def change(self) -> Fraction:
-        """What the entry adds to the sum of f over the links."""
+        """Return what the entry adds to the sum of f over the links."""
         total = Fraction(0)
         for other in self.friends:
             total += value(self.rule.reached(self.after, other))
@@ -96,9 +97,9 @@ def around(
     held: bool,
     granted: Granted = NONE,
 ) -> list[Around]:
-    """Read what the relation rules that look at an entry need to judge it.
+    """Read what the relation rules on an entry need to judge it.
 
-    ``held`` says that the adversary holds the entry: then it adds nothing.
+    ``held``: the adversary already holds the entry, so that it adds nothing.
     """
     field = force.fields[entry.field_id]
     if not field.links or entry.subject_id is None:
@@ -122,10 +123,10 @@ def around(
         if rule.relation not in of_relation:
             others = rows.friends(tx, rule.relation, person)
             near = {person, *others}
-            told = [*rows.visits(tx, adversary_id, sorted(near))]
+            visit_rows = [*rows.visits(tx, adversary_id, sorted(near))]
             for one in near & granted.visits.keys():
-                told += [visit[1:] for visit in granted.visits[one]]
-            of_relation[rule.relation] = others, list(named(force, told))
+                visit_rows += [visit[1:] for visit in granted.visits[one]]
+            of_relation[rule.relation] = others, list(named(force, visit_rows))
         others, seen = of_relation[rule.relation]
         of = vectors(seen, rule.fields)
         mine = of.get(person, EMPTY)
@@ -139,7 +140,7 @@ def around(
 def _held_of(
     tx: Tx, adversary_id: int, people: set[int], granted: Granted
 ) -> Iterator[tuple[Any, ...]]:
-    """Go through what an adversary holds of people: (person, record, field)."""
+    """Yield what an adversary holds of people: (person, record, field)."""
     yield from rows.held_of(tx, adversary_id, sorted(people))
     for person in people & granted.entries.keys():
         for entry in granted.entries[person]:
@@ -153,9 +154,9 @@ def _told(
     mates: Sequence[int | None],
     fields: Held,
 ) -> Around:
-    """What a rule that is told set by set needs.
+    """Read what a tabulated rule needs.
 
-    Of people who are not loaded nobody holds anything, and yet they are linked.
+    Nobody holds anything of people who are not loaded, but they may be linked.
     """
     of = ends_held(fields, rule.fields)
     mine = of.get(person, EMPTY)
@@ -164,27 +165,27 @@ def _told(
 
 
 def _fields_named(
-    force: ActivePolicy, told: Iterable[tuple[Any, ...]]
+    force: ActivePolicy, rows_: Iterable[tuple[Any, ...]]
 ) -> Iterator[tuple[int, int, str]]:
-    """Rows (person, record, field) with the field's name, of this version."""
+    """Yield rows (person, record, field) with this version's field names."""
     names = force.numbered
-    for person, record, number in told:
+    for person, record, number in rows_:
         if number in names:
             yield person, record, names[number]
 
 
 def named(
-    force: ActivePolicy, told: Iterable[tuple[Any, ...]]
+    force: ActivePolicy, rows_: Iterable[tuple[Any, ...]]
 ) -> Iterator[tuple[int, str, str, int]]:
-    """Rows (person, field, place, visits) with the field's name, of this version."""
+    """Yield rows (person, field, place, visits) with this version's field names."""
     names = force.numbered
-    for person, number, place, visits in told:
+    for person, number, place, visits in rows_:
         if number in names:
             yield person, names[number], str(place), visits
 
 
 def visit_of(field: FieldPolicy, entry: EntryRow, adversary_id: int) -> list[Visit]:
-    """What one showing adds to the summary of visits."""
+    """Return what one showing adds to the summary of visits."""
     person, place, visits = entry.subject_id, entry.place, entry.visits
     if not field.placed or person is None or place is None or visits is None:
         return []
@@ -194,7 +195,7 @@ def visit_of(field: FieldPolicy, entry: EntryRow, adversary_id: int) -> list[Vis
 def past_links(
     tx: Tx, force: ActivePolicy, adversary_id: int, trusted: frozenset[str]
 ) -> list[tuple[str, int]]:
-    """Links of which an adversary sees too much: (property, unit id).
+    """Find the links of which an adversary sees too much: (property, unit id).
 
     Grows with the links: for changes of policy and of membership, never for a booking.
     """
@@ -213,7 +214,7 @@ def past_links(
 
 @dataclass(frozen=True)
 class _AllHeld:
-    """All that an adversary holds: each kind of it is read once, whatever asks for it."""
+    """All that an adversary holds; each kind is read once, on demand."""
 
     tx: Tx
     force: ActivePolicy
@@ -230,25 +231,25 @@ class _AllHeld:
         return list(named(self.force, rows.all_visits(self.tx, self.adversary_id)))
 
     def ends(self, rule: LinkRule) -> Mapping[int, End]:
-        """By person, as the rule reads it."""
+        """Return what is held by person, as the rule reads it."""
         if isinstance(rule, TabulatedLinkRule):
             return ends_held(self.fields, rule.fields)
         return vectors(self.visits, rule.fields)
 
 
 def _links(tx: Tx, rule: LinkRule) -> Iterator[tuple[int, int, int]]:
-    """Go through the links that a rule judges: (id, one, other)."""
-    told = isinstance(rule, TabulatedLinkRule)
-    return (rows.half_links if told else rows.links)(tx, rule.relation)
+    """Yield the links that a rule judges: (id, one, other)."""
+    tabulated = isinstance(rule, TabulatedLinkRule)
+    return (rows.half_links if tabulated else rows.links)(tx, rule.relation)
 
 
 def count_and_sums(
     tx: Tx, force: ActivePolicy, rule: LinkRule
 ) -> tuple[int, Mapping[int, Fraction]]:
-    """How many links could disclose something, and each adversary's sum of f over them.
+    """Count the links that could disclose something; sum f over them by adversary.
 
-    A cosine that is no fraction goes in rounded up to 10^-18: a mean is never told below
-    what it is. Grows with what is loaded.
+    An irrational cosine is rounded up to a multiple of 10^-18: an average is never
+    underestimated. Grows with what is loaded.
     """
     numbers = [force.field_ids[name] for name in sorted(rule.fields)]
     known: Mapping[int, End]

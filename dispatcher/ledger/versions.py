@@ -1,4 +1,4 @@
-"""Policy versions: checked, tested, judged against what was shown, then in force."""
+"""Policy versions: check, test, judge against what was shown, then apply."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ from policies.rules.tabulated import FieldTable
 
 @dataclass(frozen=True)
 class Applied:
-    """What applying a policy file came to.
+    """Result of applying a policy file.
 
     Attributes
     ----------
@@ -61,17 +61,17 @@ class Applied:
         The version in force now.
     sha256 : str
     changed : bool
-        False when the file is the one in force already: nothing was written.
+        False if the file is already in force: nothing was written.
     judged : int
         Adversaries whose past was judged.
     joined : int
         Adversaries that ended because groups of the version join them.
     keys : int
-        Further key lines for loaded entries.
+        Additional key lines for loaded entries.
     accepted : tuple of Past
-        What is past a limit of the version, and was accepted.
+        Findings past a limit of the version that were accepted.
     recall, recalled : Recall, Recalled
-        Tasks under way that the version would not allow, and what became of them.
+        Tasks in progress that the version would not allow, and what became of them.
     """
 
     version: int
@@ -87,20 +87,20 @@ class Applied:
 
 @dataclass(frozen=True)
 class Terms:
-    """How a version is to come into force.
+    """How to put a version in force.
 
     Attributes
     ----------
     accept : int or None
         How many findings past the new limits are accepted; None: any, for a preview.
     in_flight : InFlightAction
-        What becomes of tasks under way that the version would not allow.
+        What happens to tasks in progress that the version would not allow.
     if_active : int or None
         The version that must be in force now; 0 is none. None: whichever is.
     withdrawing : frozenset of str
-        Connectors that can take back what they were given.
+        Connectors that can withdraw tasks.
     actor, reason : str
-        Who does it, and why, for the audit log; no field value.
+        Who acts, and why, for the audit log; no field value.
     """
 
     accept: int | None = 0
@@ -114,7 +114,7 @@ class Terms:
 def check_policy(
     source: bytes, levels: Mapping[str, FieldTable] | None = None
 ) -> Policy:
-    """Read a policy file that may be applied.
+    """Parse a policy file and check that it may be applied.
 
     ``levels`` has f by fields held, of rules that name a table or a user's function.
 
@@ -165,7 +165,7 @@ def apply_policy(
 ) -> Applied:
     """Put a policy file in force as the next version.
 
-    It is a barrier: bookings in flight are waited for, every later one is judged by it.
+    It is a barrier: it waits for bookings in flight, and judges every later one.
 
     Parameters
     ----------
@@ -177,8 +177,8 @@ def apply_policy(
         Now.
     terms : Terms, optional
     links : Beside, optional
-        What stands beside the file. Links are added to those that hold already; one
-        never lapses.
+        Inputs beside the file. Links are added to the existing ones; a link never
+        lapses.
 
     Raises
     ------
@@ -186,12 +186,13 @@ def apply_policy(
         See :func:`check_policy`; or a relation's links were not given.
     Conflict
         Another version is in force than the terms say; or loaded records lack facts
-        that the version needs, or were loaded by other words
+        that the version needs, or were loaded under incompatible declarations
         (:mod:`dispatcher.ledger.versions`).
     PastLimit
-        What was shown already is past a limit of the version, and the terms accept
+        What was already shown is past a limit of the version, and the terms accept
         another number of findings; ``facts`` has the properties, and how many
-        adversaries and units. Nothing may be kept: let the error end the transaction.
+        adversaries and units. Nothing may be committed: let the error end the
+        transaction.
     """
     terms = terms or Terms()
     beside = links or Beside()
@@ -205,8 +206,8 @@ def apply_policy(
     check_loaded(tx, policy)
     ids = ledger.number_fields(tx, policy.entity.fields)
     force = compile_version(before + 1, sha256, policy, ids, beside.levels)
-    told = add_links(tx, policy, beside.links, force.version)
-    written = _write_missing_keys(tx, old, force, at, told)
+    link_lines = add_links(tx, policy, beside.links, force.version)
+    written = _write_missing_keys(tx, old, force, at, link_lines)
     exposure_counts.rebuild_counts(tx, force.kept)
     if force.averages:
         averages.rebuild(tx, force)
@@ -256,7 +257,7 @@ def _write_version(
     accepted: list[dict[str, object]],
     at: int,
 ) -> None:
-    """Write the line of a version, its file, and what functions of rules say."""
+    """Write a version's line, its file, and the functions of its rules."""
     number, sha256 = force.version, force.sha256
     body = {"version": number, "sha256": sha256, "accepted": accepted}
     if tables := tables_text(functions):
@@ -275,7 +276,7 @@ def _note(
     recalled: Recalled,
     at: int,
 ) -> None:
-    """Tell the audit log who put the version in force, and why."""
+    """Log in the audit log who put the version in force, and why."""
     detail: dict[str, object] = {"version": force.version, "accepted": len(found)}
     detail |= {"in_flight": terms.in_flight.value, "recalled": recalled.tasks}
     detail |= {"left": recalled.left, "reason": terms.reason}
@@ -330,12 +331,12 @@ def _write_missing_keys(
 
 
 def _facts(tx: Tx, field_ids: list[int]) -> Iterator[RecordKeys]:
-    for record, number, *told in entry_registrations.facts(tx, field_ids):
-        yield RecordKeys(record, (number,), *told)
+    for record, number, *facts in entry_registrations.facts(tx, field_ids):
+        yield RecordKeys(record, (number,), *facts)
 
 
 def check_loaded(tx: Tx, policy: Policy) -> None:
-    """Refuse a policy that reads what is loaded by other words than it was loaded by.
+    """Refuse a policy that would read loaded records differently than they were loaded.
 
     Grows with the number of loads and of versions, never with the records.
 
@@ -345,10 +346,10 @@ def check_loaded(tx: Tx, policy: Policy) -> None:
     """
     for version in _versions_with_loads(tx):
         before = version_of(tx, version).policy
-        told = next(_other_words(before, policy), None)
-        if told is not None:
+        difference = next(_other_words(before, policy), None)
+        if difference is not None:
             raise Conflict(
-                f"{told}, and records are loaded",
+                f"{difference}, and records are loaded",
                 why="What identifies a record or a person, and what is shown of a "
                 f"field, was made when they were loaded, under version {version}; "
                 "this version would not mean the same by it.",
@@ -385,7 +386,7 @@ def _other_words(before: Policy, after: Policy) -> Iterator[str]:
 
 
 def _shown_from(policy: Policy, field: Field) -> tuple[str | None, str | Box | None]:
-    """Where the shown form of a field comes from: its column, and the box in it."""
+    """Return where a field's shown form comes from: its column, and the box in it."""
     box = field.image_box
     if box is None:
         return field.image_column, None

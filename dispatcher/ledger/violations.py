@@ -1,10 +1,9 @@
-"""What is past a limit by what was shown, and how much of it an operator accepts.
+"""Violations: units past a limit by what was shown, and their acceptance.
 
 A merge, a lost trust or a stricter version may put what was seen long ago past a limit.
-Nothing can undo that: the change is refused, unless the operator names the very number
-of findings, and then each of them is written into the line that brings the change.
-Accepted is past, not licence: the gate goes on to refuse every further entry of the
-unit.
+Nothing can undo that: the change is refused, unless the operator names the exact number
+of findings, and then each of them is written into the line of the change. Acceptance
+covers the past only: the gate still refuses every further entry of the unit.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from policies.rules.record_rules import Rule
 from policies.rules.tabulated import TabulatedRule
 
 ANY: Final = None
-"""Accept whatever is found: for previews, which are rolled back."""
+"""Accept any number of findings: for previews, which are rolled back."""
 
 
 @dataclass(frozen=True, order=True)
@@ -45,7 +44,7 @@ class Past:
     property : str
     unit : tuple of str
         Pseudonym of the record, of the subject, or of the two ends of a link; empty for
-        a mean.
+        an average.
     """
 
     chain: str
@@ -78,7 +77,7 @@ class Acceptance:
         known: Iterable[tuple[str, tuple[str, ...]]] = (),
         means: bool = False,
     ) -> list[dict[str, object]]:
-        """Judge all that an adversary holds; return what a line must say is accepted.
+        """Judge all that an adversary holds; return what a line must accept.
 
         Parameters
         ----------
@@ -87,9 +86,9 @@ class Acceptance:
         trusted : frozenset of str
             Rules not judged.
         known : Iterable of (str, tuple of str)
-            Property and unit of what was accepted before: not told again.
+            Property and unit of findings accepted before: not repeated.
         means : bool
-            Judge the means too; the kept sums must be up to date.
+            Judge the averages too; the stored sums must be up to date.
 
         Returns
         -------
@@ -118,26 +117,26 @@ class Acceptance:
         return [name for name, _, _ in past]
 
     def settle(self) -> tuple[Past, ...]:
-        """Return the findings, if the operator accepts just so many.
+        """Return the findings, if the operator accepts exactly that number.
 
         Raises
         ------
         PastLimit
-            Let the error end the transaction: nothing may be kept.
+            Let the error end the transaction: nothing may be committed.
         """
         count = len(self.found)
         if self._number is ANY or self._number == count:
             return tuple(sorted(self.found))
-        told = [(past.chain, past.property) for past in self.found]
+        findings = [(past.chain, past.property) for past in self.found]
         if self._number:
             raise _miscounted(self._what, count, self._number)
-        raise past_limit(self._what, told)
+        raise past_limit(self._what, findings)
 
 
 def accepted_before(
     tx: Tx, adversary: int, version: int
 ) -> set[tuple[str, tuple[str, ...]]]:
-    """What was accepted for an adversary since the last ``policy`` line.
+    """Return what was accepted for an adversary since the last ``policy`` line.
 
     Grows with the length of its chains: for changes of membership only.
     """
@@ -182,7 +181,7 @@ def totals(found: Iterable[Past]) -> dict[str, int]:
 def past_units(
     tx: Tx, force: ActivePolicy, adversary_id: int, trusted: frozenset[str]
 ) -> list[tuple[str, int]]:
-    """Units of an adversary that are at or past a limit: (property, unit id).
+    """Find the units of an adversary that are at or past a limit: (property, unit id).
 
     Grows with what the adversary holds: for changes of policy and of membership, which
     are rare, never for a booking.
@@ -234,7 +233,7 @@ Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 EXACT: Final = 2**52
-"""Up to here sums of integers in float64 are exact."""
+"""Largest sums of integers that are exact in float64."""
 
 MASK_BITS: Final = 62
 
@@ -246,7 +245,7 @@ class Rows:
     Attributes
     ----------
     adversary : int64 array
-        Place of the adversary in the batch, from 0.
+        Index of the adversary in the batch, from 0.
     unit : int64 array
         Id of the record or subject (not the unit id of the tables); -1 if none.
     field, time : int64 array
@@ -262,11 +261,11 @@ class Rows:
 
     @classmethod
     def of(cls, table: Ints) -> Rows:
-        """Take rows (adversary, unit id of the tables, field, time, entries)."""
+        """Convert rows (adversary, unit id of the tables, field, time, entries)."""
         return cls(table[:, 0], table[:, 1] >> 1, table[:, 2], table[:, 3], table[:, 4])
 
     def listed(self) -> Iterator[tuple[int, int, int, int, int]]:
-        """Go through the rows as Python integers."""
+        """Yield the rows as Python integers."""
         columns = (self.adversary, self.unit, self.field, self.time, self.entries)
         yield from zip(*(column.tolist() for column in columns), strict=True)
 
@@ -279,7 +278,7 @@ def over_limit(
     known: Rows,
     subject: bool,
 ) -> Flags:
-    """Tell which asked rows belong to a unit that may be past a limit.
+    """Flag the asked rows that belong to a unit which may be past a limit.
 
     Parameters
     ----------
@@ -287,7 +286,7 @@ def over_limit(
     trusted : Sequence of frozenset of str
         Rules not judged, by adversary.
     asked, known : Rows
-        What is asked for, and what is held already: no entry is in both.
+        What is asked for, and what is already held: no entry is in both.
     subject : bool
         Whether the units are subjects; else records.
 
@@ -315,7 +314,7 @@ def over_limit(
 
 
 def _groups(asked: Rows, known: Rows) -> tuple[Ints, Ints]:
-    """Number the (adversary, unit) pairs: the group of each row, each one's adversary."""
+    """Number the (adversary, unit) pairs; return rows' groups, groups' adversaries."""
     adversary = np.concatenate([asked.adversary, known.adversary])
     _, unit = np.unique(np.concatenate([asked.unit, known.unit]), return_inverse=True)
     span = int(unit.max()) + 1
@@ -331,7 +330,7 @@ def _over(
     entries: Ints,
     groups: int,
 ) -> Flags:
-    """Which groups reach a score above the cap, all times taken together."""
+    """Flag the groups whose score over all times exceeds the cap."""
     assert rule.cap is not None
     weight_of = {force.field_ids[name]: weight for name, weight in rule.weights.items()}
     mine = np.isin(field, np.array(sorted(weight_of), np.int64))
@@ -352,7 +351,7 @@ def _over(
 def _complete(
     rule: Rule, force: ActivePolicy, group: Ints, field: Ints, groups: int
 ) -> Flags:
-    """Which groups hold an entry of every field of an alternative."""
+    """Flag the groups that hold an entry of every field of an alternative."""
     if len(rule.bits) > MASK_BITS:
         return np.bincount(group, minlength=groups) > 0
     lookup = np.zeros(max(force.field_ids.values()) + 1, np.int64)

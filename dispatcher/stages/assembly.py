@@ -1,7 +1,7 @@
-"""Counting: the answers to an entry become its result, or one more showing is asked.
+"""Assembly: turn the answers to an entry into its result, or ask for another showing.
 
-An answer is looked at while ``answer.counted`` is 0, so one that comes late (after its
-entry was settled, from another process, while this stage was at work) is never missed.
+An answer is processed while ``answer.counted`` is 0, so a late one (after its entry was
+settled, from another process, while this stage was at work) is never missed.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Assembly:
         self._log = get_logger("assembly")
 
     def tick(self, epoch: int) -> int:
-        """Count what came, then look at some that wait for nothing any more.
+        """Count new answers, then check some entries that no longer wait for anything.
 
         Returns
         -------
@@ -94,10 +94,10 @@ class Assembly:
         return looked
 
     def _sweep(self, epoch: int) -> None:
-        """Find open entries that wait for nothing any more: a conflict, late.
+        """Find open entries that no longer wait for anything: late conflicts.
 
-        No answer came of it, so nothing else would notice when the last task of an
-        entry is returned or expires. Only looks, unless there is something to write.
+        Nothing else notices when the last task of an entry is returned or expires,
+        since that brings no answer. Only reads, unless there is something to write.
         """
         with self._store.read() as tx:
             waiting = rows.stalled(tx, self._swept, BATCH, LIVE_TASK_STATES)
@@ -110,7 +110,7 @@ class Assembly:
                 self._count(tx, ended)
 
     def _count(self, tx: Tx, ids: Sequence[int]) -> None:
-        """Decide on entries and write what was decided, in the caller's transaction."""
+        """Decide on entries and store the decisions, in the caller's transaction."""
         if not ids:
             return
         answers = rows.answers_of(tx, ids, lock=True)
@@ -123,7 +123,7 @@ class Assembly:
     def _decide(
         self, tx: Tx, answers: Sequence[AnswerRow], ids: Sequence[int]
     ) -> tuple[list[Result], dict[int, float]]:
-        """Decide on entries; also tell how good the accounts are."""
+        """Decide on entries; also return the accounts' quality."""
         force = current_policy(tx)
         asked = self._asked(tx, ids, force)
         given: dict[int, list[Given]] = {entry_id: [] for entry_id in asked}
@@ -188,7 +188,7 @@ class Assembly:
 
 
 def _valid(field: Field, row: AnswerRow) -> Valid | None:
-    """Judge an answer anew: the policy may have changed since it was given."""
+    """Validate an answer again: the policy may have changed since it was given."""
     if not row.valid:
         return None
     verdict = check(field, row.raw.decode("utf-8", "replace"))
@@ -197,7 +197,7 @@ def _valid(field: Field, row: AnswerRow) -> Valid | None:
 
 @dataclass
 class Reassembled:
-    """What was written.
+    """Summary of what was written.
 
     Attributes
     ----------
@@ -216,7 +216,7 @@ class Reassembled:
 def reassemble(
     store: Store, run: str, target: Path, form: str = "", *, excel_guard: bool = True
 ) -> Reassembled:
-    """Write the records of a run to a file, 0600, put in place when it is whole.
+    """Write the records of a run to a file (mode 0600), put in place once complete.
 
     Parameters
     ----------
@@ -267,7 +267,7 @@ def reassemble(
 
 
 def rewrite(store: Store, run: str, target: Path) -> Reassembled:
-    """Write an export anew in the form that it has, with what the store has now.
+    """Rewrite an export in its own format from the current store.
 
     Raises
     ------
@@ -305,7 +305,7 @@ def _write_records(
 
 @dataclass(frozen=True)
 class _Source:
-    """A run, as it is exported."""
+    """A run prepared for export."""
 
     run_id: int
     layout: Layout
@@ -374,7 +374,7 @@ def _write_parquet(store: Store, run: str, path: Path) -> Reassembled:
 
 
 def _replace(target: Path, write: Callable[[Path], Reassembled]) -> Reassembled:
-    """Write beside the target and put in place whole; nothing is left on failure."""
+    """Write beside the target, then move into place; leave nothing on failure."""
     try:
         descriptor, name = tempfile.mkstemp(
             prefix=f".{target.name[:60]}.", dir=target.parent

@@ -1,10 +1,10 @@
-"""Booking: what the plan means for push connectors is booked and put into the outbox.
+"""Booking: book the plan for push connectors and put its messages into the outbox.
 
 Reads ``assignment``, writes the ledger, ``task`` and ``outbox`` in one transaction a
 piece. A plan covers the whole backlog; booking meters it by what each account may have
 open, per day and per hour. What the gate refuses for good leaves the plan (planning
 will find another adversary for it); what is only paused stays. For pull connectors a
-content-free offer is written: "there is work". No exposure comes of that.
+content-free offer is written: "there is work". It exposes nothing.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ PIECE: Final = 4_000
 LEAST, MOST = 0.125, 5.0
 """A transaction shrinks and grows to so many times ``PIECE``, at most.
 
-The first one is the least: under rules of relations the gate books pair by pair, a
-hundred times slower than by the piece, and which it is shows only then.
+The first one is the smallest: under rules about relations the gate books pair by pair,
+a hundred times slower than by the piece, and only booking shows which it is.
 """
 
 BUSY: Final = 400_000
@@ -52,16 +52,16 @@ MESSAGE: Final = 500
 """Tasks that go in one message, at most."""
 
 PARTS: Final = 16
-"""A row of the plan is booked in so many parts, at most: each writes its rest anew."""
+"""Most parts in which a row of the plan is booked: each rewrites the remainder."""
 
 WINDOW: Final = 8_000
 """Entries of one account that are shuffled together, about.
 
-All of a row would be read from all over the indexes of a large store.
+Shuffling a whole row would read from all over the indexes of a large store.
 """
 
 OFFER_EVERY: Final = 3600 * 1_000_000
-"""Microseconds in which an account is told at most once that there is work."""
+"""Microseconds in which an account is offered work at most once."""
 
 Ids = npt.NDArray[np.int64]
 Place = tuple[int, int]  # plan and account
@@ -106,7 +106,7 @@ class Booking:
         Knows the connectors, and what they could not send: none of that is booked.
     clock : Clock
     rng : Generator
-        Shuffles what leaves.
+        Shuffles the entries before they leave.
     """
 
     def __init__(
@@ -119,18 +119,18 @@ class Booking:
         self._store = store
         self._rng = rng
         self._preflight = preflight
-        told = preflight.manifests
-        self._pushed = [n for n, m in told.items() if m.content is Content.MARKET]
-        self._pulled = [n for n, m in told.items() if m.content is Content.OURS]
-        self._most = {name: manifest.limits.items for name, manifest in told.items()}
-        self._bytes = {n: manifest.limits.offer_bytes for n, manifest in told.items()}
+        manifests = preflight.manifests
+        self._pushed = [n for n, m in manifests.items() if m.content is Content.MARKET]
+        self._pulled = [n for n, m in manifests.items() if m.content is Content.OURS]
+        self._most = {name: m.limits.items for name, m in manifests.items()}
+        self._bytes = {n: m.limits.offer_bytes for n, m in manifests.items()}
         self._clock = clock
         self._said: frozenset[Obstacle] = frozenset()
         self._pace = LEAST  # size of the next piece, in pieces
         self._log = get_logger("booking")
 
     def tick(self, epoch: int) -> int:
-        """Book what may leave now.
+        """Book the tasks that may leave now, and write offers.
 
         Returns
         -------
@@ -153,7 +153,7 @@ class Booking:
         return done
 
     def _tell(self, booked: Booked, asked: Counter[str]) -> None:
-        """Count what a piece came to, by connector, and log what was refused."""
+        """Count the tasks of a piece by connector, and log refusals."""
         for rule, count in Counter(r.rule for r in booked.refused).items():
             self._log.warning("planned-pairs-refused", count=count, rule=rule)
             meters.GATE_DECISIONS.labels("deny", rule).inc(count)
@@ -173,7 +173,7 @@ class Booking:
         self._pace = min(max(fitting, LEAST), 2 * self._pace, MOST)
 
     def _pieces(self) -> Iterator[list[Parcel]]:
-        """Parcels of what there is room for, as many a time as the pace allows.
+        """Yield pieces: the parcels that there is room for, as many as the pace allows.
 
         They go window by window, over all accounts, so that a piece touches few pages
         of the indexes by entry; and each fills whole messages.
@@ -210,7 +210,7 @@ class Booking:
             yield piece
 
     def _say(self, obstacles: Sequence[Obstacle]) -> None:
-        """Log each thing that stands in the way, once for as long as it does."""
+        """Log each obstacle once for as long as it lasts."""
         for one in obstacles:
             if one not in self._said:
                 self._log.warning("connector-refused", **asdict(one))
@@ -219,7 +219,7 @@ class Booking:
     def _book(
         self, piece: Sequence[Parcel], epoch: int, tx: Tx
     ) -> tuple[Booked, Counter[str]] | None:
-        """Book a piece of the plan and take it out of the plan.
+        """Book a piece of the plan and remove it from the plan.
 
         Returns what was booked, and how many were asked for each connector; None if it
         was planned under a policy that is not in force any more, or there is no money.
@@ -267,10 +267,10 @@ class Booking:
         piece: Sequence[Parcel],
         now: int,
     ) -> tuple[list[Asked], dict[Place, Ids], int, bool]:
-        """Part a piece into what is booked now and what stays planned.
+        """Split a piece into what is booked now and what stays planned.
 
-        Also how many pairs leave the plan since they could not be sent, and whether
-        money was short for some. What stays with accounts that are barred stays planned.
+        Also return how many pairs leave the plan because they cannot be sent, and
+        whether money ran short. What stays with accounts that are barred stays planned.
         """
         used = _loads(tx, force, [parcel.row for parcel in piece], now)
         allowance = money.Allowance(tx, now)
@@ -315,16 +315,17 @@ class Booking:
         return len(accounts)
 
     def _idle(self, tx: Tx, pulled: Sequence[str], since: int) -> list[tuple[int, str]]:
-        """Accounts that are to be told that there is work, and can be."""
+        """Find idle accounts that can be offered work."""
         barred = self._preflight.look(tx).barred
         found = rows.without_offer(tx, pulled, since)
         return [one for one in found if one[0] not in barred]
 
 
 class _Lengths:
-    """What is sent of the entries of a piece: kind of field, and how many bytes.
+    """Kind and byte length of what is sent of each entry of a piece.
 
-    Nearly all are short, and of a kind that goes there: only the others are read.
+    Nearly all are short and of a kind that the connector takes: only the others are
+    read.
     """
 
     def __init__(
@@ -357,7 +358,7 @@ class _Lengths:
         self._field[at], self._size[at] = table[:, 1], table[:, 2]
 
     def fit(self, entries: Ids, connector: str) -> npt.NDArray[np.bool_]:
-        """Which of the entries a connector can send."""
+        """Flag the entries that a connector can send."""
         at = np.searchsorted(self._ids, entries)
         field, size = self._field[at], self._size[at]
         most = self._clear.most_bytes(connector)
@@ -381,9 +382,9 @@ def _parcels(
 ) -> Iterator[Parcel]:
     """Cut what an account has room for into parcels of whole messages.
 
-    Entries of one record stand beside each other, and two receivers could tell by order
-    which of theirs belong together: so what there is room for is drawn by chance, and
-    shuffled within each window.
+    Entries of one record are adjacent, and two receivers could infer from their order
+    which of theirs belong together: so the entries that there is room for are drawn at
+    random and shuffled within each window.
     """
     entries = np.frombuffer(row.entries, "<i8")
     if room is not None and room < len(entries):
@@ -400,7 +401,7 @@ def _parcels(
 
 
 def _taken(entries: Ids, parcel: Parcel, room: int | None) -> tuple[Ids, Ids]:
-    """Entries of a parcel that are still planned and fit, and all others."""
+    """Split a parcel's entries into those still planned that fit, and all others."""
     at = np.searchsorted(entries, parcel.entries)
     there = at < len(entries)
     there[there] = entries[at[there]] == parcel.entries[there]
@@ -429,7 +430,7 @@ def _use(used: dict[int, LoadRow], account_id: int, count: int) -> None:
 def _kept(
     asked: Sequence[Asked], left: dict[Place, Ids], booked: Booked
 ) -> Iterator[tuple[int, int, bytes]]:
-    """What stays in the plan: what was not asked for, and what is only paused."""
+    """Select what stays in the plan: what was not booked, and what is only paused."""
     passing: dict[int, list[int]] = defaultdict(list)
     for refusal in booked.refused:
         if refusal.cause in refusals.PASSING:

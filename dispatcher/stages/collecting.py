@@ -1,16 +1,16 @@
-"""Collecting: what markets and folders hold comes in, each answer once.
+"""Collecting: take answers from markets and folders, each exactly once.
 
-Reads ``task``, writes ``answer``, ``task``, ``quarantine`` and ``cursor``. The network
-is asked outside any transaction; then what came and the cursor behind it are kept in
-one. A connector re-delivers until its cursor comes back, so a crash in between costs
-nothing and doubles nothing.
+Reads ``task``, writes ``answer``, ``task``, ``quarantine`` and ``cursor``. Network
+calls run outside any transaction; the answers and the cursor after them are then stored
+in one. A connector re-delivers until its cursor comes back, so a crash in between loses
+and doubles nothing.
 
-An answer counts only from the account that the task was made for. All else (unknown
-tasks, another worker's task, what is no answer at all) is quarantined: kept for the
-operator, told in the audit log by ids, never acted on.
+An answer counts only from the account that the task was made for. Everything else
+(unknown tasks, another worker's task, malformed answers) is quarantined: kept for the
+operator, logged in the audit log by ids, never acted on.
 
-Each market has a stage of its own. One that fails rests, longer each time, and one that
-hangs holds up no other.
+Each market has its own stage. A failing one is retried with exponential backoff, and
+one that hangs delays no other.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ PAGES: Final = 20
 STRANGER: Final = "the market says that another account has taken it"
 
 MOST_STRANGE: Final = 10_000
-"""What fits no task and nobody has looked at; a market that has more rests until then."""
+"""Most unreviewed answers in quarantine; a market with more is not asked until then."""
 
 NAMED: Final = 1000
 """Characters that are kept of each name of an answer that is set aside."""
@@ -93,17 +93,17 @@ class Collecting:
         self._name = name
         self._market = market
         self._clock = clock
-        # Its own rests: a market that takes nothing may still have answers.
+        # Apart from the sender's: a market that takes nothing may still have answers.
         self._circuit = Circuit(None, clock)
         self._looked = 0
         self._strange = True  # the quarantine may be full
         self._log = get_logger("collecting")
 
     def tick(self, epoch: int) -> int:
-        """Collect, if it is time to; return how many answers were kept.
+        """Collect if a collection is due; return how many answers were kept.
 
-        Answers are taken also while a connector is paused: they were asked for. What
-        cannot be written down is the market's own fault, and lets it rest.
+        Answers are taken also while a connector is paused: they were asked for. An
+        answer that cannot be stored counts as a failure of its market.
 
         Raises
         ------
@@ -132,7 +132,7 @@ class Collecting:
             return rows.latest_calls(tx).get(self._name, 0) > self._looked
 
     def _is_flooded(self) -> bool:
-        """Whether so much waits to be looked at that the market has to wait as well."""
+        """Whether the quarantine is too full to ask the market for more."""
         with self._store.read() as tx:
             waiting = rows.count_strange(tx, self._name, MOST_STRANGE)
         if waiting < MOST_STRANGE:
@@ -162,7 +162,7 @@ class Collecting:
         return kept
 
     def _failed(self, error: BaseException) -> None:
-        """Let a market rest, as long as its error asks for."""
+        """Leave the market alone for as long as its error asks for."""
         why = "failed"
         if isinstance(error, Misconfigured):
             why = "misconfigured"
@@ -201,20 +201,20 @@ class Collecting:
         _count(self._name, sorted_, tasks)
         return len(sorted_.answers)
 
-    def _note_work(self, tx: Tx, told: Sequence[Submission], now: int) -> None:
-        """Keep how pieces of work stand at a market that pays.
+    def _note_work(self, tx: Tx, submissions: Sequence[Submission], now: int) -> None:
+        """Store the state of pieces of work at a market that pays.
 
-        What is told of another one's taking is never paid by us: a person looks.
+        Work that the market reports for another account is never paid: a person looks.
         """
-        if not told:
+        if not submissions:
             return
-        references = {one.reference for one in told}
+        references = {one.reference for one in submissions}
         known = money.by_reference(tx, self._name, references)
         if references - known.keys():
-            money.adopt(tx, self._name, self._by_key(told))
+            money.adopt(tx, self._name, self._by_key(submissions))
             known = money.by_reference(tx, self._name, references)
         news: dict[int, tuple[str | None, str]] = {}
-        for one in told:
+        for one in submissions:
             row = known.get(one.reference)
             if row is None:
                 continue  # not ours, or of before we kept money
@@ -236,10 +236,12 @@ class Collecting:
         ]
         money.note_progress(tx, fresh, now)
 
-    def _by_key(self, told: Sequence[Submission]) -> list[tuple[int, str]]:
-        """Messages of ours whose keys a market holds, with its own names of them."""
+    def _by_key(self, submissions: Sequence[Submission]) -> list[tuple[int, str]]:
+        """Find our messages among a market's submissions, with its references."""
         task_key = self._store.key("task-key")
-        found = [(keys.message_id_of(task_key, one.key), one.reference) for one in told]
+        found = [
+            (keys.message_id_of(task_key, s.key), s.reference) for s in submissions
+        ]
         return [(number, name) for number, name in found if number is not None]
 
     def _sort(
@@ -261,7 +263,7 @@ class Collecting:
                 into.refused[number] = task.id
             return
         assert task is not None, "an answer that fits has a task"
-        if task.erased:  # the person was erased: what was said of them is not kept
+        if task.erased:  # the person was erased: answers about them are not kept
             into.repeated += 1
             return
         assert force is not None, "an answer that fits has a policy"
@@ -288,7 +290,7 @@ class Collecting:
         fresh = rows.add_strange(tx, sorted_.strange.values())
         if fresh:
             self._strange = True
-            # by ids only: what was said stays in the quarantine
+            # by ids only: the content stays in the quarantine
             detail: dict[str, int | str] = {"connector": self._name, "new": fresh}
             for number, task_id in list(sorted_.refused.items())[:20]:
                 detail[f"quarantine {number}"] = f"task {task_id}"
@@ -304,7 +306,7 @@ class Collecting:
 
 
 def _count(name: str, sorted_: _Sorted, tasks: Mapping[int, AnswerableRow]) -> None:
-    """Count what was kept: what the tasks became, and how long they took."""
+    """Count the new states of tasks, and how long the tasks took."""
     moves = [
         (tasks[task_id].state, "returned", name)
         for task_id in sorted_.returned - sorted_.answers.keys()
@@ -319,7 +321,7 @@ def _count(name: str, sorted_: _Sorted, tasks: Mapping[int, AnswerableRow]) -> N
 def _misfit(
     name: str, answer: Answer, task: AnswerableRow | None, force: ActivePolicy | None
 ) -> str:
-    """Say why an answer fits no task of its giver; empty if it does."""
+    """Return why an answer fits no task of its account; empty if it fits one."""
     if task is None:
         return "there is no such task"
     if task.connector != name:
@@ -362,8 +364,8 @@ def _judged(
 
 def _set_aside(name: str, strange: Quarantined, into: _Sorted, now: int) -> None:
     number = _number(name, strange.id, strange.place)
-    told = {"place": strange.place[:NAMED], "account": strange.account[:NAMED]}
-    payload = json.dumps(told).encode()
+    origin = {"place": strange.place[:NAMED], "account": strange.account[:NAMED]}
+    payload = json.dumps(origin).encode()
     into.strange[number] = Quarantine(
         id=number,
         connector=name,
@@ -378,18 +380,18 @@ def _plain(reason: str) -> str:
 
 
 def _payload(answer: Answer) -> bytes:
-    """What is kept of an answer that is set aside: all of it, unless it is huge."""
-    told = {
+    """Serialise an answer for the quarantine: all of it, unless it is huge."""
+    content = {
         "id": answer.id[:NAMED],
         "token": answer.token[:NAMED],
         "account": answer.account[:NAMED],
         "outcome": answer.outcome.value,
         "value": answer.value[:MAX_TEXT],
     }
-    return json.dumps(told).encode()
+    return json.dumps(content).encode()
 
 
 def _number(*parts: str) -> int:
-    """Number a strange thing by what it is: the same for the same, 62 bits."""
+    """Number a quarantined answer by its content: 62 bits, equal for equal content."""
     digest = blake2b(json.dumps(parts).encode(), digest_size=8).digest()
     return (int.from_bytes(digest, "big") >> 2) + 1

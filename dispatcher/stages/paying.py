@@ -1,16 +1,16 @@
-"""Paying: what came of the money that was reserved, and what markets are asked to pay.
+"""Paying: settle the money that was reserved, and have markets pay.
 
 Reads and writes ``payment`` and ``budget``; reads ``task``, ``answer`` and ``result``.
-First the books: what came back unanswered gives its money back; a field that was answered
-well earns its bonus once enough answers to it came; a piece of work that was handed in
-at its market is approved when all fields done in it have come so far. Whether a worker
-agrees with the others changes nothing: it would tell them what others answered, and an
-honest difference is work too. What no rule settles is held for a person; nothing is ever
-rejected here.
+First the books: money for unanswered work is released; a field that was answered well
+earns its bonus once enough answers to it came; a piece of work that was handed in at
+its market is approved when that holds for all fields done in it. Whether a worker
+agrees with the others changes nothing: it would reveal what others answered, and an
+honest difference is work too. What no rule settles is held for a person; nothing is
+ever rejected here.
 
 Then the markets that pay: each payment is counted as tried before the call is made, and
-a market is asked whether it has paid before it is asked to pay a bonus, or to pay again.
-Where it cannot tell, the payment is ``unknown``, and a person looks.
+a market is asked whether it has paid before it is asked to pay a bonus, or to pay
+again. Where it does not know, the payment is ``unknown``, and a person looks.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ CALLS: Final = 20
 """Payments that one market is asked for in one turn, at most."""
 
 REST: Final = 10
-"""After the books were kept they rest so many times as long as it took."""
+"""Pause between two rounds of bookkeeping, as a multiple of the last one's duration."""
 
 LEASE: Final = 300 * MICRO
-"""How long a payment that is being made is this daemon's."""
+"""Lease of a payment that is being made."""
 
 ASKED: Final = 6
-"""How often a market is asked that may not know yet what it paid."""
+"""How often a market that may not know yet is asked whether it has paid."""
 
 ASKING: Final = 600 * MICRO
 """Between two of these questions."""
@@ -64,7 +64,7 @@ CAN_NOT_TELL: Final = "the market cannot tell whether it has paid"
 
 @dataclass(frozen=True)
 class _Outcome:
-    """What a market said to a payment: the state it goes to, or when to try again."""
+    """Result of asking for a payment: its next state, or when to try again."""
 
     due: DueRow
     state: str = ""
@@ -74,7 +74,7 @@ class _Outcome:
 
 
 class PaymentBooks:
-    """What became of the money that was reserved; one object lives as long as the daemon.
+    """The stage that settles reserved money; one object lives as long as the daemon.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ class PaymentBooks:
         self._store = store
         self._clock = clock
         self._again = 0
-        self._late_after = 0  # how far the look at what came in late has come
+        self._late_after = 0  # last id of the scan for late work
 
     def tick(self, epoch: int) -> int:
         """Keep the books; return how many payments were moved.
@@ -130,7 +130,7 @@ class PaymentBooks:
 
 
 class MarketPayments:
-    """What one market that pays is asked for; one object lives as long as the daemon.
+    """The stage that has one market pay; one object lives as long as the daemon.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ class MarketPayments:
         self._log = get_logger("paying")
 
     def tick(self, epoch: int) -> int:
-        """Let the market pay what is due, if it is awake; how many payments moved.
+        """Have the market pay what is due; return how many payments moved.
 
         Raises
         ------
@@ -208,11 +208,11 @@ class MarketPayments:
         return True
 
     def _ask(self, due: DueRow) -> _Outcome:
-        """Have one payment made; class what goes wrong by what to do next."""
+        """Have one payment made; classify a failure by what to do next."""
         pay, now = self._payment(due), self._clock()
         try:
             with meters.calling(self._name):
-                said = _made(self._market, pay, again=due.attempts > 0)
+                answered = _made(self._market, pay, again=due.attempts > 0)
         except Misconfigured as error:
             self._circuit.rest(MENDING)
             outcome = _Outcome(due, "", now + MENDING, error.what, nothing_done=True)
@@ -228,7 +228,7 @@ class MarketPayments:
             outcome = _Outcome(due, again=now + _wait(due), why=type(error).__name__)
         else:
             self._circuit.worked()
-            if said:
+            if answered:
                 return _Outcome(due, "paid")
             outcome = _unsure(due, now)
         self._log.warning(
@@ -252,26 +252,26 @@ class MarketPayments:
             reward=money.money_of(due.amount, due.currency),
         )
 
-    def _settle(self, said: _Outcome, epoch: int, tx: Tx) -> int:
-        """Write down what a market said; return how many payments moved."""
+    def _settle(self, outcome: _Outcome, epoch: int, tx: Tx) -> int:
+        """Store the outcome of a payment; return how many payments moved."""
         lease.check_epoch(tx, lease.SHARD, epoch)
-        due, now = said.due, self._clock()
-        if not said.state:
-            tries = due.attempts + int(not said.nothing_done)
-            rows.put_off(tx, due, tries, said.again, said.why or "")
+        due, now = outcome.due, self._clock()
+        if not outcome.state:
+            tries = due.attempts + int(not outcome.nothing_done)
+            rows.put_off(tx, due, tries, outcome.again, outcome.why or "")
             return 0
         found = purse.lock_payments(tx, due.kind, due.abouts).values()
         # It may have been held meanwhile: what the market has paid is paid all the same.
-        asked = ("due", "held") if said.state == "paid" else ("due",)
-        mine = [row for row in found if row.state in asked]
-        purse.move(tx, mine, said.state, now=now, why=said.why)
-        if due.kind == "reward" and said.state == "held":
+        asked = ("due", "held") if outcome.state == "paid" else ("due",)
+        open_rows = [row for row in found if row.state in asked]
+        purse.move(tx, open_rows, outcome.state, now=now, why=outcome.why)
+        if due.kind == "reward" and outcome.state == "held":
             hold_fields(tx, due.piece, now)
-        return len(mine)
+        return len(open_rows)
 
 
 def _made(market: Paying, pay: Pay, *, again: bool) -> bool:
-    """Have a market pay, unless it has; False if nobody can tell whether it has."""
+    """Have a market pay, unless it has; False if it is not known whether it has."""
     bonus = pay.kind is PayKind.BONUS
     if bonus or again:
         # a first bonus too: a restored store has forgotten what it paid
@@ -285,7 +285,7 @@ def _made(market: Paying, pay: Pay, *, again: bool) -> bool:
 
 
 def _asked(market: Paying, pay: Pay) -> bool | None:
-    """Ask whether it was paid; a question that fails has paid nothing."""
+    """Ask whether it was paid; a failed question has paid nothing."""
     try:
         return market.paid(pay)
     except TryLater as error:
@@ -293,7 +293,7 @@ def _asked(market: Paying, pay: Pay) -> bool | None:
 
 
 def _unsure(due: DueRow, now: int) -> _Outcome:
-    """Ask a market later that cannot tell yet; at last a person has to look."""
+    """Ask again later whether it was paid; in the end a person has to look."""
     if due.attempts < ASKED:
         return _Outcome(due, "", now + ASKING, CAN_NOT_TELL)
     return _Outcome(due, "unknown", why=CAN_NOT_TELL)
@@ -323,7 +323,7 @@ REJECTED: Final = "it was rejected at the market"
 
 
 def end_unsent(tx: Tx, piece: PaymentRow, tries: int, now: int) -> None:
-    """Give the money of an offer back that will not leave, unless it may have left."""
+    """Release the money of an offer that will not leave, unless it may have left."""
     if tries > 1:
         cause, why = rows.GIVEN_UP, GIVEN_UP
         purse.move(tx, [piece], "held", now=now, cause=cause, why=why)
@@ -332,7 +332,7 @@ def end_unsent(tx: Tx, piece: PaymentRow, tries: int, now: int) -> None:
 
 
 def take_up(tx: Tx, free: set[int], now: int) -> int:
-    """Go on with work that was given up and is at its market: one piece an account."""
+    """Take up given-up work that is still at its market: one piece per account."""
     found = rows.found_pieces(tx, free, BATCH)
     first = list({row.account_id: row for row in reversed(found)}.values())
     purse.move(tx, first, "reserved", now=now, why=FOUND)
@@ -342,7 +342,7 @@ def take_up(tx: Tx, free: set[int], now: int) -> int:
 
 
 def settle(tx: Tx, piece: PaymentRow, free: set[int], now: int) -> int:
-    """Settle a piece of work that has ended at its market, or look again later."""
+    """Settle a piece of work that has ended at its market, or postpone it."""
     if piece.state == "released":  # it was handed back, and came in after all
         if not _take_late(tx, piece, free, now):
             return 0
@@ -359,10 +359,10 @@ def settle(tx: Tx, piece: PaymentRow, free: set[int], now: int) -> int:
 
 
 def _take_late(tx: Tx, piece: PaymentRow, free: set[int], now: int) -> int:
-    """Take a piece of work again that was handed back, unless other work is in hand.
+    """Take back a piece of work that was returned, unless its worker has other work.
 
-    Where its worker has begun another one since, what was done then was done in that.
-    What the market has paid is booked whatever else is in hand: no answers are counted.
+    Where its worker has begun another one since, later answers belong to that one. What
+    the market has paid is booked in any case: no answers are counted for it.
     """
     if piece.progress == "approved":
         return take_again(tx, piece, now)
@@ -392,7 +392,7 @@ def _judge(tx: Tx, piece: PaymentRow, work: Work, now: int) -> int:
 
 
 def _settle_both(tx: Tx, piece: PaymentRow, state: str, now: int) -> int:
-    """Let the reward go on, and the bonus for what was answered well in it."""
+    """Move the reward to a state, and the bonus for what was answered well in it."""
     found = rows.fields_of(tx, piece.about)
     fields = [(row, valid) for row, valid in found if row.state == "reserved"]
     purse.move(tx, [piece], state, now=now)
@@ -402,10 +402,10 @@ def _settle_both(tx: Tx, piece: PaymentRow, state: str, now: int) -> int:
 
 
 def _end_begun(tx: Tx, piece: PaymentRow, now: int) -> int:
-    """Settle a piece of work that was not handed in, and cannot be any more.
+    """Settle a piece of work that was not handed in and no longer can be.
 
-    The market pays nothing for it. Where we have got answers out of it, a person says
-    whether the worker is paid elsewhere.
+    The market pays nothing for it. If it brought answers, a person decides whether the
+    worker is paid elsewhere.
     """
     done = rows.work_in(tx, piece).valid if piece.state == "reserved" else 0
     if not done:
@@ -417,7 +417,7 @@ def _end_begun(tx: Tx, piece: PaymentRow, now: int) -> int:
 
 
 def _end_unpaid(tx: Tx, piece: PaymentRow, why: str | None, now: int) -> int:
-    """Give the reward's money back; what was answered all the same is held."""
+    """Release the reward's money; hold the bonus for what was answered all the same."""
     handed_back = piece.state == "reserved" and why is None
     state = "released" if handed_back else "refused"
     purse.move(tx, [piece], state, now=now, why=why)
@@ -432,7 +432,7 @@ def hold_fields(tx: Tx, piece: int, now: int) -> int:
 
 
 def take_again(tx: Tx, row: PaymentRow, now: int) -> int:
-    """Take the money once more for what came in late; without room it waits."""
+    """Reserve money again for late work; without room in the budget it waits."""
     if not purse.reserve_again(tx, row, now=now, actor=ACTOR):
         rows.look_later(tx, [row], now + LOOK)
         return 0

@@ -1,7 +1,8 @@
-"""Reconciling: what a market has of us is held against what we know.
+"""Reconciling: compare what a market has of us with what the store knows.
 
-Reads ``outbox`` and ``task``, writes ``task``, ``outbox``, ``cursor`` and ``event``. Calls
-of a market and its answers are hints; what it lists is how things stand there:
+Reads ``outbox`` and ``task``, writes ``task``, ``outbox``, ``cursor`` and ``event``.
+Calls of a market and its answers are hints; its list is the truth about what lies
+there:
 
 - *unknown*: open there, and this store knows nothing of it (it was restored from an older
   state) or never let it go. It is withdrawn.
@@ -12,8 +13,8 @@ of a market and its answers are hints; what it lists is how things stand there:
   they were seen stays booked. The money of a piece of work that nobody took is free.
 - *foreign*: of another store. It is counted and left alone.
 
-A piece of work that is over there, and of which this store has not heard (it was restored),
-is told once more by a market that can.
+A market that can reports once more a piece of work that is over there and of which this
+store (because it was restored) has not heard.
 
 The market is asked outside any transaction.
 """
@@ -51,14 +52,14 @@ from dispatcher.store.engine import committed
 
 MICRO: Final = 1_000_000
 GRACE: Final = 600 * MICRO
-"""What was sent so short a time before may be missing in a list without being gone."""
+"""Age below which an offer may be missing from the list without being gone."""
 
 OFFERED: Final = 86_400 * MICRO
-"""How long an offer without content is looked for."""
+"""Age up to which a content-free offer is looked for."""
 
 MOST_PAGES: Final = 100_000
 DOUBTFUL: Final = 10
-"""Above so many, half of all that was sent being gone is taken for a list that lies."""
+"""Above this count, a list that lacks half of all that was sent is not trusted."""
 
 KINDS: Final = ("unknown", "arrived", "unwithdrawn", "gone", "foreign", "refused")
 _NAMED: Final = 20  # examples of each kind
@@ -73,7 +74,7 @@ class Drift:
     listed : int
         Offers that the market lists.
     counts : Mapping[str, int]
-        By the words of this module's text; ``gone`` counts tasks and offers.
+        By the kinds in this module's docstring; ``gone`` counts tasks and offers.
         ``refused``: what the market would not withdraw.
     examples : Mapping[str, list of str]
         The first few of each: messages as ``outbox#ID``, or the market's references.
@@ -88,18 +89,18 @@ class Drift:
 
     @property
     def differs(self) -> bool:
-        """Whether anything has to be mended."""
+        """Whether anything has to be repaired."""
         return any(self.counts.get(kind, 0) for kind in KINDS if kind != "foreign")
 
 
 @dataclass(frozen=True)
 class Mending:
-    """What may be mended.
+    """What a reconciliation may change.
 
     Attributes
     ----------
     mend : bool
-        Withdraw, let wait again and return, as the module's text says; else only tell.
+        Withdraw, requeue and return, as the module's docstring says; else only report.
     trust : bool
         Believe the market's list also where it is doubtful.
     epoch : int or None
@@ -116,12 +117,12 @@ class Mending:
 
 @dataclass
 class _Found:
-    """What was found so far."""
+    """Findings so far."""
 
     withdrawn: set[int]  # messages that were taken back
     untold: frozenset[int]  # pieces of work that are not known to have ended
     back: dict[int, Posted] = field(default_factory=dict)  # to be taken back now
-    over: dict[int, Posted] = field(default_factory=dict)  # to be told of again
+    over: dict[int, Posted] = field(default_factory=dict)  # to be reported again
     listed: int = 0
     there: array[int] = field(default_factory=lambda: array("q"))
     counts: Counter[str] = field(default_factory=Counter)
@@ -240,7 +241,7 @@ class Reconciling:
         return drift
 
     def _compare(self, posted: Sequence[Posted], found: _Found, how: Mending) -> None:
-        """Judge one page of what lies there."""
+        """Classify one page of the market's list."""
         key = self._store.key("task-key")
         named = [(keys.message_id_of(key, one.key), one) for one in posted]
         ours = {number: one for number, one in named if number is not None}
@@ -270,7 +271,7 @@ class Reconciling:
             self._write(lambda tx: outbox.revive(tx, given_up, now), how.epoch)
 
     def _withdraw(self, found: _Found, how: Mending) -> None:
-        """Take back what is not to lie there."""
+        """Withdraw what must not lie there."""
         for one in found.back.values() if how.mend else ():
             try:
                 with meters.calling(self._name):
@@ -279,7 +280,7 @@ class Reconciling:
                 found.note("refused", one.reference)
 
     def _hear_again(self, found: _Found, how: Mending) -> None:
-        """Let a market tell again of work that is over, where nothing was heard of it."""
+        """Have a market report again the work that is over and unknown here."""
         market: object = self._market
         if not how.mend or not isinstance(market, Retelling):
             return
@@ -288,7 +289,7 @@ class Reconciling:
                 market.retell(Handle(one.key, one.reference))
 
     def _look_for_gone(self, began: int, found: _Found, how: Mending) -> bool:
-        """Find what was sent and is not there; tell whether that is to be doubted."""
+        """Find what was sent and is missing; return whether the list is doubtful."""
         there = np.unique(np.frombuffer(found.there, np.int64))
         gone = array("q")
         open_ = 0
@@ -299,9 +300,9 @@ class Reconciling:
                 for row in itertools.compress(page, missing):
                     found.note("gone", f"outbox#{row.id}")
                     gone.append(row.task_id)
-            told = rows.sent_offers(tx, self._name, began - OFFERED, began - GRACE)
+            sent = rows.sent_offers(tx, self._name, began - OFFERED, began - GRACE)
             paid = money.untold(tx, self._name, began - GRACE)
-        for number in np.setdiff1d(np.array([*told, *paid], np.int64), there).tolist():
+        for number in np.setdiff1d(np.array([*sent, *paid], np.int64), there).tolist():
             found.note("gone", f"outbox#{number}")
         unpaid = np.setdiff1d(np.array(paid, np.int64), there).tolist()
         missing_, sent = len(gone) + len(unpaid), open_ + len(paid)

@@ -1,10 +1,10 @@
-"""Sending: what the outbox holds goes out, at least once, made once by its key.
+"""Sending: deliver the outbox at least once, deduplicated by idempotency keys.
 
 Reads ``outbox``, writes ``outbox`` and ``task``. A message is leased under the daemon's
-epoch, published outside any transaction under a key made of its id, and settled in one
-more transaction. Every claim counts as an attempt: a message that was claimed before may
-lie outside already, so the connector is asked (``find``) before it is published again.
-Each connector has a stage of its own, so that the fault of one holds up no other.
+epoch, published outside any transaction under a key derived from its id, and settled in
+another transaction. Every claim counts as an attempt: a message that was claimed before
+may already be outside, so the connector is asked (``find``) before it is published
+again. Each connector has its own stage, so that a failing one delays no other.
 """
 
 from __future__ import annotations
@@ -47,23 +47,23 @@ from dispatcher.store.tasks import CargoRow
 
 MICRO: Final = 1_000_000
 LEASE: Final = 300 * MICRO
-"""How long a claimed message is this daemon's; a connector's call is far shorter."""
+"""Lease of a claimed message; a connector's call is far shorter."""
 
 LAST_CALL: Final = 120 * MICRO
-"""So long before its lease ends nothing of a message is begun any more.
+"""In the last part of its lease, of this length, no delivery of a message begins.
 
-An erasure waits for a message that is leased, and for no other: what is handed over must
-have arrived before the lease ends, however slow the outside or this process was.
+An erasure waits for leased messages, and for no others: a delivery must have arrived
+before the lease ends, however slow the outside or this process was.
 """
 
 BATCH: Final = 50
 """Messages of one connector sent in one turn."""
 
 BROKE: Final = 60 * MICRO
-"""How long a message waits that there is no money for, before it is tried again."""
+"""Wait before a message for which there is no money is tried again."""
 
 MENDING: Final = 60 * MICRO
-"""How long a connector rests that only the operator can mend."""
+"""Wait before a connector that only the operator can repair is called again."""
 
 FIRST_WAIT: Final = 2 * MICRO
 LONGEST_WAIT: Final = 3600 * MICRO
@@ -71,7 +71,7 @@ LONGEST_WAIT: Final = 3600 * MICRO
 
 @dataclass(frozen=True)
 class Terms:
-    """How messages are repeated.
+    """Settings of retries.
 
     Attributes
     ----------
@@ -139,16 +139,16 @@ class Sending:
 
     @property
     def rests(self) -> bool:
-        """Whether the connector is left alone for now."""
+        """Whether the connector must not be called now."""
         return self._circuit.rests()
 
     def tick(self, epoch: int) -> int:
-        """Send a batch, if the connector is awake.
+        """Send a batch, if the connector may be called.
 
         Returns
         -------
         int
-            Messages that the outside has now.
+            Messages delivered.
 
         Raises
         ------
@@ -195,13 +195,18 @@ class Sending:
     def _affordable(
         self, tx: Tx, claimed: list[MessageRow], epoch: int
     ) -> list[MessageRow]:
-        """Take the money for messages that were claimed; what has none goes back."""
+        """Reserve money for claimed messages; those without money wait again."""
         connector, now = self._connector, self._clock()
         if not claimed or not isinstance(connector, Market):
             return claimed
-        told = connector.manifest
+        manifest = connector.manifest
         stays = money.send_off(
-            tx, self._name, claimed, pays=told.pays, currency=told.currency, now=now
+            tx,
+            self._name,
+            claimed,
+            pays=manifest.pays,
+            currency=manifest.currency,
+            now=now,
         )
         kept = stays.waiting | stays.idle
         if not kept:
@@ -216,7 +221,7 @@ class Sending:
         return [one for one in claimed if one.id not in kept]
 
     def _shows_to_others(self, tx: Tx) -> Misconfigured | None:
-        """Ask once more whether accounts that were not booked could see what is sent."""
+        """Check again whether accounts without a booking could see what is sent."""
         count = accounts.adversaries_at(tx, self._name)
         try:
             self._connector.manifest.check_adversaries(count)
@@ -249,7 +254,7 @@ class Sending:
         return len(sent)
 
     def _deliver(self, parcel: Parcel, until: int) -> Outcome:
-        """Hand one message over, if that begins before ``until``."""
+        """Deliver one message, unless ``until`` has passed."""
         message, now = parcel.message, self._clock()
         if parcel.idle:
             return Outcome(message.id, "ready", now + MENDING, 1, None, None)
@@ -276,22 +281,22 @@ class Sending:
         return Outcome(message.id, "sent", now, 0, reference, None)
 
     def _failed(self, parcel: Parcel, error: ConnectorError) -> Outcome:
-        """Class a connector's error by what to do next."""
+        """Classify a connector's error by what to do next."""
         message, now = parcel.message, self._clock()
-        told = heard(error, parcel.offer)
+        reason = heard(error, parcel.offer)
         if isinstance(error, Misconfigured):
             self._circuit.rest(MENDING)
-            self._tell_rest("misconfigured", told)
-            return Outcome(message.id, "ready", now + MENDING, 1, None, told)
+            self._tell_rest("misconfigured", reason)
+            return Outcome(message.id, "ready", now + MENDING, 1, None, reason)
         if isinstance(error, TryLater):
             pause = pause_of(error)
             self._circuit.failed(pause)
-            self._tell_rest("try-later", told)
-            return self._again(message, now + pause, told)
-        return self._dead(message, told)
+            self._tell_rest("try-later", reason)
+            return self._again(message, now + pause, reason)
+        return self._dead(message, reason)
 
     def _arrived(self, parcel: Parcel) -> Handle | None:
-        """Ask whether an earlier try arrived: then it is outside, whatever holds now."""
+        """Ask whether an earlier try arrived; if so it counts as sent in any case."""
         message = parcel.message
         tried = message.attempts > 1 or message.error is not None
         if message.kind == "withdraw" or not tried:
@@ -320,54 +325,54 @@ class Sending:
             return connector.send(offer)
 
     def _own(self, parcel: Parcel, handle: Handle) -> Handle:
-        """Take no other offer's handle: then nobody knows what became of this one."""
+        """Reject another offer's handle: it leaves the fate of this one unknown."""
         if parcel.withdraws is None and handle.key != self._packing.key(
             parcel.message.id
         ):
             raise ValueError("the handle is another offer's")
         return handle
 
-    def _again(self, message: MessageRow, due: int, told: str) -> Outcome:
+    def _again(self, message: MessageRow, due: int, reason: str) -> Outcome:
         if message.attempts >= self._terms.attempts:
-            return self._dead(message, told)
-        return Outcome(message.id, "ready", due, 0, None, told)
+            return self._dead(message, reason)
+        return Outcome(message.id, "ready", due, 0, None, reason)
 
-    def _refused(self, message: MessageRow, told: str) -> Outcome:
-        """Let a message stay here; a withdrawal that finds nothing outside is done."""
+    def _refused(self, message: MessageRow, reason: str) -> Outcome:
+        """Do not send a message; a withdrawal that finds nothing outside is done."""
         if message.kind == "withdraw":
-            return Outcome(message.id, "sent", self._clock(), 0, None, told)
-        return self._dead(message, told)
+            return Outcome(message.id, "sent", self._clock(), 0, None, reason)
+        return self._dead(message, reason)
 
-    def _dead(self, message: MessageRow, told: str) -> Outcome:
+    def _dead(self, message: MessageRow, reason: str) -> Outcome:
         self._log.warning(
             "send-dead",
             connector=self._name,
             outbox=message.id,
             attempts=message.attempts,
-            reason=told,
+            reason=reason,
         )
-        return Outcome(message.id, "dead", self._clock(), 0, None, told)
+        return Outcome(message.id, "dead", self._clock(), 0, None, reason)
 
-    def _tell_rest(self, why: str, told: str) -> None:
+    def _tell_rest(self, why: str, reason: str) -> None:
         self._log.warning(
-            "connector-resting", connector=self._name, why=why, reason=told
+            "connector-resting", connector=self._name, why=why, reason=reason
         )
 
 
 @dataclass(frozen=True)
 class Parcel:
-    """A message made ready: the offer, or why there is none."""
+    """A message prepared for sending: the offer, or why there is none."""
 
     message: MessageRow
     offer: Offer | None = None
     withdraws: Handle | None = None
     idle: bool = False  # nothing may go now, later perhaps
-    barred: tuple[int, ...] = ()  # tasks that the policy lets go no more
+    barred: tuple[int, ...] = ()  # tasks that the policy no longer sends
     refusal: str = ""
 
 
 class Packing:
-    """Makes offers of messages.
+    """Builds offers from messages.
 
     Parameters
     ----------
@@ -383,7 +388,7 @@ class Packing:
     def pack(
         self, name: str, connector: Market | Feed, message: MessageRow, epoch: int
     ) -> Parcel:
-        """Make the offer of a message; what holds no more stays here.
+        """Build the offer of a message, without what may no longer be sent.
 
         Raises
         ------
@@ -418,19 +423,19 @@ class Packing:
         barred = tuple(row.task_id for row in own if not _may_go(force, row))
         items = self._items(connector, force, own)
         if not items:
-            told = "the policy in force sends none of it"
-            return Parcel(message, barred=barred, refusal=told)
+            refusal = "the policy in force sends none of it"
+            return Parcel(message, barred=barred, refusal=refusal)
         return Parcel(message, self._offer(connector, message, items), barred=barred)
 
     def _pack_withdrawal(self, message: MessageRow) -> Parcel:
-        """Find what is to be withdrawn: ``handle`` holds the id of its message."""
+        """Find what is to be withdrawn: ``handle`` is the id of its message."""
         number = int(message.handle or 0)
         with self._store.read() as tx:
             reference = rows.handle_of(tx, number)
             waits = reference is None and rows.may_leave(tx, number)
         if reference is None:  # what may yet leave is withdrawn when it has
-            told = "there is nothing to withdraw"
-            return Parcel(message, idle=waits, refusal="" if waits else told)
+            refusal = "there is nothing to withdraw"
+            return Parcel(message, idle=waits, refusal="" if waits else refusal)
         return Parcel(message, withdraws=Handle(self.key(number), reference))
 
     def _items(
@@ -458,12 +463,12 @@ class Packing:
         return addressed(manifest, key, message.account, items, self._link)
 
     def key(self, message_id: int) -> str:
-        """Key of a message outside."""
+        """The idempotency key of a message."""
         return keys.offer_key(self._store.key("task-key"), message_id)
 
 
 def _may_go(force: ActivePolicy | None, row: CargoRow) -> bool:
-    """Not if the worker knows the person, nor if the policy sends the field no more."""
+    """Whether the policy still sends the field, and the person is no acquaintance."""
     if row.recused:
         return False
     standing = force.fields.get(row.field_id) if force is not None else None
@@ -471,7 +476,7 @@ def _may_go(force: ActivePolicy | None, row: CargoRow) -> bool:
 
 
 def _item(force: ActivePolicy, row: CargoRow, token: str, *, held: bool) -> Item:
-    """Translate a task into the connectors' words."""
+    """Translate a task into the connectors' format."""
     name = force.fields[row.field_id].name
     field = force.policy.entity.fields[name]
     form = None
@@ -492,7 +497,7 @@ def _item(force: ActivePolicy, row: CargoRow, token: str, *, held: bool) -> Item
 
 
 def _decimal(number: Fraction | None) -> str | None:
-    """Write a limit of the policy: an exact decimal of at most 30 digits."""
+    """Format a limit of the policy: an exact decimal of at most 30 digits."""
     if number is None:
         return None
     digits = 0

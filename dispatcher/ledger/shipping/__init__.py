@@ -1,4 +1,4 @@
-"""The ledger shipped: every line is also kept in files outside of the store.
+"""Shipping of the ledger: every line is also kept in files outside of the store.
 
 * :mod:`segments` keeps the files: appended, made durable, rotated, read again.
 * :mod:`shipper` is the journal of an open store: group commit, and healing.

@@ -1,4 +1,4 @@
-"""Roots of seals noted outside: what an auditor holds the ledger against later."""
+"""Anchors: roots of seals noted outside, with which an auditor compares the ledger."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def anchor(store: Store, file: Path, *, owner: str) -> int:
     ----------
     store : Store
     file : Path
-        JSON lines; made (0600) if it is not there.
+        JSON lines; created (0600) if missing.
     owner : str
-        Id of the store, noted with each root.
+        Id of the store, written with each root.
 
     Returns
     -------
@@ -41,7 +41,7 @@ def anchor(store: Store, file: Path, *, owner: str) -> int:
     known = anchored(file, owner=owner)
     last = max(known.values(), default=0)
     with store.read() as tx:
-        # Each seal is chained to those before: where the last is, all are.
+        # Each seal is chained to those before: a store with the last has all.
         found = audit.seals_after(tx, last - 1)
         ends = {root: seq for root, seq in known.items() if seq == last}
         _refuse_lost(ends, found, file)
@@ -72,7 +72,7 @@ def check_anchor(store: Store, file: Path, *, owner: str) -> int:
     LedgerAhead
         The store does not have one of the roots.
     """
-    known = anchored(file, owner=owner)  # the store is read later: it has all of them
+    known = anchored(file, owner=owner)  # the store is read later: it must have all
     with store.read() as tx:
         refuse_unsealed(tx, known, file)
     return len(known)
@@ -117,7 +117,7 @@ def _refuse_lost(
 
 
 def anchored(file: Path, *, owner: str) -> dict[str, int]:
-    """Roots that a file holds, each with its seal's number; none if it is not there.
+    """Read the roots in a file, with their seals' numbers; none if the file is missing.
 
     Raises
     ------
@@ -133,7 +133,7 @@ def anchored(file: Path, *, owner: str) -> dict[str, int]:
     except OSError as error:
         raise _closed(file, error) from None
     found = {}
-    # A last line that was cut off is no root yet: the next append cuts it away.
+    # A truncated last line is no root yet: the next append removes it.
     for number, line in enumerate(text.split(b"\n")[:-1], start=1):
         try:
             members = json.loads(line)

@@ -1,4 +1,4 @@
-"""The whole check of a ledger: every line, every seal, the files and the store."""
+"""Full check of a ledger: every line, every seal, the files and the store."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dispatcher.store.transaction import Tx
 
 @dataclass
 class Checked:
-    """What a check found in order.
+    """Result of a successful check.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class Checked:
 
 
 class _Reader:
-    """Follows lines as they come; chains may come mixed in any way."""
+    """Checks a stream of lines; chains may be interleaved in any way."""
 
     def __init__(self) -> None:
         self.found = Checked()
@@ -82,7 +82,7 @@ class _Reader:
             raise _wrong(where, "it is no line of a ledger") from None
 
     def end(self) -> Checked:
-        """Check that nothing is waited for any more.
+        """Check that no seal waits for lines; return the result.
 
         Raises
         ------
@@ -95,7 +95,7 @@ class _Reader:
         return self.found
 
     def _resolve(self) -> None:
-        """Check the seals whose lines are all here by now."""
+        """Check the seals whose lines have all been read."""
         while self._waiting:
             seal = self._waiting[0]
             heads: Mapping[str, int] = seal["heads"]
@@ -137,7 +137,7 @@ def check_store(tx: Tx) -> Checked:
     """
     reader = _Reader()
     chains = sorted(ledger.all_chains(tx), key=lambda c: c.id == SYSTEM_CHAIN)
-    for chain in chains:  # system last: all that its seals cover is there then
+    for chain in chains:  # system last: the lines that its seals cover come before
         for line in _rendered(tx, chain.id, chain.name, chain.seq):
             reader.take(line, f"the store, chain {chain.name}")
         if reader.found.heads.get(chain.name, (0, NO_HASH)) != (chain.seq, chain.head):
@@ -149,7 +149,7 @@ def check_store(tx: Tx) -> Checked:
 
 
 def compare(tx: Tx, files: Checked) -> list[tuple[str, int, int]]:
-    """Chains of which files and store do not have as many lines: (chain, store, files).
+    """Find chains with different line counts in files and store: (chain, store, files).
 
     Raises
     ------
@@ -172,7 +172,7 @@ def compare(tx: Tx, files: Checked) -> list[tuple[str, int, int]]:
 
 
 def store_lines(store: Store) -> Iterator[str]:
-    """Tell the whole ledger of a store, chain by chain, each line with its LF."""
+    """Stream the whole ledger of a store, chain by chain, each line with its LF."""
     with store.read() as tx:
         for chain in ledger.all_chains(tx):
             rows = audit.lines_up_to(tx, chain.id, chain.seq)
@@ -181,7 +181,7 @@ def store_lines(store: Store) -> Iterator[str]:
 
 
 def missing_roots(checked: Checked, heads: Iterable[str]) -> list[str]:
-    """Roots that no seal of a ledger has."""
+    """Return the roots that no seal of a ledger has."""
     return [head for head in heads if head.lower() not in checked.roots]
 
 

@@ -1,4 +1,4 @@
-"""The lines that a store has, rendered as they stand in evidence."""
+"""Rendering of a store's lines in the evidence format."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from dispatcher.store.audit import LineRow
 from dispatcher.store.transaction import Tx
 
 ATTACHED: Final = 4_000_000
-"""Characters of an attachment in one line, at most."""
+"""Most characters of an attachment in one line."""
 
 RenderedLine = tuple[LineRow, str, dict[str, object] | None]
 
 
 def render(rows: Iterable[LineRow], chain: str, prev: str) -> Iterator[RenderedLine]:
-    """Tell lines of a chain: row, text in evidence, members unless an exposure.
+    """Render lines of a chain: row, text in evidence, members unless an exposure.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def _form(row: LineRow, chain: str) -> ExposureForm:
 def shippable(
     tx: Tx, chain_id: int, chain: str, *, after: int, prev: str, last: int
 ) -> Iterator[tuple[str, int, str]]:
-    """Tell lines as they are shipped: text with LFs and attachments, number, hash."""
+    """Render lines for shipping: text with LFs and attachments, number, hash."""
     rows = audit.lines_up_to(tx, chain_id, last, after=after)
     for row, text, line in render(rows, chain, prev):
         before = ""
@@ -93,15 +93,15 @@ def _attached(tx: Tx, row: LineRow, line: Mapping[str, object]) -> dict[str, byt
         load = entry_registrations.line(tx, row.seq)
         if load is not None:
             keys = "keys-again" if load.repeats else "keys"
-            told = {keys: load.keys, "relations": load.relations}
-            return told | {"facts": load.facts}
+            attached = {keys: load.keys, "relations": load.relations}
+            return attached | {"facts": load.facts}
     return {}
 
 
 def _attachments(seq: int, attached: Mapping[str, bytes]) -> str:
-    """Write what a line of chain ``system`` has only digests of, in lines of its own.
+    """Format the attachments of a line of chain ``system``, as lines of their own.
 
-    They stand before that line in what is shipped, and in no evidence.
+    They precede that line in the shipped ledger, and are not in the evidence.
     """
     written = []
     for name, raw in sorted(attached.items()):

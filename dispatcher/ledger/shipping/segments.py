@@ -1,9 +1,10 @@
 """The files of the shipped ledger: JSON lines, appended, rotated, never rewritten.
 
-A folder holds ``ledger-000001.jsonl``, ``ledger-000002.jsonl`` and so on. The first line
-of each says whose ledger it is and where every chain stood when it was begun, so that
-only the last file has to be read to go on. All other lines stand as in evidence, and
-what evidence keeps in files of their own (policies, keys) before the line it belongs to.
+A folder contains ``ledger-000001.jsonl``, ``ledger-000002.jsonl`` and so on. The first
+line of each names the store and the head of every chain when the file was begun, so
+that only the last file has to be read to continue. All other lines are in the evidence
+format; what evidence keeps in separate files (policies, keys) precedes the line it
+belongs to.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _ATTACHED: Final = b'{"attached":'
 
 @dataclass(frozen=True, slots=True)
 class ShippedLine:
-    """A line of the shipped ledger: its members, where it stands, and its bytes."""
+    """A line of the shipped ledger: its members, position and bytes."""
 
     members: dict[str, Any]
     place: str
@@ -48,7 +49,7 @@ class Segments:
     Parameters
     ----------
     folder : Path
-        Made if it is not there.
+        Created if missing.
     store : str
         Id of the store that the ledger must be of.
     limit : int
@@ -72,7 +73,7 @@ class Segments:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Be the only process that writes here, and know what the others wrote.
+        """Lock the folder for this process, and read what others wrote.
 
         Raises
         ------
@@ -102,7 +103,7 @@ class Segments:
             return private(self._lock, os.O_RDWR | os.O_CREAT)
 
     def head(self, chain: str) -> tuple[int, str]:
-        """Number and hash of a chain's last line here."""
+        """Return number and hash of a chain's last line here."""
         return self.heads.get(chain, _START)
 
     def append(self, text: bytes, heads: Mapping[str, tuple[int, str]]) -> None:
@@ -111,7 +112,7 @@ class Segments:
         Raises
         ------
         OSError
-            Nothing of them is here: what was written of them was cut off again.
+            Nothing was appended: what was written was truncated again.
         """
         if self._size >= self._limit or self._file < 0:
             self._begin()
@@ -119,7 +120,7 @@ class Segments:
             _write(self._file, text, self._size)
             os.fdatasync(self._file)
         except OSError:
-            # After a failed sync nobody knows what is on the disk: know nothing too.
+            # After a failed sync the disk's content is unknown: forget the state.
             with suppress(OSError):
                 os.ftruncate(self._file, self._size)
                 os.fsync(self._file)
@@ -129,13 +130,13 @@ class Segments:
         self.heads.update(heads)
 
     def close(self) -> None:
-        """Forget the open file; it is looked at again when it is needed."""
+        """Close the file; it is opened and read again when needed."""
         if self._file >= 0:
             os.close(self._file)
         self._file, self._number, self._size, self.heads = -1, 0, 0, {}
 
     def _refresh(self) -> None:
-        """Read on from where this process left the last file."""
+        """Read what was appended to the last file since this process read it."""
         number = _last_number(self.folder)
         if self._file >= 0 and number == self._number:
             size = os.fstat(self._file).st_size
@@ -157,7 +158,7 @@ class Segments:
             file.seek(self._size)
             data = file.read()
         whole = _whole(data)
-        if whole < len(data):  # a write was cut off: nobody was told that it is here
+        if whole < len(data):  # a truncated write: never confirmed
             os.ftruncate(self._file, self._size + whole)
             os.fsync(self._file)
         if self._size == 0:
@@ -171,14 +172,14 @@ class Segments:
         self._size += whole
 
     def _drop_empty(self, path: Path) -> None:
-        """Take away a file whose very first line was cut off."""
+        """Remove a file whose first line was truncated."""
         self.close()
         path.unlink()
         sync_folder(self.folder)
         self._refresh()
 
     def _begin(self) -> None:
-        """Begin the next file: it says where the chains stand."""
+        """Begin the next file with the heads of the chains."""
         number = self._number + 1
         heads = {c: {"seq": s, "hash": h} for c, (s, h) in self.heads.items()}
         head = {"format": 1, "heads": heads, "segment": number, "store": self._store}
@@ -202,8 +203,8 @@ class Segments:
 def shipped_lines(folder: Path, *, store: str | None = None) -> Iterator[ShippedLine]:
     """Read a whole shipped ledger, file by file, in constant memory.
 
-    Every line is checked to go on from the one before in its chain, by number and
-    ``prev``, and to stand behind what it is about. A last line that was cut off is left out.
+    Every line is checked to continue its chain, by number and ``prev``, and to follow
+    its attachments. A truncated last line is ignored.
 
     Parameters
     ----------
@@ -214,7 +215,7 @@ def shipped_lines(folder: Path, *, store: str | None = None) -> Iterator[Shipped
     Raises
     ------
     LedgerBroken
-        There is none, it has a gap, or a line is not one.
+        There is none, it has a gap, or a line is malformed.
     LedgerForeign
         It is of another store.
     """
@@ -248,9 +249,9 @@ def shipped_lines(folder: Path, *, store: str | None = None) -> Iterator[Shipped
 
 
 def read_end(folder: Path, store: str) -> tuple[int, dict[str, tuple[int, str]]]:
-    """Read the last file of a shipped ledger: number of files, where each chain stands.
+    """Read the last file of a shipped ledger; return file count and chain heads.
 
-    A line that is cut off, which may be on its way, is left out.
+    A truncated line, which may still be being written, is ignored.
 
     Raises
     ------
@@ -277,7 +278,7 @@ def read_end(folder: Path, store: str) -> tuple[int, dict[str, tuple[int, str]]]
 
 
 def _whole(data: bytes) -> int:
-    """Length of all lines that are here to their end, with the line they are about."""
+    """Return the length of all complete lines, attachments only with their line."""
     end = data.rfind(b"\n") + 1
     while end:
         start = data.rfind(b"\n", 0, end - 1) + 1
@@ -290,7 +291,7 @@ def _whole(data: bytes) -> int:
 def _read(
     heads: dict[str, tuple[int, str]], lines: Iterable[bytes], name: str, first: int
 ) -> None:
-    """Follow some lines of a file; ``first`` is the number of the first."""
+    """Check and yield some lines of a file; ``first`` is the number of the first."""
     attachments = Attachments()
     for number, line in enumerate(lines, first):
         members = _parsed(line, f"{name}:{number}")
@@ -343,7 +344,7 @@ def _parsed(line: bytes, where: str) -> dict[str, Any]:
 
 
 def check_writable(folder: Path) -> None:
-    """Look whether this user could append something; room is not looked at.
+    """Check that this user could append something; free space is not checked.
 
     Raises
     ------
@@ -351,7 +352,7 @@ def check_writable(folder: Path) -> None:
     """
     place = folder
     while not place.exists() and place != place.parent:
-        place = place.parent  # what is not there yet is made
+        place = place.parent  # missing folders are created
     last = _last_number(folder)
     files = [(_path(folder, last), os.W_OK)] if last else []
     for path, mode in [(place, os.W_OK | os.X_OK), *files]:
@@ -362,7 +363,7 @@ def check_writable(folder: Path) -> None:
 
 
 def unwritable(folder: Path, error: OSError) -> NotShipped:
-    """Error for a folder that lines cannot be written to or read from."""
+    """Return the error for a folder that cannot be written or read."""
     return NotShipped(
         f"the ledger cannot be shipped to {folder}",
         why=f"{error.strerror or error}. Every showing must be written there before it "
@@ -392,10 +393,10 @@ def _last_number(folder: Path) -> int:
     return max((int(name[1]) for name in found if name), default=0)
 
 
-# -- what lines of chain system have only digests of -----------------------------------
-# A line of a version or of a load is shipped right behind what it is about: policy and
-# functions, or keys and links, each in one or several lines of its own that no chain
-# counts. Only the line itself tells that one of them was cut out or changed.
+# -- attachments: content of which lines of chain system have only digests -------------
+# A line of a version or of a load is shipped right after its attachments: policy and
+# functions, or keys and links, each in one or several lines that no chain counts. Only
+# the line itself shows that one of them was removed or changed.
 
 _DIGESTS: Final = {
     "policy": {"policy": "sha256", "functions": "functions_sha256"},
@@ -405,14 +406,14 @@ _DIGESTS: Final = {
         "facts": "facts_sha256",
     },
 }
-"""By kind of line: what is attached to it, and its member with the digest of that."""
+"""By kind of line: its attachments, and the members with their digests."""
 
 _AGAIN: Final = {"keys-again": "keys"}
-"""Other names of what is attached."""
+"""Aliases of attachments."""
 
 
 class Attachments:
-    """Follows the lines of a shipped ledger as they come."""
+    """Checks the attachments in a stream of shipped lines."""
 
     def __init__(self) -> None:
         self._seq = 0
@@ -424,7 +425,7 @@ class Attachments:
         Raises
         ------
         LedgerBroken
-            It is a line with a digest that what came before it does not have.
+            A line's digest does not match its attachments.
         """
         try:
             if "attached" in members:
@@ -460,7 +461,7 @@ _NOTHING: Final = hashlib.sha256().hexdigest()
 
 
 def broken(where: str, why: str) -> LedgerBroken:
-    """Error for files that were not left as they were written."""
+    """Return the error for files that were changed."""
     return LedgerBroken(
         f"the shipped ledger does not read as it was written: {where}",
         why=f"{why[0].upper()}{why[1:]}.",

@@ -1,9 +1,9 @@
-"""The journal of an open store: lines are shipped after their commit, before they count.
+"""The shipping of an open store: lines are shipped after their commit, before use.
 
 The order is: commit, then append and sync, then show. A crash in between leaves the
 store with lines that the files lack; they are appended before anything else is shown.
 Files with lines that the store lacks mean that the store was put back from an old
-backup: it has forgotten exposures, and is refused until it has been told of them.
+backup: it lacks exposures, and is refused until they have been replayed.
 
 Commits that come while a sync is under way share the next one.
 """
@@ -38,14 +38,14 @@ from dispatcher.store.ledger import ChainRow
 from dispatcher.store.transaction import Piece, Tx
 
 CHUNK: Final = 4_000_000
-"""Characters appended at once when a store's lines are shipped afterwards, about."""
+"""Characters appended at once when missing lines are shipped, about."""
 
 WAIT_SECONDS: Final = 30.0
 """How long :meth:`Shipper.settle` waits for commits of other threads."""
 
 
 def store_id(store: Store) -> str:
-    """Name of a store: the same for all copies of it, and it says nothing."""
+    """Return a store's id: the same for all its copies, and opaque."""
     return keys.pseudonym(store.key("pseudonym-key"), "i", "store")
 
 
@@ -58,7 +58,7 @@ def attach(store: Store, folder: Path, *, limit: int = SEGMENT_BYTES) -> Shipper
 
 @dataclass(eq=False)
 class _Job:
-    """Lines of one commit on their way."""
+    """Lines of one commit that wait to be shipped."""
 
     ticket: int
     pieces: Sequence[Piece]
@@ -67,7 +67,7 @@ class _Job:
 
 
 class Shipper:
-    """Keeps the ledger of a store in files (see the module's text).
+    """Keeps the ledger of a store in files (see the module's docstring).
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ class Shipper:
     # -- the journal ---------------------------------------------------------------
 
     def ready(self) -> None:
-        """Compare files and store, if that is still to be done or failed before."""
+        """Compare files and store, unless that succeeded before."""
         if not self._known:
             self.reconcile()
 
@@ -105,7 +105,7 @@ class Shipper:
             return self._tickets
 
     def ship(self, ticket: int, pieces: Sequence[Piece]) -> None:
-        """Append the lines of a commit; others that wait go along."""
+        """Append the lines of a commit, together with others that wait."""
         job = _Job(ticket, pieces)
         with self._turn:
             self._queue.append(job)
@@ -120,7 +120,7 @@ class Shipper:
             raise job.error
 
     def lose(self, ticket: int) -> None:
-        """Look at the store itself before the next line: the commit may have come."""
+        """Read the store before the next line: the commit may have succeeded."""
         with self._turn:
             self._known = False
             self._open.discard(ticket)
@@ -135,7 +135,7 @@ class Shipper:
         return self._known
 
     def settle(self, *, afresh: bool = False) -> None:
-        """Wait for the commits under way; mend what failed."""
+        """Wait for commits in progress; repair what failed."""
         with self._turn:
             mine = [ticket for ticket in self._open if ticket <= self._tickets]
             if mine and not self._turn.wait_for(
@@ -148,7 +148,7 @@ class Shipper:
     # -- group commit --------------------------------------------------------------
 
     def _lead(self, batch: Sequence[_Job]) -> None:
-        """Append what waits, and tell those who do."""
+        """Append the waiting lines, and notify the waiting threads."""
         error: DispatcherError | None = None
         finished = False
         try:
@@ -179,10 +179,10 @@ class Shipper:
                 if piece.last <= seq:
                     if piece.last == seq and piece.head != head:
                         raise parted(piece.chain, seq)
-                    continue  # whoever looked at the store meanwhile shipped it
+                    continue  # another thread that read the store has shipped it
                 if piece.first != seq + 1 or not piece.text:
-                    # It is told from the store: together with the lines of a commit
-                    # that is not here yet, or with what the line is about.
+                    # It is read from the store: together with the lines of a commit
+                    # that is not here yet, or with its attachments.
                     self._flush(parts, heads)
                     self._catch_up_to(piece)
                     continue
@@ -198,7 +198,7 @@ class Shipper:
             parts.clear()
             heads.clear()
 
-    # -- healing -------------------------------------------------------------------
+    # -- recovery ------------------------------------------------------------------
 
     def reconcile(self) -> None:
         """Append all lines that only the store has.
@@ -237,7 +237,7 @@ class Shipper:
             return
         parts: list[str] = []
         size = 0
-        told = shippable(
+        lines = shippable(
             tx,
             chain.id,
             chain.name,
@@ -245,7 +245,7 @@ class Shipper:
             prev=prev,
             last=chain.seq,
         )
-        for text, number, own in told:
+        for text, number, own in lines:
             parts.append(text)
             size += len(text)
             if size >= CHUNK or number == chain.seq:
@@ -296,7 +296,7 @@ def refuse_forgotten(
 
 
 def parted(chain: str, seq: int) -> LedgerAhead:
-    """Error for a store and files that tell different stories."""
+    """Return the error for a store and files that diverge."""
     return LedgerAhead(
         f"the store and its shipped ledger part ways at line {seq} of chain {chain}",
         why="Two copies of one store were used side by side, each showing what the "
@@ -315,18 +315,19 @@ def _slow(folder: Path) -> NotShipped:
     )
 
 
-# -- a look at it from outside, which writes nothing and reads the last file alone -----
+# -- status: writes nothing, and reads only the last file
+# -------------------------------
 
 
 @dataclass(frozen=True)
 class Seen:
-    """How the files stand beside the store.
+    """State of the files relative to the store.
 
     Attributes
     ----------
     files : int
     behind : int
-        Lines that the store has and the files lack; some may be on their way.
+        Lines that the store has and the files lack; some may be in transit.
     """
 
     files: int
@@ -336,7 +337,7 @@ class Seen:
 def look(store: Store, folder: Path) -> Seen:
     """Compare the end of a shipped ledger with the store.
 
-    The whole of it is checked by ``ledger check``.
+    ``ledger check`` checks the whole of it.
 
     Raises
     ------
