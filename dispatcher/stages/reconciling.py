@@ -300,9 +300,9 @@ class Reconciling:
                 for row in itertools.compress(page, missing):
                     found.note("gone", f"outbox#{row.id}")
                     gone.append(row.task_id)
-            sent = rows.sent_offers(tx, self._name, began - OFFERED, began - GRACE)
+            ours = rows.sent_offers(tx, self._name, began - OFFERED, began - GRACE)
             paid = money.untold(tx, self._name, began - GRACE)
-        for number in np.setdiff1d(np.array([*sent, *paid], np.int64), there).tolist():
+        for number in np.setdiff1d(np.array([*ours, *paid], np.int64), there).tolist():
             found.note("gone", f"outbox#{number}")
         unpaid = np.setdiff1d(np.array(paid, np.int64), there).tolist()
         missing_, sent = len(gone) + len(unpaid), open_ + len(paid)
