@@ -87,7 +87,9 @@ Applies = Callable[[Features], bool]
 Step = Callable[["Search", Limits, Callable[[], bool]], "Solution | None"]
 """Solve the search's problem within the limits, or until the callable returns True."""
 
-_LISTED: Final = 400_000  # numbers to enumerate for all plans: about .05 s
+# Tradeoffs of 6 to 9 entries, as many sets and 2 or 3 adversaries: 320,000 numbers take .02 s
+# of CPU, and without the row .01 to .04 once engines are loaded; 1,300,000 .08, and .01 to .03.
+_LISTED: Final = 400_000  # numbers to enumerate for all plans
 _TINY: Final = 64  # pairs up to which exact solvers come before heuristics
 _PAIRWISE: Final = 20_000  # pairs above which GREEDY takes seconds
 _COMPILED: Final = 10_000  # members x observers from which kernels pay at any limit

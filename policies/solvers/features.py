@@ -32,14 +32,19 @@ PROVEN: Final = 600
 """Pairs up to which HiGHS often proves the best plan within a second."""
 
 DEALT: Final = 100_000
-"""Pairs examined in a sweep up to which GREEDYL takes about .2 s.
+"""Pairs examined in a sweep up to which GREEDYL takes at most .6 s of CPU.
 
-500 entries, 50 sets and 10 adversaries are 80,000; 5,000 entries in three sets each, and
-5 adversaries, are 100,000.
+500 entries, 20 sets of a linear mean and 10 adversaries (35,000) take .58 s, 50 step sets
+(80,000) .37 and .19 in compiled kernels; 5,000 entries in small sets and 5 adversaries
+(112,000) .06. The first plan is there long before: the rest is local search.
 """
 
 PICKED: Final = 0.3
-"""Seconds that GREEDY may take, about, without being cut by the clock."""
+"""Seconds that GREEDY may take, about, without being cut by the clock.
+
+Of 1.5 s of CPU a starved machine made 30. At .3, with a limit of 1 s, two cores, four busy
+loops and a load of 17, ``auto`` was below GREEDY or GREEDYL on none of 45 instances.
+"""
 
 _BUILT: Final = 1e-5  # seconds for a member and observer
 _PICKING: Final = 0.2  # share of the time for GREEDY, at most
