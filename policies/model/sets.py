@@ -175,6 +175,22 @@ class SetSystem:
         return np.array([m.power for m in self.measures], np.int64)[self.owner]
 
     @property
+    def total(self) -> Ints:
+        """Load of each whole set (of a set of classes: full), shape (sets,)."""
+        total = np.zeros(self.n_sets, np.int64)
+        np.add.at(total, self.member_set, self.amount)
+        return np.where(self.classes, self.full, total)
+
+    @property
+    def step(self) -> Ints:
+        """Steps in which the load of each set grows, shape (sets,), >= 1."""
+        step = np.ones(self.n_sets, np.int64)
+        filled = np.flatnonzero(np.diff(self.start) > 0)
+        if len(filled):
+            step[filled] = np.gcd.reduceat(self.amount, self.start[filled])
+        return np.where(self.classes, 1, np.maximum(step, 1))
+
+    @property
     def has_only_steps(self) -> bool:
         """Whether every property is disclosed whole or not at all."""
         return all(measure.is_step for measure in self.measures)

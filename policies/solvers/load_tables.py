@@ -60,7 +60,7 @@ def plain(problem: Problem, *, average: bool, power: float = inf) -> bool:
     if problem.trusted is not None or sets.classes.any() or not sets.n_sets:
         return False
     powers = sets.power
-    total = np.bincount(sets.member_set, sets.amount, sets.n_sets)
+    total = sets.total
     uncapped = bool((sets.cap >= total).all()) and bool((total <= sets.full).all())
     return bool((powers >= 1).all() and (powers <= power).all()) and uncapped
 

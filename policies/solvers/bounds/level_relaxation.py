@@ -55,17 +55,12 @@ class Ladder:
     def __init__(self, problem: Problem, it: Loads) -> None:
         self.it, self.count = it, 0
         sets = problem.sets
-        step = np.zeros(sets.n_sets, np.int64)
-        filled = np.flatnonzero(np.diff(sets.start) > 0)
-        if len(filled):
-            step[filled] = np.gcd.reduceat(sets.amount, sets.start[filled])
-        total = np.bincount(sets.member_set, sets.amount, sets.n_sets)
         self._full = sets.full.astype(np.float64)
-        self._step = np.maximum(step, 1).astype(np.float64)
+        self._step = sets.step.astype(np.float64)
         least = judge(problem, Plan()).f
         every = [v for v in levels(sets) if v >= least] or [least]
         self.high: Floats = np.array([*map(float, every), 1.0])
-        fine = bool((total / self._step <= _FINEST).all())
+        fine = bool((sets.total / self._step <= _FINEST).all())
         below = np.concatenate([[float(least)], self.high[:-1]])
         self.low = self.high if fine else below
         free = float(free_bound(problem)) - it.shift

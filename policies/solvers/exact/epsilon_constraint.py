@@ -49,14 +49,11 @@ def levels(sets: SetSystem) -> list[Fraction]:
     found = {Fraction(0)}
     if not sets.n_sets:
         return [Fraction(0)]
-    step = np.ones(sets.n_sets, np.int64)
-    filled = np.flatnonzero(np.diff(sets.start) > 0)
-    if len(filled):
-        step[filled] = np.gcd.reduceat(sets.amount, sets.start[filled])
-    step = np.where(sets.classes, 1, np.maximum(step, 1))
     measures = list(dict.fromkeys(sets.measures))
     measure = np.array([measures.index(m) for m in sets.measures])[sets.owner]
-    kinds = np.unique(np.stack([measure, sets.full, sets.cap, step], axis=1), axis=0)
+    kinds = np.unique(
+        np.stack([measure, sets.full, sets.cap, sets.step], axis=1), axis=0
+    )
     for number, full, cap, each in kinds.tolist():
         top = min(full, cap)
         each = max(each, top // 1_000)  # noqa: PLW2901

@@ -24,7 +24,7 @@ from policies.model.measures import Measure
 from policies.model.objective import Objective
 from policies.model.problem import Goal, Plan, Problem
 from policies.model.problem_arrays import able
-from policies.model.sets import NO_CAP, Bools, Ints, SetSystem
+from policies.model.sets import NO_CAP, Bools, SetSystem
 from policies.solvers.exact.cpsat import CpSat, build, maximise, run_model
 from policies.solvers.exact.epsilon_constraint import whole
 from policies.solvers.exact.linear_model import Late
@@ -121,13 +121,6 @@ def _none_complete(problem: Problem, limits: Limits, solve: Solve) -> Solution:
     return replace(told, stopped=found.stopped)
 
 
-def _totals(sets: SetSystem) -> Ints:
-    """Return the load of each whole set, shape (sets,)."""
-    total = np.zeros(sets.n_sets, np.int64)
-    np.add.at(total, sets.member_set, sets.amount)
-    return np.where(sets.classes, sets.full, total)
-
-
 def _by_load(sets: SetSystem) -> bool:
     """Whether every entry weighs something, so that loads show which sets are whole."""
     weighted = ~sets.classes[sets.member_set]
@@ -136,7 +129,7 @@ def _by_load(sets: SetSystem) -> bool:
 
 def _closed(sets: SetSystem, which: Bools) -> SetSystem:
     """Return the sets with the caps of some just below whole; empty sets stay."""
-    total = _totals(sets)
+    total = sets.total
     below = np.where(which & (total > 0), total - 1, NO_CAP)
     return replace(sets, cap=np.minimum(sets.cap, below))
 
@@ -160,7 +153,7 @@ def _counted(
 ) -> tuple[Solution, int] | None:
     """Minimise complete sets by CP-SAT; return the proven least, at least ``least``."""
     n_sets = problem.sets.n_sets
-    if (problem.sets.cap < _totals(problem.sets)).any():
+    if (problem.sets.cap < problem.sets.total).any():
         return None  # such sets have limits of their own, left to the solver
     sets = _entry_by_entry(problem.sets)
     open_ = replace(problem, sets=sets, goal=Goal(), strict_history=True)
@@ -195,7 +188,7 @@ def _ceiling(problem: Problem, top: Fraction, least: int) -> Fraction:
     goal = problem.goal
     if goal.objective is not Objective.TRADEOFF:
         return top
-    sets, total = problem.sets, _totals(problem.sets)
+    sets, total = problem.sets, problem.sets.total
     each = [
         sets.measures[o].disclosure(load, full)
         for o, load, full in zip(

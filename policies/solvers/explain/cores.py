@@ -211,13 +211,11 @@ def _pooled(problem: Problem) -> Iterator[Clash]:
     if m < 2:
         return
     sets = problem.sets
-    total = np.zeros(sets.n_sets, np.int64)
-    np.add.at(total, sets.member_set, sets.amount)
     size = np.diff(sets.start)
     wanted = np.zeros(sets.n_sets, np.int64)
     np.add.at(wanted, sets.member_set, problem.lo[sets.entry] > 0)
     few = (size <= m) | (m >= np.count_nonzero(problem.room()))
-    lost = (wanted == size) & few & (total > sets.cap) & ~sets.classes
+    lost = (wanted == size) & few & (sets.total > sets.cap) & ~sets.classes
     if problem.trusted is not None:
         lost &= ~np.asarray(problem.trusted.any(axis=1))[sets.owner]
     for one in np.flatnonzero(lost)[:1].tolist():

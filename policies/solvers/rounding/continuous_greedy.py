@@ -58,8 +58,7 @@ DELTA: Final = 0.01
 def theta(problem: Problem) -> float:
     """Return R1's mixture: 1 or more where it promises nothing; 0 without limits."""
     sets, k = problem.sets, problem.n_adversaries
-    top = np.bincount(sets.member_set, sets.amount, sets.n_sets)
-    bound = np.flatnonzero(np.where(sets.classes, sets.full, top) > sets.cap)
+    bound = np.flatnonzero(sets.total > sets.cap)
     if not bound.size:
         return 0.0
     t = int(np.minimum(problem.hi, k).max(initial=1))
