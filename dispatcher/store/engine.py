@@ -215,7 +215,7 @@ class Store:
         try:
             yield tx
             tx.finish()
-            if tx.grown and journal is not None:
+            if journal is not None and (tx.grown or tx.waits):
                 journal.ready()
                 tx.ticket = journal.begin()
             connection.commit()
@@ -431,8 +431,8 @@ def _shipped(transaction: AbstractContextManager[Tx], journal: Journal) -> Itera
         if tx is not None and tx.ticket is not None:
             journal.lose(tx.ticket)
         raise
-    if tx.ticket is not None and tx.grown:
-        journal.ship(tx.ticket, tx.grown)
+    if tx.ticket is not None:
+        journal.ship(tx.ticket, tx.grown or [])
 
 
 def make_backend(

@@ -76,6 +76,8 @@ class Journal(Protocol):
     def ship(self, ticket: int, pieces: Sequence[Piece]) -> None:
         """Keep the lines of a commit; they are durable when this returns.
 
+        Without any line as much is written and waited for as with one.
+
         Raises
         ------
         NotShipped
@@ -141,6 +143,9 @@ class Tx:
         wants them.
     ticket : int or None
         Of its commit in the journal.
+    waits : bool
+        Whether its commit waits for the journal though it appended no line, so that its
+        time does not tell that it appended none.
     lasting : dict
         What this process knows of the store that no transaction changes any more.
     made : dict of int to AESGCM
@@ -167,6 +172,7 @@ class Tx:
         "made",
         "ticket",
         "vault",
+        "waits",
     )
 
     def __init__(
@@ -197,6 +203,7 @@ class Tx:
         self.lasting = lasting
         self.grown: list[Piece] | None = None
         self.ticket: int | None = None
+        self.waits = False
         self.made: dict[int, AESGCM] = {}
 
     # -- SQLAlchemy's statements -------------------------------------------------------

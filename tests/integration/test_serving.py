@@ -124,6 +124,7 @@ def test_a_pair_that_the_gate_refuses_leaves_the_plan_and_is_free_for_others(hou
     serving = house.serving()
 
     assert serving.start(ann) is None
+    serving.take_out_refused()  # once the answer is on its way
     left = house.ask(
         "SELECT entries FROM assignment WHERE account_id = ?", ann.account_id
     )

@@ -3,6 +3,7 @@
 import html
 import re
 
+import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
@@ -652,6 +653,22 @@ def test_the_neutral_page_leaves_at_a_multiple_of_its_time(make_app, house):
     client = arrived(app, house, "ann")
     spent = client.post("/start").elapsed.total_seconds()
     assert spent >= 0.2
+
+
+def test_a_started_task_leaves_at_a_multiple_of_its_time(make_app, house):
+    client = one_task(house, make_app(neutral=0.5), name="Ada")
+    page = client.post("/start")
+    assert page_of(page) == "task"
+    assert page.elapsed.total_seconds() >= 0.1
+
+
+def test_what_was_refused_leaves_the_plan_when_the_answer_is_on_its_way(app, house):
+    client = one_task(house, app, name="Ada", disease="flu")
+    page = client.post("/start")
+    client.post(f"/task/{token_of(page)}/answer", data={"outcome": "not_present"})
+    assert page_of(client.post("/start")) == "nothing"
+    left = np.frombuffer(house.ask("SELECT entries FROM assignment"), "<i8")
+    assert left.tolist() == [house.ask("SELECT entry_id FROM task")]
 
 
 def test_values_are_shown_literally_and_stand_in_no_header_or_url(

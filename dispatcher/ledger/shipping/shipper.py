@@ -172,6 +172,8 @@ class Shipper:
     def _append(self, pieces: list[Piece]) -> None:
         pieces.sort(key=lambda piece: piece.first)  # each chain in order
         with self._files, self.segments.locked():
+            if not pieces:
+                self.segments.pad()
             heads: dict[str, tuple[int, str]] = {}
             parts: list[bytes] = []
             for piece in pieces:

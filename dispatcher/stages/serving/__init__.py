@@ -79,12 +79,10 @@ class Serving(TaskAssignment):
 
     def owns(self, who: Present, token: str) -> bool:
         """Whether a token names a task of this worker; if not, the audit log says so."""
-        if self._made_up.owned(who, token) is not None:
-            return True
-        task_id = keys.task_id_of(self._task_key, token)
-        with self._store.read() as tx:
-            task = None if task_id is None else task_rows.task_of(tx, task_id)
-        if task is not None and task.account_id == who.account_id:
+        task_id = keys.task_id_of(self._task_key, token) or 0
+        with self._store.read() as tx:  # both, whatever it is: the time tells nothing
+            found = task_rows.task_of(tx, task_id), gold_questions.handed(tx, task_id)
+        if any(task and task.account_id == who.account_id for task in found):
             return True
         with self._store.write() as tx:
             return self._own(tx, who, token) is not None

@@ -2,7 +2,8 @@
 
 Nothing of a record is in them, so nothing is booked and no rule is touched. Gold is
 shown as a real field is: the same form, a name of the same shape, after the same look
-at what the gate would allow; and, as a real field, to so many adversaries at most.
+at what the gate would allow and the same waits for the disk; and, as a real field, to so
+many adversaries at most.
 """
 
 from __future__ import annotations
@@ -147,6 +148,7 @@ class MadeUp:
         task_id = tx.reserve("task")
         if not earns(tx, task_id, account, run_id, now):
             return None
+        tx.waits = True  # as a real field, whose exposure is shipped before it is shown
         return self._hand(tx, who, chosen, task_id, 0, now)
 
     def _hold(self, tx: Tx, who: Present) -> int:
@@ -212,6 +214,9 @@ class MadeUp:
     def _showing(self, tx: Tx, task: HandedRow, now: int) -> Showing | None:
         """Return a question as a real field is shown; a test says that it is one."""
         self._store.settle()  # as for a real field: what stops those stops these
+        return self._unsettled(tx, task, now)
+
+    def _unsettled(self, tx: Tx, task: HandedRow, now: int) -> Showing | None:
         return showing_of(
             current_policy(tx),
             task,
@@ -276,7 +281,7 @@ class MadeUp:
         now = self._clock()
         with self._store.write() as tx:
             task = self._locked(tx, who, task_id)
-            showing = self._showing(tx, task, now)
+            showing = self._unsettled(tx, task, now)  # a real draft waits for nothing
             held = task.state == "shown" and (task.leased_until or 0) > now
             if showing is None or not held:
                 return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from dispatcher import money
 from dispatcher.core import meters
-from dispatcher.core.errors import Refused, StaleLease
+from dispatcher.core.errors import DispatcherError, Refused, StaleLease
 from dispatcher.ledger import refusals
 from dispatcher.ledger.active_policy import ActivePolicy, current_policy
 from dispatcher.ledger.book import Asks, Pull, book
@@ -96,6 +97,7 @@ class TaskAssignment:
         self._terms = terms
         self._epoch = epoch
         self._plans = Plans(store)
+        self._refused: deque[tuple[int, int, Ids]] = deque(maxlen=CHUNK)
         self._rng = rng
         self._rng_lock = threading.Lock()
         self._task_key = store.key("task-key")
@@ -210,13 +212,23 @@ class TaskAssignment:
                 meters.GATE_DECISIONS.labels("deny", refusal.rule).inc()
                 if refusal.cause not in refusals.PASSING:
                     refused.append(entry_id)
-        if refused:
-            never = np.intersect1d(np.array(refused, np.int64), question.own)
-            if len(never):
-                self._plans.take_out(
-                    question.plan.plan_id, who.account_id, never, self._fence()
-                )
+        never = np.intersect1d(np.array(refused, np.int64), question.own)
+        if len(never):
+            self._refused.append((question.plan.plan_id, who.account_id, never))
         return allowed
+
+    def take_out_refused(self) -> None:
+        """Take out of the plan what the gate refused lately.
+
+        To be called when the answer is on its way: the wait for this commit would tell
+        the worker that something was refused. What stays in the plan is refused again.
+        """
+        while self._refused:
+            try:
+                plan_id, account_id, never = self._refused.popleft()
+                self._plans.take_out(plan_id, account_id, never, self._fence())
+            except (IndexError, DispatcherError):  # another thread was quicker; busy
+                return
 
     def _question(self, tx: Tx, who: Present) -> Question | None:
         now = self._clock()

@@ -99,7 +99,8 @@ class PageSettings:
         Whom workers may ask, shown on every page.
     neutral : float
         The page "nothing for you" leaves after a multiple of so many seconds, so that
-        its time does not tell why.
+        its time does not tell why; a task that was started after a multiple of a fifth
+        of it, so that its time does not tell whether it is made up.
     arrive, start, answer, draft, look : Rate
         ``arrive`` counts by address, the others by account; ``look`` is for addresses
         of tasks and images that may not be the worker's.

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Final, TypeVar
 
 import anyio
+from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -32,6 +33,8 @@ from policies.answers.validation import Mark
 
 _MARKS: Final = {mark.value: mark for mark in Mark}
 Result = TypeVar("Result")
+SHOWN: Final = 5
+"""A task leaves at multiples of a fifth of the step at which "nothing" does."""
 
 
 class TaskRoutes:
@@ -187,8 +190,12 @@ class TaskRoutes:
         began = anyio.current_time()
         showing = await run_in_threadpool(self._serving.start, worker)
         if showing is None:
-            return await self._nothing(request, guest, began)
-        return self._task(request, guest, showing)
+            response = await self._nothing(request, guest, began)
+        else:
+            await _hold(began, self._neutral / SHOWN)
+            response = self._task(request, guest, showing)
+        response.background = BackgroundTask(self._serving.take_out_refused)
+        return response
 
     async def _after(
         self, request: Request, guest: Guest, worker: Present, saved: Saved
@@ -204,10 +211,7 @@ class TaskRoutes:
 
     async def _nothing(self, request: Request, guest: Guest, began: float) -> Response:
         way_out = await run_in_threadpool(self._sessions.way_out, guest.worker)
-        if self._neutral > 0:
-            passed = anyio.current_time() - began
-            steps = max(1, math.ceil(passed / self._neutral))
-            await anyio.sleep(steps * self._neutral - passed)
+        await _hold(began, self._neutral)
         form_token = self._sessions.form_token(guest)
         return self._pages.nothing(request, form_token, way_out)
 
@@ -242,6 +246,13 @@ class TaskRoutes:
         wait = pace.wait(worker.account_id, self._clock())
         if wait:
             raise HTTPException(429, headers={"retry-after": str(wait)})
+
+
+async def _hold(began: float, step: float) -> None:
+    """Wait until a multiple of a step has passed, so that the time taken tells little."""
+    if step > 0:
+        passed = anyio.current_time() - began
+        await anyio.sleep(max(1, math.ceil(passed / step)) * step - passed)
 
 
 def _marked(draft: Draft | None) -> dict[str, str]:
