@@ -1,1 +1,1 @@
-"""The daemon: the scheduler and its jobs, and who leads."""
+"""The daemon: scheduler, jobs, leadership and servers."""

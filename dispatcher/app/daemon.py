@@ -1,9 +1,8 @@
-"""The clock that ticks the stages: APScheduler, a lease, signals. No domain logic.
+"""The daemon that ticks the stages: APScheduler, a lease, signals. No domain logic.
 
-The work lives in tables; a tick is "look whether there is something to do, and do a
-bounded piece of it". A daemon leads while it holds the lease, and every gate write
-carries the lease's epoch, so that a daemon that was frozen past its lease and wakes up
-can write nothing.
+The work is in tables; a tick checks for work and does a bounded piece of it. A daemon
+leads while it has the lease, and every gate write carries the lease's epoch, so that a
+daemon that was frozen past its lease and wakes up cannot write.
 """
 
 from __future__ import annotations
@@ -29,15 +28,15 @@ from dispatcher.store import Clock, Store, lease
 MICRO: Final = 1_000_000
 
 JUMP_SECONDS: Final = 3.0
-"""A clock that is off by so much from one look to the next was set: see ``_watch``."""
+"""A clock that deviates by this much between two checks was set: see ``_watch``."""
 
 LOOK_SECONDS: Final = 1.0
-"""Time between two looks at the clock."""
+"""Time between two checks of the clock."""
 
 
 @dataclass(frozen=True)
 class Tick:
-    """One stage's turn.
+    """A periodic run of one stage.
 
     Attributes
     ----------
@@ -48,9 +47,9 @@ class Tick:
     run : callable
         Does a bounded piece of work under the epoch given; returns how much it did.
     shows : bool
-        Whether it leads to something new being shown: then it rests while draining.
+        Whether it leads to new showings: then it is skipped while draining.
     at_once : bool
-        Whether its first turn is at the start; else it is ``seconds`` later.
+        Whether it first runs at the start; else ``seconds`` later.
     """
 
     name: str
@@ -61,10 +60,10 @@ class Tick:
 
 
 class Every(IntervalTrigger):  # type: ignore[misc]  # APScheduler has no types
-    """Every so many seconds; turns that were missed are left out, not counted one by one.
+    """An interval trigger that skips missed runs instead of enumerating them.
 
-    APScheduler lists each missed time before it takes them as one: after a time of day
-    that was set forward by a year, 31 million a second's tick, again and again.
+    APScheduler lists each missed time before it merges them: with the clock set forward
+    by a year, 31 million for a tick every second, again and again.
     """
 
     def get_next_fire_time(
@@ -86,7 +85,7 @@ class Daemon:
     clock : Clock
     lost : callable
         Called once, from another thread, when it ends by itself: another daemon took
-        the lease, or the store is not as its ledger says.
+        the lease, or the store differs from its ledger.
     renew_seconds : float
         Time between two renewals of the lease; well below ``LEASE_SECONDS``.
     """
@@ -135,7 +134,7 @@ class Daemon:
         return self._epoch
 
     def is_leading(self) -> bool:
-        """Whether it holds the lease, as far as it knows."""
+        """Whether this daemon has the lease, as far as it knows."""
         return bool(self._epoch) and not self._over.is_set()
 
     def is_open(self) -> bool:
@@ -143,7 +142,7 @@ class Daemon:
         return self.is_leading() and not self._draining.is_set()
 
     def begin_drain(self) -> None:
-        """Show nothing new from now on; what was shown may still be answered."""
+        """Stop new showings; what was shown may still be answered."""
         self._draining.set()
         self._log.info("draining")
 
@@ -152,14 +151,14 @@ class Daemon:
         return self._was_lost
 
     def raise_if_lost(self) -> None:
-        """Raise why it ended by itself, if it did.
+        """Raise the reason why it ended by itself, if it did.
 
         Raises
         ------
         StaleLease
             Another daemon took the lease.
         StoreEdited
-            The store is not as its ledger says.
+            The store differs from its ledger.
         """
         if self._failed is not None:
             raise self._failed
@@ -177,18 +176,18 @@ class Daemon:
         Raises
         ------
         AnotherLeads
-            If another daemon holds the lease.
+            If another daemon has the lease.
         StoreEdited
-            If the store is not as its ledger says.
+            If the store differs from its ledger.
         NotShipped, LedgerAhead, LedgerForeign, LedgerBroken
-            If the ledger cannot be shipped from where it stands.
+            If the ledger cannot be shipped.
         """
         self._epoch = take_lease(self._store, self._clock)
         self._catch_up()
         self._log.info("leading", epoch=self._epoch)
 
     def lead_after(self, standby: Standby) -> bool:
-        """Wait until the lease is free and take it; False if the waiting was ended."""
+        """Wait until the lease is free and take it; False if the wait was cancelled."""
         self._log.info("standing-by")
         epoch = standby.wait()
         if epoch is None:
@@ -199,25 +198,25 @@ class Daemon:
         return True
 
     def _catch_up(self) -> None:
-        """Ship what the last leader may have left behind, before anything is shown.
+        """Ship lines that the last leader may have left unshipped, before any showing.
 
-        An edited store ships nothing: its lines may be told from rows that are not true.
+        An edited store ships nothing: its lines may be rendered from false rows.
         """
         try:
             refuse_edited(self._store)
             self._store.settle(afresh=True)
         except DispatcherError:
-            self.stop()  # gives the lease back
+            self.stop()  # releases the lease
             raise
 
     def start(self, afresh: Callable[[], Sequence[Tick]] | None = None) -> None:
-        """Begin to tick, each stage in its own rhythm, most of them at once.
+        """Start the ticks, each stage at its own interval, most of them at once.
 
         Parameters
         ----------
         afresh : callable, optional
-            Makes the ticks anew when the clock was set: stages remember until when they
-            rest, by a time of day that holds no more.
+            Recreates the ticks when the clock was set: the times until which stages
+            pause are no longer valid.
         """
         self._afresh = afresh
         since = self._clock(), time.monotonic()  # before any turn: it counts from here
@@ -228,12 +227,12 @@ class Daemon:
         threading.Thread(target=self._watch, args=since, daemon=True).start()
 
     def retick(self, ticks: Sequence[Tick], renew_seconds: float) -> None:
-        """Go on with other ticks, in their own rhythm; one that runs ends first.
+        """Replace the ticks; a running one finishes first.
 
         Parameters
         ----------
         ticks : sequence of Tick
-            Those that take the place of the ones of the same name; others end.
+            They replace those of the same name; others end.
         renew_seconds : float
             As for the daemon.
         """
@@ -255,7 +254,7 @@ class Daemon:
         self._scheduler.reschedule_job(name, trigger=every)
 
     def stop(self) -> None:
-        """Let running ticks end, tick no more, and give the lease back."""
+        """Wait for running ticks, stop ticking, and release the lease."""
         was_leading = not self._over.is_set() or self._failed is not None
         self._over.set()  # what has not begun does not begin, however long one takes
         if self._scheduler.running:
@@ -306,10 +305,10 @@ class Daemon:
                 self._log.info("tick", tick=tick.name, done=done)
 
     def _watch(self, wall: int, steady: float) -> None:
-        """Let everything tick at once when the time of day was set.
+        """Run all ticks at once when the time of day was set.
 
-        The scheduler waits for times of day: put back by a day it would wait for a day,
-        and the lease would not be renewed.
+        The scheduler waits for times of day: if the clock is set back by a day it would
+        wait a day, and the lease would not be renewed.
         """
         while not self._over.wait(LOOK_SECONDS):
             now, since = self._clock(), time.monotonic() - steady
@@ -349,7 +348,7 @@ class Daemon:
             self._lost()
 
     def _fail(self, error: StoreEdited) -> None:
-        """Show nothing any more, at once: what it would be judged by is not true."""
+        """Stop all showings at once: the data that judges them is false."""
         if not self._over.is_set():
             self._failed = error
             self._over.set()

@@ -17,7 +17,7 @@ Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 
 MAX_BODY: Final = 256 * 1024
-"""Bytes of a request's body; an answer is far below."""
+"""Most bytes of a request's body; an answer is far smaller."""
 
 _NO_FEATURES: Final = ", ".join(
     f"{name}=()"
@@ -55,14 +55,14 @@ _NO_FEATURES: Final = ", ".join(
 
 @dataclass(frozen=True)
 class Framed:
-    """What one response may do that others may not: be shown within a market's page.
+    """Exception for one response: it may be framed by a market's page.
 
     Attributes
     ----------
     by : tuple of str
         Origins whose pages may frame it.
     form : str
-        Origin that its form may go to; empty for none.
+        Origin to which its form may be sent; empty for none.
     """
 
     by: tuple[str, ...]
@@ -87,7 +87,7 @@ def safe_headers(
     framed : Framed, optional
         Set by the page as ``request.state.framed``; None: nobody may frame it.
     immutable : bool
-        Set as ``request.state.immutable`` where the address holds the digest of a file.
+        Set as ``request.state.immutable`` where the address contains a file's digest.
     """
     by = "'none'" if framed is None else " ".join(framed.by)
     form = "'self'" if framed is None else framed.form or "'none'"
@@ -107,7 +107,7 @@ def safe_headers(
         "x-robots-tag": "noindex, nosnippet",
     }
     if framed is None:
-        headers["x-frame-options"] = "DENY"  # the older word knows no list
+        headers["x-frame-options"] = "DENY"  # the older header has no list
     if https:
         headers["strict-transport-security"] = "max-age=31536000"
     if immutable:
@@ -165,7 +165,7 @@ class Guard:
             if not started:
                 await _plain(answer, refused.status_code, "That cannot be taken.")
         # a market's code that calls sys.exit would end the server; a traceback could
-        # hold a value
+        # contain a value
         except (Exception, SystemExit) as error:  # noqa: BLE001
             _tell(self._name, error)
             if not started:
@@ -173,7 +173,7 @@ class Guard:
 
 
 def _malformed(scope: Scope) -> str:
-    """Say what in the headers two readers could read as two things; mostly nothing."""
+    """Return what is ambiguous in the headers (request smuggling); usually nothing."""
     names = {name for name, _ in scope["headers"]}
     if {b"content-length", b"transfer-encoding"} <= names:  # where does it end?
         return "A request has Content-Length or Transfer-Encoding, not both."
@@ -193,10 +193,10 @@ def _is_host(text: str) -> bool:
 
 
 def _limited(receive: Callable[..., Any], announced: int) -> Callable[..., Any]:
-    """Pass a body on; one that is too long or breaks off ends in a status, as others do.
+    """Pass a body on; answer one that is too long or breaks off with a status.
 
-    An error of another kind would be answered by Starlette as a fault of ours (500). One
-    that is announced to be too long is not read: the application says so on its page.
+    Starlette would answer an error of another kind as a server error (500). A body that
+    is announced to be too long is not read: the application says so on its page.
     """
     size = 0
 

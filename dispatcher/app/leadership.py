@@ -1,4 +1,4 @@
-"""Which daemon leads a store: the lease is taken, or a standby waits for it."""
+"""Leadership of a store: take the lease, or wait for it as a standby."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from dispatcher.core.processes import describe_process, is_dead, process_name
 from dispatcher.store import Clock, Store, Tx, lease, migrations
 
 LEASE_SECONDS: Final = 8
-"""How long a lease lasts that nobody renews, and how long a standby watches it."""
+"""How long an unrenewed lease lasts, and how long a standby watches it."""
 
 LOOK_SECONDS: Final = 0.5
-"""Time between two looks of a standby at the lease."""
+"""Time between two checks of the lease by a standby."""
 
 MICRO: Final = 1_000_000
 
 
 def take_lease(store: Store, clock: Clock, me: str | None = None) -> int:
-    """Take the lease of the store, at once if its holder is a dead process of here.
+    """Take the lease of the store, at once if its holder is a dead local process.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def take_lease(store: Store, clock: Clock, me: str | None = None) -> int:
     Raises
     ------
     AnotherLeads
-        If another daemon holds it.
+        If another daemon has it.
     """
     now = clock()
     with store.write() as tx:
@@ -60,17 +60,17 @@ def take_lease(store: Store, clock: Clock, me: str | None = None) -> int:
 
 
 def _check_schema(tx: Tx, store: Store) -> None:
-    """Look again: a newer program may have changed the store while this one waited."""
+    """Check the schema: a newer program may have changed it while this one waited."""
     migrations.check_version(migrations.version(tx), store.place)
 
 
 class Standby:
     """Waits for the lease and takes it when its holder is gone.
 
-    Whether the holder is gone is judged by this process's own steady clock: it took the
-    lease back, or its process is of this machine and dead, or it has renewed nothing for
-    ``LEASE_SECONDS``. What the machines think of the time of day does not matter, and
-    whoever was only slow is fenced off by its epoch.
+    This process's own monotonic clock decides whether the holder is gone: it released
+    the lease, or its process is of this machine and dead, or it has not renewed the
+    lease for ``LEASE_SECONDS``. The machines' times of day do not matter, and a holder
+    that was only slow is fenced off by its epoch.
 
     Parameters
     ----------
@@ -78,9 +78,9 @@ class Standby:
     clock : Clock
         The time of day, for the end of the new lease.
     steady : callable
-        Seconds that never jump (``time.monotonic``).
+        Monotonic seconds (``time.monotonic``).
     pause : callable
-        Waits so many seconds; True if the waiting is to end.
+        Waits so many seconds; True to cancel the wait.
     me : str, optional
         Name of the holder; None: of this process.
     """
@@ -104,9 +104,9 @@ class Standby:
         self._log = get_logger("standby")
 
     def wait(self) -> int | None:
-        """Return the epoch of the lease taken; None if the waiting was ended.
+        """Return the epoch of the lease taken; None if the wait was cancelled.
 
-        A store that cannot be reached for a while is waited for too.
+        An unreachable store is waited for too.
 
         Raises
         ------

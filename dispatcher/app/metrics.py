@@ -1,8 +1,8 @@
-"""The admin address: alive, ready to work, and the metrics, counted from the tables.
+"""The admin address: liveness, readiness, and metrics counted from the tables.
 
 Labels are connectors, states, kinds, properties, routes and codes. None names a worker,
-a record or a subject: a label with one would be personal data in a place that keeps it
-for years and asks nobody who reads it.
+a record or a subject: such a label would be personal data in a place that keeps it for
+years without access control.
 """
 
 from __future__ import annotations
@@ -62,14 +62,14 @@ from dispatcher.store.transaction import Tx
 PREFIX: Final = "dispatcher_"
 SECOND: Final = 1_000_000
 REST: Final = 10.0
-"""Seconds between two counts, and at least so many times the length of one."""
+"""Seconds between two counts, and the minimum as a multiple of a count's duration."""
 
 CAUSES: Final = {"member": "membership", "join": "merge", "policy": "policy"}
 """Kinds of ledger lines that accept what they put past a limit, as people call them."""
 
 
 class Events(Collector):
-    """Shows what the stages counted.
+    """Exports the meters of the stages.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ class Events(Collector):
         self._webhooks = webhooks
 
     def collect(self) -> Iterator[Metric]:
-        """Give all counts and durations since the start of the process."""
+        """Yield all counts and durations since the start of the process."""
         for meter in meters.METERS:
             yield from meter.collect()
         outcomes: Counter[str] = Counter()
@@ -99,7 +99,7 @@ class Events(Collector):
 
 
 class Timing:
-    """Histogram of requests, one label for a route and none for what is in its path."""
+    """Histogram of requests, labelled by route, not by the values in its path."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._histogram = Histogram(
@@ -111,7 +111,7 @@ class Timing:
         )
 
     def note(self, route: str, method: str, code: int, seconds: float) -> None:
-        """Take in one request."""
+        """Record one request."""
         known = method if method in ("GET", "HEAD", "POST") else "other"
         self._histogram.labels(route, known, str(code)).observe(seconds)
 
@@ -123,7 +123,7 @@ class Timed:
     ----------
     app : ASGI application
     name : str
-        Stands before the route.
+        Prefix of the route.
     timing : Timing
     """
 
@@ -147,19 +147,19 @@ class Timed:
 
 
 def _route(scope: Scope) -> str:
-    """Path of a request with the names of its parameters; ``other`` where none fits."""
+    """Return a request's path with parameter names; ``other`` if no route matches."""
     path, parameters = str(scope["path"]), scope.get("path_params")
     if parameters is None or "endpoint" not in scope:
         return "other"
     for name, value in parameters.items():
-        if name == "rest":  # what fits no page
+        if name == "rest":  # matches no page
             return "other"
         path = path.replace(f"/{value}", f"/:{name}", 1)
     return path
 
 
 class Tables(Collector):
-    """Counts the tables when it is asked, and not too often.
+    """Counts the tables on demand, but not too often.
 
     Parameters
     ----------
@@ -171,7 +171,7 @@ class Tables(Collector):
     reloaded : callable
         Whether the last reload of the settings went well.
     connectors : sequence of str
-        Names of those that are set up: they are told of also when nothing waits.
+        Names of those that are set up: they are exported even if nothing waits.
     """
 
     def __init__(
@@ -198,7 +198,7 @@ class Tables(Collector):
         self._crossings: Counter[tuple[str, str]] = Counter()
 
     def collect(self) -> Iterator[Metric]:
-        """Give all metrics; those of the tables may be a few seconds old."""
+        """Yield all metrics; those of the tables may be a few seconds old."""
         build = InfoMetricFamily(PREFIX + "build", "The program.")
         build.add_metric(
             [],
@@ -284,8 +284,8 @@ class Tables(Collector):
         )
         utility = _utility(statistics.plan_summary(tx))
         if utility is not None:
-            told = "Utility of the last plan, of the best without limits."
-            yield _gauge("plan_utility_ratio", told, utility)
+            help_text = "Utility of the last plan, of the best without limits."
+            yield _gauge("plan_utility_ratio", help_text, utility)
         yield _gauge(
             "retention_overdue_records",
             "Records with values that are older than the policy's retain.",
@@ -379,7 +379,7 @@ class Tables(Collector):
             )
 
     def _read_on(self, tx: Tx) -> None:
-        """Count the ledger: only the lines that came since the last time."""
+        """Count the ledger: only the lines added since the last count."""
         for chain, seq in statistics.chain_lengths(tx).items():
             before = self._lengths.get(chain, 0)
             if seq > before:
@@ -392,7 +392,7 @@ class Tables(Collector):
 
 
 def make_registry(tables: Tables, events: Events) -> tuple[CollectorRegistry, Timing]:
-    """Put the metrics of one process together, and make what times its requests."""
+    """Create the registry of one process, and the timer of its requests."""
     # else a series stands beside each one, which nobody was promised
     disable_created_metrics()  # type: ignore[no-untyped-call]
     registry = CollectorRegistry()
@@ -423,17 +423,17 @@ def _utility(text: str | None) -> float | None:
     return float(Fraction(numbers["utility"]) / best) if best else 1.0
 
 
-def _gauge(name: str, told: str, value: float) -> Metric:
-    return GaugeMetricFamily(PREFIX + name, told, value=value)
+def _gauge(name: str, help_text: str, value: float) -> Metric:
+    return GaugeMetricFamily(PREFIX + name, help_text, value=value)
 
 
 def _labelled(
     name: str,
-    told: str,
+    help_text: str,
     labels: tuple[str, ...],
     found: list[tuple[str, str, int]] | list[tuple[str, int]] | list[tuple[str, float]],
 ) -> Metric:
-    gauge = GaugeMetricFamily(PREFIX + name, told, labels=labels)
+    gauge = GaugeMetricFamily(PREFIX + name, help_text, labels=labels)
     for row in found:
         gauge.add_metric([str(label) for label in row[:-1]], float(row[-1]))
     return gauge
@@ -473,7 +473,7 @@ Lines = list[tuple[str, bool]]
 
 
 class Leader(Protocol):
-    """What health asks of the daemon."""
+    """The part of the daemon that readiness needs."""
 
     def is_open(self) -> bool:
         """Whether new showings may begin: it leads and does not drain."""
@@ -484,8 +484,8 @@ def health_app(
 ) -> Guard:
     """Make the app.
 
-    ``/livez`` does no I/O. ``/readyz`` says whether this process can work: a market
-    that is down is no reason against it. ``/metrics`` is for Prometheus.
+    ``/livez`` does no I/O. ``/readyz`` says whether this process can work: an
+    unavailable market does not affect it. ``/metrics`` is for Prometheus.
 
     Parameters
     ----------
@@ -520,9 +520,9 @@ def health_app(
 
 
 def store_lines(store: Store, clock: Clock) -> Lines:
-    """Look whether the store can be worked with, by what is there already.
+    """Check whether the store is usable, by reading only.
 
-    That it takes writes is seen by the lease: it is renewed every few seconds.
+    The lease, renewed every few seconds, shows that it accepts writes.
     """
     try:
         with store.read() as tx:

@@ -1,4 +1,4 @@
-"""Several HTTP servers in one process and one loop, ended together by a signal.
+"""Several HTTP servers in one process and event loop, stopped together by a signal.
 
 SIGHUP reloads. The first SIGTERM or SIGINT begins a drain: ``drained`` is asked four times a second and
 the servers stop when it says yes, or when the drain's time is over. The second signal
@@ -48,12 +48,12 @@ _LOCAL: Final = ("127.0.0.1", "::1")
 
 
 def most_connections(server: str, descriptors: int) -> int:
-    """How many connections a server keeps, of so many descriptors of the process."""
+    """Return how many connections a server keeps, for a process's descriptor limit."""
     return max(8, _bounded(descriptors) // SHARES[server])
 
 
 def accepted_at_once(descriptors: int) -> int:
-    """How many connections are accepted before those over the limit are closed."""
+    """Return how many connections are accepted before excess ones are closed."""
     return min(128, max(2, _bounded(descriptors) // 128))
 
 
@@ -70,8 +70,8 @@ class Connections(ServerState):
     most : int
         How many are kept; one address may have half of them.
     proxied : bool
-        Whether a proxy on this machine is before the server: then its address, which
-        stands for everybody, may have all.
+        Whether a proxy on this machine is in front of the server: then its address,
+        shared by all clients, may have all.
     """
 
     def __init__(self, most: int, *, proxied: bool) -> None:
@@ -80,7 +80,7 @@ class Connections(ServerState):
         self._proxied = proxied
 
     def make_room(self, added: Connection) -> None:
-        """Close the connection that waits longest, where there are too many by one."""
+        """Close the connection that waits longest if there is one too many."""
         kept = cast(set[Connection], self.connections)
         host = added.host
         theirs = {one for one in kept if one.host == host}
@@ -98,7 +98,7 @@ class Connections(ServerState):
 
 
 class Connection(H11Protocol):
-    """A connection whose every state has an end."""
+    """A connection with a time limit on every state."""
 
     server_state: Connections
 
@@ -111,7 +111,7 @@ class Connection(H11Protocol):
 
     @property
     def host(self) -> str:
-        """Address of the other side; empty if it is gone already."""
+        """Address of the peer; empty if it is gone already."""
         return self.client[0] if self.client else ""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -121,7 +121,7 @@ class Connection(H11Protocol):
         self.server_state.make_room(self)
 
     def data_received(self, data: bytes) -> None:
-        """Take in a part of a request."""
+        """Receive a part of a request."""
         super().data_received(data)
         limit = self._limit_now()
         if limit != self._limit:
@@ -133,13 +133,13 @@ class Connection(H11Protocol):
         self._wait_for(self._limit_now())
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget it."""
+        """Forget the connection."""
         super().connection_lost(exc)
         if self._timer is not None:
             self._timer.cancel()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is no HTTP, with the headers of every response."""
+        """Refuse invalid HTTP, with the headers of every response."""
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             headers = {
                 **safe_headers(secrets.token_urlsafe(24), https=False),
@@ -147,12 +147,14 @@ class Connection(H11Protocol):
                 "content-length": str(len(msg)),
                 "connection": "close",
             }
-            said = (
+            events = (
                 h11.Response(status_code=400, headers=list(headers.items())),
                 h11.Data(data=msg.encode("ascii")),
                 h11.EndOfMessage(),
             )
-            self.transport.write(b"".join(self.conn.send(part) or b"" for part in said))
+            self.transport.write(
+                b"".join(self.conn.send(part) or b"" for part in events)
+            )
         self.transport.close()
 
     def _limit_now(self) -> float:
@@ -178,7 +180,7 @@ class Swap:
     app: ASGIApp
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request, to its end by the application that began it."""
+        """Serve one request; the application that began it finishes it."""
         await self.app(scope, receive, send)
 
 
@@ -192,13 +194,13 @@ class Listener:
 
     @property
     def url(self) -> str:
-        """The address that the socket is really bound to."""
+        """The URL of the address to which the socket is bound."""
         host, port = self.socket.getsockname()[:2]
         return f"http://{'[' + host + ']' if ':' in host else host}:{port}"
 
 
 def bind(name: str, host: str, port: int) -> socket.socket:
-    """Bind before anything starts, so that a taken port is told at once.
+    """Bind before anything starts, so that a taken port is reported at once.
 
     Raises
     ------
@@ -382,11 +384,11 @@ async def _drain(
 
 
 SERVERS: Final = range(20_000, 32_000)
-"""Below what systems give to clients: none of them takes a port before its server does."""
+"""Below the range of client ports: no client takes a port before its server does."""
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on now, drawn by chance."""
+    """Return random ports on which nobody listens now."""
     sockets: list[socket.socket] = []
     try:
         while len(sockets) < count:

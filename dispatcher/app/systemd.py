@@ -1,6 +1,6 @@
-"""What systemd is told (``sd_notify``): ready, reloading, stopping, still alive.
+"""Notifications to systemd (``sd_notify``): ready, reloading, stopping, alive.
 
-A datagram to the socket that ``NOTIFY_SOCKET`` names; without one nothing is said.
+They are datagrams to the socket in ``NOTIFY_SOCKET``; without one nothing is sent.
 Protocol: https://www.freedesktop.org/software/systemd/man/latest/sd_notify.html
 """
 
@@ -16,7 +16,7 @@ Steady = Callable[[], float]
 
 
 class Notifier:
-    """Speaks to the service manager that started this process, if one did.
+    """Notifies the service manager that started this process, if any.
 
     Parameters
     ----------
@@ -34,23 +34,23 @@ class Notifier:
 
     @property
     def beats(self) -> bool:
-        """Whether the manager waits for signs of life."""
+        """Whether the manager expects watchdog messages."""
         return bool(self._place) and self._every is not None
 
     def ready(self, status: str) -> None:
-        """Say that the start, or a reload, is done."""
+        """Report that the start, or a reload, is complete."""
         self._say("READY=1", f"STATUS={status}")
 
     def reloading(self) -> None:
-        """Say that the settings are read again."""
+        """Report that the settings are being read again."""
         self._say("RELOADING=1", f"MONOTONIC_USEC={int(self._steady() * 1_000_000)}")
 
     def stopping(self, seconds: float) -> None:
-        """Say that the end has begun, and may take so long."""
+        """Report that stopping has begun, and how long it may take."""
         self._say("STOPPING=1", f"EXTEND_TIMEOUT_USEC={int(seconds * 1_000_000)}")
 
     def beat(self, alive: Callable[[], bool] = lambda: True) -> None:
-        """Give a sign of life if one is due and there is life; may be called often."""
+        """Send a watchdog message if one is due and `alive` agrees; call it often."""
         if not self.beats or self._steady() < self._next:
             return
         if alive():
@@ -62,14 +62,14 @@ class Notifier:
         if not self._place:
             return
         with (
-            suppress(OSError),  # a manager that is gone is no reason to stop
+            suppress(OSError),  # go on without the manager
             socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as out,
         ):
             out.sendto("\n".join(lines).encode(), self._place)
 
 
 def _half(environment: Mapping[str, str]) -> float | None:
-    """Half of the time after which the manager takes silence for death, in seconds."""
+    """Return half of the watchdog's timeout, in seconds."""
     text = environment.get("WATCHDOG_USEC", "")
     mine = environment.get("WATCHDOG_PID", "") in ("", str(os.getpid()))
     if not mine or not text.isdigit() or not int(text):

@@ -1,7 +1,7 @@
-"""What the daemon ticks: the stages in flow order, each with its own rhythm.
+"""The daemon's ticks: the stages in flow order, each at its own interval.
 
-Stages that call the outside are one for each connector, and so is their job: a market
-that is slow or hangs holds up its own jobs alone.
+Stages that call the outside have one job per connector: a market that is slow or hangs
+delays only its own jobs.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ Connectors = Mapping[str, Market | Feed]
 def make_ticks(
     store: Store, connectors: Connectors, workspace: Workspace
 ) -> list[Tick]:
-    """Make all stages anew from the settings in force.
+    """Create all stages from the current settings.
 
     Raises
     ------
     Invalid
-        The inbox of the settings cannot be one.
+        The configured inbox is unusable.
     """
     preflight = workspace.preflight(store, connectors)
     return [
@@ -57,12 +57,12 @@ def make_ticks(
 
 
 def _before(store: Store, preflight: Preflight, workspace: Workspace) -> list[Tick]:
-    """What is done before anything leaves: intake and planning, where they are on."""
+    """Return the ticks before anything leaves: intake and planning, if enabled."""
     config, every = workspace.config, workspace.config.ticks
     ticks = []
     if config.inbox is not None:
         inbox = Inbox(store, workspace.directory / config.inbox, workspace.clock)
-        inbox.open()  # what cannot be an inbox is told at the start
+        inbox.open()  # an unusable inbox is reported at the start
         ticks.append(Tick("intake", every.intake, inbox.tick, shows=True))
     if config.plans == "auto":
         planning = Planning(store, workspace.clock, preflight=preflight)
@@ -73,7 +73,7 @@ def _before(store: Store, preflight: Preflight, workspace: Workspace) -> list[Ti
 def _exchange(
     store: Store, connectors: Connectors, preflight: Preflight, workspace: Workspace
 ) -> list[Tick]:
-    """What goes out, is shown here, and comes back."""
+    """Return the ticks of sending, serving and collecting."""
     config, every = workspace.config, workspace.config.ticks
     booking = Booking(store, preflight, workspace.clock, np.random.default_rng())
     terms = SendingTerms(attempts=config.tasks.attempts, link=config.surfaces.task_page)
@@ -109,7 +109,7 @@ def _exchange(
 
 
 def _after(store: Store, connectors: Connectors, workspace: Workspace) -> list[Tick]:
-    """What becomes of what came back, and what keeps the house in order."""
+    """Return the ticks of assembly and payment, and of maintenance."""
     every = workspace.config.ticks
 
     def seal_now(epoch: int) -> int:
@@ -150,7 +150,7 @@ def _after(store: Store, connectors: Connectors, workspace: Workspace) -> list[T
                 if isinstance(market, Listing)
             ],
         ),
-        # Whoever began to lead has just compared.
+        # A new leader has just compared.
         Tick("comparing", every.comparing, compare_now, at_once=False),
     ]
 
@@ -166,7 +166,7 @@ def _each(
     *,
     shows: bool = False,
 ) -> list[Tick]:
-    """One job a connector, named by the stage and the connector."""
+    """Return one tick per connector, named by stage and connector."""
     return [
         Tick(f"{what}:{name}", seconds, stage.tick, shows=shows)
         for name, stage in stages
@@ -174,5 +174,5 @@ def _each(
 
 
 def _markets(connectors: Connectors) -> list[tuple[str, Market]]:
-    """Connectors that are markets; feeds hold nothing to collect, list or pay."""
+    """Return the markets; feeds have nothing to collect, list or pay."""
     return [(name, c) for name, c in connectors.items() if isinstance(c, Market)]

@@ -1,1 +1,1 @@
-"""The ground that every room stands on: errors, settings, logs, keys, plug-ins, meters."""
+"""Foundations used everywhere: errors, settings, logs, keys, plug-ins, meters."""

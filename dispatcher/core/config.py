@@ -1,7 +1,7 @@
 """The operator's settings: ``dispatcher.toml``, read once and checked.
 
-Precedence: command line over ``DISPATCHER_*`` environment over file over default.
-No setting holds a secret; secrets come by file.
+Precedence: command line over ``DISPATCHER_*`` environment over file over default. No
+setting contains a secret; secrets come from files.
 """
 
 from __future__ import annotations
@@ -68,14 +68,14 @@ class Ticks(_Section):
 
 
 class Tasks(_Section):
-    """How tasks are leased and repeated.
+    """Leases and retries of tasks.
 
     ``lease`` is how long a worker of the task page has for one task (seconds);
-    ``extensions`` how often the worker may ask for as much time again. ``apart`` is the
-    time that must lie between two tasks of one record for one worker, unless another
-    task lay between; for ``patience`` seconds a new plan's tasks are kept for the
-    workers they were planned for. ``attempts`` is how often a message is sent before it
-    is given up.
+    ``extensions`` is how often the worker may extend it by the same time. ``apart`` is
+    the minimum time between two tasks of one record for one worker, unless another task
+    came between; for ``patience`` seconds a new plan's tasks are kept for the workers
+    they were planned for. ``attempts`` is how often a message is sent before it is
+    given up.
     """
 
     lease: Seconds = 600.0
@@ -86,12 +86,12 @@ class Tasks(_Section):
 
 
 class Quality(_Section):
-    """How made-up questions are mixed in, and who is given nothing new.
+    """Made-up questions, and the accuracy below which a worker is stopped.
 
-    ``gold`` is the share of new tasks that are made up, where a field has such questions
-    left. Who answers below ``floor`` after ``floor_after`` answers is stopped until an
-    operator looks; 0 stops nobody. It stays below what is expected of a worker of whom
-    nothing is known (0.8).
+    ``gold`` is the share of new tasks that are made up, where a field has such
+    questions left. A worker whose accuracy is below ``floor`` after ``floor_after``
+    answers is stopped until an operator looks; 0 stops nobody. It must be below the
+    accuracy assumed of an unknown worker (0.8).
     """
 
     gold: Annotated[float, Field(ge=0, le=0.5)] = 0.1
@@ -104,9 +104,9 @@ class Sessions(_Section):
 
     A session is over after ``idle`` seconds without a request, and ``absolute`` seconds
     after it was opened in any case; then the worker opens the invite link again.
-    ``shared_browser`` says what becomes of two accounts that arrive with one browser and
-    may be one person: they are noted (``note``), the second one is refused (``refuse``),
-    or they are taken as one worker (``merge``).
+    ``shared_browser`` says what happens when two accounts arrive with one browser and
+    may be one person: they are recorded (``note``), the second one is refused
+    (``refuse``), or they become one worker (``merge``).
     """
 
     idle: Seconds = 1800.0
@@ -140,9 +140,9 @@ class Surfaces(_Section):
     """Where the servers listen (``HOST:PORT``), all on loopback by default.
 
     ``worker_url`` is how workers reach the task page from outside, ``operator_url`` how
-    operators reach the console. ``behind_proxy``
-    says that a proxy with TLS is before the servers: only then may they listen on other
-    addresses, and only then are its ``X-Forwarded-*`` headers believed.
+    operators reach the console. ``behind_proxy`` declares a TLS proxy in front of the
+    servers: only then may they listen on other addresses, and only then are its
+    ``X-Forwarded-*`` headers trusted.
     """
 
     operators: str = "127.0.0.1:8420"
@@ -178,10 +178,10 @@ class Surfaces(_Section):
 
 
 class Ledger(_Section):
-    """Where the ledger is shipped: a folder outside of the store, best another disk.
+    """Where the ledger is shipped: a folder outside the store, best on another disk.
 
-    ``ship = ""`` ships nothing. ``anchor`` is a file that every seal's root is appended
-    to. After ``segment_mib`` mebibytes the next file is begun.
+    ``ship = ""`` ships nothing. ``anchor`` is a file to which every seal's root is
+    appended. A new file is begun after ``segment_mib`` mebibytes.
     """
 
     ship: PathText = "ledger"
@@ -218,7 +218,7 @@ def load_config(
     Parameters
     ----------
     directory : Path
-        Where ``dispatcher.toml`` lies; without the file the defaults hold.
+        The directory of ``dispatcher.toml``; without the file the defaults apply.
     environment : Mapping[str, str]
         ``DISPATCHER_STORE``, ``DISPATCHER_POLICY``, ``DISPATCHER_PLANS`` and
         ``DISPATCHER_KEY_FILE`` override the file.
@@ -271,7 +271,7 @@ def _read(path: Path) -> dict[str, object]:
 
 
 def store_location(config: Config, directory: Path) -> str:
-    """URL or absolute path of the store that the settings name."""
+    """Return the URL or absolute path of the configured store."""
     if "://" in config.store:
         return config.store
     return str((directory / config.store).absolute())
@@ -280,7 +280,7 @@ def store_location(config: Config, directory: Path) -> str:
 def key_file_location(
     config: Config, directory: Path, environment: Mapping[str, str]
 ) -> tuple[Path, bool]:
-    """Path of the key file, and whether it is a credential that systemd made.
+    """Return the path of the key file, and whether it is a credential of systemd.
 
     ``DISPATCHER_KEY_FILE`` comes first, then a credential ``dispatcher.key``
     (``LoadCredential``), then the settings.
@@ -297,7 +297,7 @@ def key_file_location(
 
 
 def read_private(file: Path) -> str:
-    """Read the one line of a file that holds a secret, such as a URL with a password.
+    """Read the single line of a file with a secret, such as a URL with a password.
 
     Raises
     ------

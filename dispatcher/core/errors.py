@@ -1,8 +1,8 @@
-"""Errors, classed by what the caller does next.
+"""Errors, classified by what the caller does next.
 
 Every error says *what* happened, *why*, and *how to mend it*, carries a stable code
-(``E`` and three digits, one documentation page each) and the exit status of the
-command that meets it. No message ever holds a field value.
+(``E`` and three digits, one documentation page each) and the exit status of the command
+that meets it. No message ever contains a field value.
 """
 
 from __future__ import annotations
@@ -62,14 +62,14 @@ class DispatcherError(Exception):
 
 
 class Usage(DispatcherError):
-    """The command's words are off, or an answer was needed and none could be asked."""
+    """The command line is wrong, or a required answer could not be asked for."""
 
     code = "E002"
     exit_status = EXIT_USAGE
 
 
 class Invalid(DispatcherError):
-    """A file, value or setting is not what it must be; nothing was changed."""
+    """A file, value or setting is invalid; nothing was changed."""
 
     code = "E003"
     exit_status = EXIT_INVALID
@@ -83,7 +83,7 @@ class NotFound(DispatcherError):
 
 
 class Conflict(DispatcherError):
-    """The thing is in a state that does not allow this; look, then decide."""
+    """The current state does not allow this; look, then decide."""
 
     code = "E005"
     exit_status = EXIT_FAILED
@@ -97,7 +97,7 @@ class NoStore(DispatcherError):
 
 
 class StoreLocked(DispatcherError):
-    """Somebody else holds the store; it will be free again."""
+    """Another process has locked the store; it will be free again."""
 
     code = "E102"
     exit_status = EXIT_LOCKED
@@ -105,7 +105,7 @@ class StoreLocked(DispatcherError):
 
 
 class NeedsMigration(DispatcherError):
-    """The store's schema is not the one this program works with."""
+    """The store's schema is not the one that this program needs."""
 
     code = "E103"
     exit_status = EXIT_MIGRATE
@@ -127,7 +127,7 @@ class StoreUnreachable(DispatcherError):
 
 
 class WrongKey(DispatcherError):
-    """The file with the key that opens the store's values is missing or another's."""
+    """The key file that opens the store's values is missing, or of another store."""
 
     code = "E121"
     exit_status = EXIT_WRONG_KEY
@@ -157,7 +157,7 @@ class AddressTaken(DispatcherError):
 
 
 class NotShipped(DispatcherError):
-    """The ledger cannot be kept outside of the store now; nothing is shown."""
+    """The ledger cannot be shipped outside of the store now; nothing is shown."""
 
     code = "E131"
     exit_status = EXIT_TRY_LATER
@@ -165,7 +165,7 @@ class NotShipped(DispatcherError):
 
 
 class LedgerAhead(DispatcherError):
-    """The shipped ledger knows of exposures that the store has forgotten."""
+    """The shipped ledger has exposures that the store lacks."""
 
     code = "E132"
     exit_status = EXIT_REFUSED
@@ -179,14 +179,14 @@ class LedgerForeign(DispatcherError):
 
 
 class LedgerBroken(DispatcherError):
-    """A ledger has a gap, or does not read as it was written."""
+    """A ledger has a gap, or was changed."""
 
     code = "E134"
     exit_status = EXIT_FAILED
 
 
 class StoreEdited(DispatcherError):
-    """Tables that the gate trusts are not as the ledger says; nothing is shown."""
+    """Tables that the gate trusts differ from the ledger; nothing is shown."""
 
     code = "E135"
     exit_status = EXIT_FAILED

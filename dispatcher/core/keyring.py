@@ -1,8 +1,8 @@
-"""The key file: the wrapping keys of a store, which never lie in the store itself.
+"""The key file: the wrapping keys of a store, which are never in the store itself.
 
-One key a line, ``dispatcher-key-1 ID SECRET``; the first wraps what is new, the others
-still open what they wrapped before. The id is derived from the secret, so that a line
-that was cut short or mistyped is told at once. The file is 0600.
+One key a line, ``dispatcher-key-1 ID SECRET``; the first wraps new data keys, the
+others still open older ones. The id is derived from the secret, so that a truncated or
+mistyped line is detected at once. The file is 0600.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class WrappingKey:
 
     @property
     def id(self) -> str:
-        """Name of the key: 16 hex digits that say nothing of the secret."""
+        """Id of the key: 16 hex digits that reveal nothing of the secret."""
         return hashlib.sha256(b"wrapping key id\0" + self.secret).hexdigest()[:ID_CHARS]
 
 
@@ -64,7 +64,7 @@ class Keyring:
 
     @property
     def current(self) -> WrappingKey:
-        """The key that wraps what is new."""
+        """The key that wraps new data keys."""
         return self.keys[0]
 
     def find(self, key_id: str) -> WrappingKey | None:
@@ -79,12 +79,12 @@ def read_keyring(path: Path, *, credential: bool = False) -> Keyring:
     ----------
     path : Path
     credential : bool
-        Whether it is one of systemd's: their modes are systemd's affair.
+        Whether it is a systemd credential: systemd controls its mode.
 
     Raises
     ------
     WrongKey
-        It is missing, closed to this user, open to others, or no key file.
+        It is missing, unreadable, readable by others, or no key file.
     """
     try:
         mode = path.stat().st_mode
@@ -149,7 +149,7 @@ def make_keyring(path: Path, entropy: Callable[[int], bytes]) -> Keyring:
     Raises
     ------
     Conflict
-        The file is there already: it is never overwritten.
+        The file exists already: it is never overwritten.
     """
     ring = Keyring(path, (WrappingKey(entropy(KEY_BYTES)),))
     me = f"{os.getpid()}.{threading.get_ident()}"
@@ -172,12 +172,12 @@ def make_keyring(path: Path, entropy: Callable[[int], bytes]) -> Keyring:
 
 @contextmanager
 def changing(path: Path) -> Iterator[None]:
-    """Keep others on this machine from changing a key file meanwhile.
+    """Lock a key file against changes by other processes on this machine.
 
     Raises
     ------
     Conflict
-        Another process is at it.
+        Another process has locked it.
     WrongKey
         The file's folder cannot be opened.
     """
@@ -201,19 +201,19 @@ def changing(path: Path) -> Iterator[None]:
 
 
 def add_key(ring: Keyring, entropy: Callable[[int], bytes]) -> Keyring:
-    """Put a new key before those of the file, which stay."""
+    """Add a new key before the existing ones."""
     return _replaced(ring, (WrappingKey(entropy(KEY_BYTES)), *ring.keys))
 
 
 def keep_keys(ring: Keyring, ids: Collection[str]) -> Keyring:
-    """Take all keys out of the file but those of the ids; the current one stays."""
+    """Remove all keys except those of the ids and the current one."""
     return _replaced(
         ring, tuple(k for k in ring.keys if k is ring.current or k.id in ids)
     )
 
 
 def drop_key(ring: Keyring, key_id: str) -> Keyring:
-    """Take a key out of the file that nothing was wrapped under."""
+    """Remove a key under which nothing was wrapped."""
     return _replaced(ring, tuple(key for key in ring.keys if key.id != key_id))
 
 

@@ -1,16 +1,16 @@
-"""Names that say nothing, and values that only the key opens. No SQL here.
+"""Opaque keyed names, and sealed values. No SQL here.
 
-* A **pseudonym** is what ledger and evidence call a record, an entry or a subject: an
-  HMAC of its key, so that equal keys give equal names and nobody without the store's
-  key can go back.
-* A **task token** is what the world calls a task: one AES block over (id, zeros). It
-  needs no index, two tokens cannot be told to belong together, and a forged one does
-  not decrypt to zeros (chance 2^-64).
-* An **offer key** is what the world calls a message of the outbox, made in the same way
-  under a key of its own: two stores that share a bucket, a folder or a market never use
-  one key for two messages, and each knows its own from the other's.
-* A **sealed value** is a value of a record as the store keeps it: AES-GCM under a data
-  key of its subject, bound to the column and row that it stands in.
+* A **pseudonym** is the name of a record, an entry or a subject in ledger and evidence:
+  an HMAC of its key, so that equal keys give equal names and nobody can invert it
+  without the store's key.
+* A **task token** is the public name of a task: one AES block over (id, zeros). It
+  needs no index, two tokens cannot be linked, and a forged one does not decrypt to
+  zeros (chance 2^-64).
+* An **offer key** is the public name of a message of the outbox, made in the same way
+  under its own key: two stores that share a bucket, a folder or a market never use one
+  key for two messages, and each knows its own from the other's.
+* A **sealed value** is a value of a record as stored: AES-GCM under a data key of its
+  subject, bound to its column and row.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ KEY_BYTES: Final = 32
 
 NONCE_BYTES: Final = 12
 SEAL_BYTES: Final = NONCE_BYTES + 16
-"""What a sealed value is longer than the value itself: the nonce, and GCM's tag."""
+"""Overhead of a sealed value in bytes: the nonce, and GCM's tag."""
 """Length of the random number before each sealed value."""
 
 _UNSEEN: Final = frozenset({"Zs", "Zl", "Zp", "Cc", "Cf"})
@@ -42,11 +42,11 @@ _NAME_CHARS: Final = 24  # 96 bits: no collision to expect below 10^13 records
 
 
 class BadSeal(Exception):
-    """A sealed value does not open: another key, another place, or it was changed."""
+    """A sealed value cannot be opened: wrong key, wrong place, or it was changed."""
 
 
 def pseudonym(key: bytes, kind: str, value: str | bytes) -> str:
-    """Keyed name of one thing.
+    """Return the keyed name of one thing.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def pseudonym(key: bytes, kind: str, value: str | bytes) -> str:
 
 
 def pseudonyms(key: bytes, kind: str, values: Iterable[str | bytes]) -> list[str]:
-    """Keyed names of many things of one kind, see :func:`pseudonym`."""
+    """Return the keyed names of many things of one kind, see :func:`pseudonym`."""
     own = hashlib.sha256(b"pseudonym\0" + kind.encode() + b"\0" + key).digest()
     mac = hmac.digest
     return [
@@ -81,10 +81,10 @@ def pseudonyms(key: bytes, kind: str, values: Iterable[str | bytes]) -> list[str
 
 
 def folded(key: str) -> str:
-    """Return what a key has in common with its other spellings.
+    """Return the form that all spellings of a key have in common.
 
-    Without case, spaces, marks that cannot be seen, and leading zeros of numbers; and
-    in one form of Unicode.
+    It ignores case, spaces, invisible characters and leading zeros of numbers, and
+    normalises Unicode.
 
     >>> folded(" RX-007") == folded("rx-7")
     True
@@ -95,7 +95,7 @@ def folded(key: str) -> str:
 
 
 def spelled(key: bytes, kind: str, value: str) -> str:
-    """Keyed name that all spellings of a record's or subject's key have in common.
+    """Return the keyed name common to all spellings of a record's or subject's key.
 
     Begins with the kind in upper case; see :func:`pseudonym` and :func:`folded`.
     """
@@ -108,7 +108,7 @@ def entry_name(record: str, field_id: int) -> str:
 
 
 def _cipher(key: bytes) -> Cipher[modes.ECB]:
-    # One block of distinct plaintext is a permutation: nothing for ECB to repeat.
+    # One block of distinct plaintext is a permutation: ECB reveals no repetition.
     return Cipher(algorithms.AES(key), modes.ECB())  # noqa: S305
 
 
@@ -143,7 +143,7 @@ def task_id_of(key: bytes, token: str) -> int | None:
 
 
 def offer_key(key: bytes, message_id: int) -> str:
-    """Idempotency key of a message: 32 hex digits, of this store alone, for ever.
+    """Return a message's idempotency key: 32 hex digits, unique to this store.
 
     A restored store has the same keys, and so finds what was sent before. Shorter than
     any market's limit (MTurk takes 64 characters).
@@ -169,7 +169,7 @@ def data_cipher(key: bytes) -> AESGCM:
 
 
 def place_of(column: str, row_id: int) -> bytes:
-    """Return what a sealed value is bound to: its column and the id of its row.
+    """Return the associated data of a sealed value: its column and row id.
 
     Parameters
     ----------
@@ -182,7 +182,7 @@ def place_of(column: str, row_id: int) -> bytes:
 
 
 def seal(cipher: AESGCM, place: bytes, value: bytes, nonce: bytes) -> bytes:
-    """Encrypt one value: the nonce (12 bytes, never used twice), then AES-GCM's text.
+    """Encrypt one value: the nonce (12 bytes, never reused), then AES-GCM's output.
 
     :data:`SEAL_BYTES` longer than the value.
     """

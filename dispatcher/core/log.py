@@ -1,9 +1,9 @@
-"""Logs: one line an event, an ``action`` and ids, never a field value.
+"""Logs: one line per event, with an ``action`` and ids, never a field value.
 
 Every event is a fixed word with named ids and numbers; free text from outside never
 becomes part of a line, and control characters are escaped, so that no line can be
-forged. Uncaught errors are logged by the place in the code and the type, without their
-message, which may hold a value.
+forged. Uncaught errors are logged by type and place in the code, without their message,
+which may contain a value.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _REMEMBERED: Final = 256  # lines
 
 
 class _Steady:
-    """A stream, or whatever stderr is at the moment, that never fails its writer.
+    """A stream, or the current stderr, whose writes never fail.
 
-    A line that finds no room (the disk of the log is full, its reader is gone) is lost;
-    the work that it tells of goes on.
+    A line that cannot be written (the log's disk is full, its reader is gone) is lost;
+    the work that it reports goes on.
     """
 
     def __init__(self, stream: TextIO | None) -> None:
@@ -63,9 +63,9 @@ def configure(
     form : str
     stream : TextIO, optional
     level : int
-        What is below it is left out.
+        Events below it are dropped.
     clock : callable
-        () -> seconds, monotonic: for how long a repeated line is held back.
+        () -> seconds, monotonic: for suppressing repeated lines.
     """
     renderer: Any = (
         structlog.processors.JSONRenderer(ensure_ascii=True)
@@ -94,15 +94,15 @@ def configure(
 
 
 def configure_command() -> None:
-    """Send warnings to stderr, unless logs have a place: commands speak themselves."""
+    """Send warnings to stderr, unless logs are configured: commands print their own."""
     if not structlog.is_configured():
         configure(level=logging.WARNING)
 
 
 def guard_uncaught() -> None:
-    """Log what nobody catches, in any thread, by place and type instead of in full.
+    """Log uncaught errors, in any thread, by place and type only.
 
-    And leave no picture of the memory on the disk, should the process break.
+    Also disable core dumps.
     """
     resource.setrlimit(
         resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1])
@@ -113,17 +113,17 @@ def guard_uncaught() -> None:
 
 
 def get_logger(stage: str) -> Any:  # noqa: ANN401 - structlog's own return type
-    """A logger that names its stage in every line.
+    """Return a logger that names its stage in every line.
 
-    It may be made before logs have a place (``bind`` would fix where they go).
+    It may be created before logs are configured (``bind`` would fix where they go).
     """
     return structlog.get_logger(stage=stage)
 
 
 class _FromLibraries(logging.Handler):
-    """Takes what libraries log: where and of what type, never their words.
+    """Logs records of libraries by place and type, never their message.
 
-    A library's message, and the message of an error in it, may hold a value.
+    A library's message, and the message of an error in it, may contain a value.
     """
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -143,14 +143,14 @@ def _uncaught(
         get_logger("program").error("uncaught", error=error)
 
 
-def _uncaught_in_thread(told: threading.ExceptHookArgs) -> None:
-    if told.exc_value is not None:
-        get_logger("program").error("uncaught", error=told.exc_value)
+def _uncaught_in_thread(uncaught: threading.ExceptHookArgs) -> None:
+    if uncaught.exc_value is not None:
+        get_logger("program").error("uncaught", error=uncaught.exc_value)
 
 
-def _unraisable(told: sys.UnraisableHookArgs) -> None:
-    if told.exc_value is not None:  # also the object, in Python's own words: withheld
-        get_logger("program").error("unraisable", error=told.exc_value)
+def _unraisable(unraisable: sys.UnraisableHookArgs) -> None:
+    if unraisable.exc_value is not None:  # Python's text has the object: omit it
+        get_logger("program").error("unraisable", error=unraisable.exc_value)
 
 
 def _place_of_error(
@@ -170,9 +170,9 @@ def _place_of_error(
 
 
 class _Repeats:
-    """Lets a warning or an error through once a minute, with how often it was repeated.
+    """Passes a warning or an error once a minute, with its number of repetitions.
 
-    Whatever strangers can provoke would otherwise fill the disk.
+    Otherwise lines that strangers can provoke would fill the disk.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:

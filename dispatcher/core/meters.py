@@ -1,10 +1,10 @@
-"""Meters of what this process does: counts and durations, read by ``/metrics``.
+"""Meters of this process: counts and durations, read by ``/metrics``.
 
-What the tables know is counted from the tables. Here is what they forget: how long
+What the tables record is counted from the tables. Here is what they do not: how long
 something took, what was refused, how often a market was called. Stages count after the
-commit, so that what was rolled back is not counted. As the log does, the meters belong
-to the process and begin at 0 with it. A label is a connector, a state, a property or a
-word of the program: never a worker, a record or a value.
+commit, so that nothing rolled back is counted. Like the log, the meters belong to the
+process and begin at 0 with it. A label is a connector, a state, a property or a word of
+the program: never a worker, a record or a value.
 """
 
 from __future__ import annotations
@@ -85,14 +85,14 @@ Move = tuple[str, str, str]
 
 
 def count_moves(moves: Iterable[Move]) -> None:
-    """Count what became of tasks, after the commit of it."""
+    """Count new states of tasks; call it after their commit."""
     for move, count in Tally(moves).items():
         if move[0] != move[1]:
             TRANSITIONS.labels(*move).inc(count)
 
 
 def note_turnaround(micros: int) -> None:
-    """Note how long a task was out; below 0, of a clock put back, is taken as 0."""
+    """Record how long a task was out; a negative time (clock set back) counts as 0."""
     TURNAROUND.observe(max(0, micros) / 1_000_000)
 
 
@@ -105,7 +105,7 @@ _CODES: Final = {
 
 @contextmanager
 def calling(connector: str) -> Iterator[None]:
-    """Count and time a call to the outside; its error goes on."""
+    """Count and time an outside call; errors propagate."""
     code = "ok"
     try:
         with CALL_DURATION.labels(connector).time():

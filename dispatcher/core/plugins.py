@@ -1,9 +1,9 @@
-"""Plug-ins: connectors by a literal list or by entry point, all checked.
+"""Plug-ins: load connectors from a literal list or by entry point, and check them.
 
-Only what the settings name is ever loaded, so an installed package that nobody named
-runs no code here. What is loaded is checked before it is used: it is a
-:class:`connectors.base.Plugin`, bears its own name, and opens to a market or feed that
-has every verb of its role and declares what the plugin declared.
+Only configured plug-ins are ever loaded, so an installed package that nobody named runs
+no code here. A loaded plug-in is checked before use: it is a
+:class:`connectors.base.Plugin`, has its own name, and opens to a market or feed that
+has every verb of its role and declares what the plug-in declared.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _MAX_SECRET: Final = 1 << 16
 
 
 def available() -> dict[str, str]:
-    """Name the kinds of connectors that could be loaded, and where each comes from.
+    """Return the kinds of connectors that could be loaded, and their origins.
 
     Returns
     -------
@@ -66,7 +66,7 @@ def load_plugin(kind: str) -> Plugin:
     Raises
     ------
     Invalid
-        There is none of that name, or two, or what is there is no plugin.
+        There is none of that name, or two, or it is no plugin.
     """
     target = BUILT_IN.get(kind)
     if target is not None:
@@ -103,7 +103,7 @@ def only_point(group: str, what: str, name: str) -> EntryPoint:
 
 
 def _only(points: Sequence[EntryPoint], what: str, name: str) -> EntryPoint:
-    """Return the one of them; several names of one target are one."""
+    """Return the only one; several names of one target count as one."""
     if len({point.value for point in points}) > 1:
         raise Invalid(
             f"two packages bring a {what} {name!r}",
@@ -128,7 +128,7 @@ def load_point(point: EntryPoint) -> object:
     try:
         return point.load()
     except (Exception, SystemExit) as error:
-        # somebody else's import: whatever it raises, the plug-in is unusable
+        # third-party import: whatever it raises, the plug-in is unusable
         raise Invalid(
             f"the plug-in {point.name!r} cannot be loaded",
             why=f"{_origin(point)} raised {type(error).__name__}",
@@ -153,7 +153,7 @@ def _checked(kind: str, loaded: object) -> Plugin:
 
 
 def manifest_of(name: str, values: Mapping[str, str]) -> Manifest:
-    """What a connector of the settings declares; it is not opened.
+    """Return what a configured connector declares, without opening it.
 
     Raises
     ------
@@ -178,7 +178,7 @@ def open_connector(
         The operator's name for it; also its kind, unless `values` has ``kind``.
     values : Mapping[str, str]
         Its section of the settings. ``kind`` and ``secret_file`` are read here, the
-        rest by the connector.
+        others by the connector.
     directory : Path
         Where relative paths begin.
     secret : bytes
@@ -201,7 +201,7 @@ def open_connector(
             f"connector {name!r}: {error.what}", why=error.why, fix=error.fix
         ) from error
     except (Exception, SystemExit) as error:
-        # somebody else's code: whatever it raises, there is no connector
+        # third-party code: whatever it raises, there is no connector
         raise Invalid(
             f"the connector {name!r} cannot be opened",
             why=f"the plug-in {plugin.name!r} raised {type(error).__name__}",

@@ -9,10 +9,10 @@ from typing import BinaryIO
 
 
 def private(path: str | Path, flags: int) -> int:
-    """Open a file that, where it is new, only its owner may read; never through a link.
+    """Open a file; create it readable only for its owner; never follow a link.
 
-    It is an opener: ``open(path, "x", opener=private)`` makes a new file and refuses one
-    that is there, ``"w"`` begins it anew, ``"a"`` goes on with it.
+    It is an opener: ``open(path, "x", opener=private)`` creates a file and refuses an
+    existing one, ``"w"`` truncates it, ``"a"`` appends to it.
 
     Parameters
     ----------
@@ -38,21 +38,21 @@ def write_private(
 ) -> Path:
     """Write a file durably that only its owner may read, whatever the umask is.
 
-    A file that is replaced is replaced whole, or stays as it was.
+    Replacement is atomic.
 
     Parameters
     ----------
     path : Path
     content : str or bytes
     replace : bool
-        Whether a file that is there may be replaced.
+        Whether an existing file may be replaced.
     mode : int
         Permission bits, where others than the owner may read it.
 
     Raises
     ------
     FileExistsError
-        If it is there and ``replace`` is off.
+        If it exists and ``replace`` is off.
     """
     target = path.with_name(f".{path.name}.{os.getpid()}") if replace else path
     handle = private(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
@@ -64,18 +64,17 @@ def write_private(
             os.fsync(handle)
         if replace:
             target.replace(path)
-    except OSError:  # the disk is full: nothing may stay that is cut off
+    except OSError:  # the disk is full: leave no truncated file
         target.unlink(missing_ok=True)
         raise
     return path
 
 
 def append_lines(path: Path, text: bytes) -> None:
-    """Append whole lines to a private file, durably; it is made if it is not there.
+    """Append whole lines to a private file, durably; create it if missing.
 
-    What a crash has left of a line at its end is cut away first. Nothing else is ever
-    changed, so that the file may be one that the system lets nobody do more to than append
-    (``chattr +a``).
+    A partial line that a crash left at its end is removed first. Nothing else is ever
+    changed, so that the file may be append-only (``chattr +a``).
 
     Raises
     ------
@@ -92,7 +91,7 @@ def append_lines(path: Path, text: bytes) -> None:
 
 
 def _drop_cut_line(file: BinaryIO) -> int:
-    """Cut away what is behind the last whole line; return where that ends."""
+    """Truncate the file after its last whole line; return that offset."""
     text = file.read()
     end = text.rfind(b"\n") + 1
     if end < len(text):
@@ -102,7 +101,7 @@ def _drop_cut_line(file: BinaryIO) -> int:
 
 
 def sync_folder(folder: Path) -> None:
-    """Let names in a folder outlast a power failure."""
+    """Make the names in a folder durable."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(handle)

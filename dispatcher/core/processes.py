@@ -7,18 +7,18 @@ from pathlib import Path
 
 
 def describe_process(name: str) -> str:
-    """Write a process name for people: host and pid."""
+    """Format a process name for people: host and pid."""
     parts = name.split("/")
     return f"{parts[0]} pid {parts[2]}" if len(parts) == 4 else name
 
 
 def process_name(pid: int) -> str:
-    """Name a process so that its end can be seen: host, boot, pid and start time."""
+    """Name a process so that its end is detectable: host, boot, pid, start time."""
     return f"{socket.gethostname()}/{_boot()}/{pid}/{_started(pid)}"
 
 
 def is_dead(name: str) -> bool:
-    """Whether a name is of this host and boot, and its process is gone."""
+    """Whether a name is of this host and boot and its process has ended."""
     pid = _pid(name)
     return pid is not None and _started(pid) != name.rpartition("/")[2]
 
@@ -38,7 +38,7 @@ def _pid(name: str) -> int | None:
 
 
 def _boot() -> str:
-    """Boot of the kernel and namespace of its process ids; pids compare only there."""
+    """Return the kernel's boot id and pid namespace, within which pids are unique."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()[:8]
         return f"{boot}-{Path('/proc/self/ns/pid').stat().st_ino}"

@@ -1,8 +1,8 @@
 """Rate limits: token buckets in memory, one for each caller.
 
-They keep a script from hammering our pages, and us from hammering a market; what a worker
-may see is capped elsewhere (capacities and the gate), so losing the buckets with the
-process costs nothing. The time is an argument: libraries that limit rates in memory read
+They keep a script from flooding our pages, and us from flooding a market; what a worker
+may see is limited elsewhere (capacities and the gate), so losing the buckets with the
+process does no harm. The time is an argument: libraries that limit rates in memory read
 the machine's clock themselves.
 """
 
@@ -27,7 +27,7 @@ class Rate:
     per_minute : int
         Long-run rate, >= 1.
     burst : int
-        How many at once after a rest, >= 1.
+        Most actions at once after a pause, >= 1.
     """
 
     per_minute: int
@@ -41,9 +41,9 @@ class Rate:
 
 
 class RateLimiter:
-    """Buckets of one action; safe to use from several threads.
+    """Token buckets of one action, by caller; thread-safe.
 
-    Moments are microseconds. A clock that goes back fills no bucket.
+    Times are microseconds. A clock set back fills no bucket.
     """
 
     def __init__(self, rate: Rate) -> None:
@@ -66,12 +66,12 @@ class RateLimiter:
         return 0 if allowed else max(1, round((1 - left) * 60 / self._rate.per_minute))
 
     def available(self, caller: Hashable, now: int) -> int:
-        """How many tokens there are; none is taken."""
+        """Return the number of available tokens without taking any."""
         with self._lock:
             return max(0, int(self._left(caller, now)))
 
     def spend(self, caller: Hashable, tokens: int, now: int) -> None:
-        """Take so many tokens, more than there are if need be."""
+        """Take tokens, even more than are available."""
         with self._lock:
             self._keep(caller, self._left(caller, now) - tokens, now)
 

@@ -1,1 +1,1 @@
-"""What an operator can do, one module a noun: typed in, typed out, no printing."""
+"""Operations of an operator, one module per noun: typed in, typed out, no printing."""

@@ -1,4 +1,4 @@
-"""Answers that were refused: looked at, and dismissed."""
+"""Refused answers: list, reveal and dismiss them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dispatcher.store.collecting import RefusedRow
 def list_refused(
     store: Store, *, dismissed: bool = False, limit: int = 100
 ) -> Sequence[RefusedRow]:
-    """Answers that fit no task, the newest first; values stay hidden."""
+    """List answers that fit no task, newest first; values stay hidden."""
     with store.read() as tx:
         return rows.listed(tx, limit, dismissed=dismissed)
 
@@ -22,7 +22,7 @@ def list_refused(
 def reveal(
     workspace: Workspace, store: Store, ids: Sequence[int], reason: str
 ) -> Mapping[int, bytes]:
-    """What refused answers said; the audit log keeps who looked, and why.
+    """Return the content of refused answers; the audit log records who looked, and why.
 
     Raises
     ------
@@ -33,18 +33,18 @@ def reveal(
     if not ids:
         return {}
     with store.write() as tx:
-        said = rows.payloads(tx, ids)
-        detail: dict[str, object] = {"answers": len(said), "reason": reason}
+        contents = rows.payloads(tx, ids)
+        detail: dict[str, object] = {"answers": len(contents), "reason": reason}
         events.add_event(
             tx, workspace.clock(), workspace.actor, "answer.revealed", detail
         )
-    return said
+    return contents
 
 
 def dismiss(
     workspace: Workspace, store: Store, ids: Sequence[int] | None, reason: str
 ) -> int:
-    """Note that refused answers were looked at, all of them if none is named.
+    """Mark refused answers as reviewed; all of them if none is named.
 
     Returns
     -------
@@ -56,7 +56,7 @@ def dismiss(
     Usage
         The reason is empty, or not one line.
     NotFound
-        There is no such answer that waits.
+        There is no such unreviewed answer.
     """
     check_reason(reason, "refused answers are dismissed")
     because = reason.strip()

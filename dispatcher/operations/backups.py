@@ -1,4 +1,4 @@
-"""Backups: made, proven, pruned, and put back."""
+"""Backups: create, verify, prune and restore them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from dispatcher.store.vault import KeyFile
 
 FOLDER: Final = Path("backups")
 SHORTEST: Final = 12
-"""Bytes of a passphrase, at least."""
+"""Minimum bytes of a passphrase."""
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,10 @@ class Made:
     ----------
     backup : Backup
     checked : Checked or None
-        What restoring it aside proved; None if it was not tried.
+        Result of the verification; None if it was not tried.
     warnings : tuple of DispatcherError
-        What could not be noted in the store, or shipped: the backup is whole all the same.
+        Failures to record it in the store, or to ship: the backup is complete
+        nevertheless.
     """
 
     backup: Backup
@@ -46,7 +47,7 @@ class Made:
 
 @dataclass(frozen=True)
 class Proof:
-    """What restoring a backup aside came to: its ledger lines, or what is wrong."""
+    """Result of verifying a backup: its ledger lines, or the error."""
 
     path: Path
     lines: int = 0
@@ -54,7 +55,7 @@ class Proof:
 
 
 def folder_of(workspace: Workspace, given: Path | None = None) -> Path:
-    """Folder of the backups: the one that is given, else the workspace's own."""
+    """Return the folder of the backups: the given one, else the workspace's own."""
     return given if given is not None else workspace.directory / FOLDER
 
 
@@ -76,7 +77,7 @@ def path_of(folder: Path, name: str) -> Path:
 
 
 def key_secret(workspace: Workspace, key_file: Path | None = None) -> Secret:
-    """The keys of a key file, the settings' own if none is given."""
+    """Return the keys of a key file; by default the configured one."""
     if key_file is None:
         own = workspace.key_file
         ring = read_keyring(own.path, credential=own.credential)
@@ -86,7 +87,7 @@ def key_secret(workspace: Workspace, key_file: Path | None = None) -> Secret:
 
 
 def passphrase_secret(passphrase: bytes, *, new: bool) -> Secret:
-    """A passphrase; one that is to seal a new backup must be long.
+    """Return a passphrase secret; one that seals a new backup must be long.
 
     Raises
     ------
@@ -105,9 +106,9 @@ def passphrase_secret(passphrase: bytes, *, new: bool) -> Secret:
 def create(
     workspace: Workspace, secret: Secret, folder: Path, *, check: bool = True
 ) -> Made:
-    """Write a backup of this moment, and prove it unless ``check`` is off.
+    """Write a backup of the current state, and verify it unless ``check`` is off.
 
-    The store notes the folder first, because an erasure looks for backups there.
+    The store records the folder first, because an erasure looks for backups there.
     """
     noted = _noted(workspace, folder)
     warnings: list[DispatcherError] = []
@@ -129,7 +130,7 @@ def create(
 
 
 def before_upgrade(workspace: Workspace) -> Backup:
-    """Back up a store whose schema may be older, with the key file; prove the backup."""
+    """Back up a store with a possibly older schema, with the key file; verify it."""
     with workspace.open_store(older=True) as store:
         secret = key_secret(workspace)
         return _written(workspace, store, folder_of(workspace), secret)[0]
@@ -141,12 +142,12 @@ def found_in(folder: Path) -> tuple[list[Backup], list[Path]]:
 
 
 def verify(path: Path, secret: Secret) -> Checked:
-    """Prove a backup: it is restored aside, every line and seal checked."""
+    """Verify a backup: restore it aside, and check every line and seal."""
     return backup.verify(path, secret)
 
 
 def verify_all(folder: Path, secret: Secret) -> Iterator[Proof]:
-    """Prove all backups of a folder, one after another."""
+    """Verify all backups of a folder, one by one."""
     good, bad = backup.found_in(folder)
     for path in (*(one.path for one in good), *bad):
         try:
@@ -156,17 +157,17 @@ def verify_all(folder: Path, secret: Secret) -> Iterator[Proof]:
 
 
 def prune(folder: Path, keep: int, *, dry_run: bool = False) -> Sequence[Backup]:
-    """Delete all but the newest backups; return those that go."""
+    """Delete all but the newest backups; return the deleted ones."""
     return backup.prune(folder, keep=keep, dry_run=dry_run)
 
 
 def is_empty(folder: Path) -> bool:
-    """Whether a folder has no backup, and nothing that may be one."""
+    """Whether a folder has no backup and nothing that may be one."""
     return backup.found_in(folder) == ([], [])
 
 
 def forget(workspace: Workspace, folder: Path) -> None:
-    """Let the store look for backups in a folder no more."""
+    """Make the store no longer look for backups in a folder."""
     with workspace.open_store() as store, store.write() as tx:
         for name in (_noted(workspace, folder), os.path.realpath(folder)):
             # a restore notes the path of any folder
@@ -181,7 +182,7 @@ def target_of(
     key_file: Path | None = None,
     force: bool = False,
 ) -> Target:
-    """Where a backup is put back, and what is asked whether it forgets anything.
+    """Return the target of a restore, and the ledger to compare with.
 
     Parameters
     ----------
@@ -193,7 +194,7 @@ def target_of(
     key_file : Path, optional
         Another key file than the settings' own.
     force : bool
-        Put a store that is there aside.
+        Put an existing store aside.
     """
     in_directory = str(workspace.directory / location)
     return Target(
@@ -217,7 +218,7 @@ def restore(
     shown_since: int | None = None,
     dry_run: bool = False,
 ) -> Restored:
-    """Restore a backup; it refuses to forget what was shown since.
+    """Restore a backup; refuse to forget what was shown since.
 
     Parameters
     ----------
@@ -251,7 +252,7 @@ def _written(
 
 @contextmanager
 def _collected(warnings: list[DispatcherError]) -> Iterator[None]:
-    """Keep an error, and go on: a backup is worth more than a note of it."""
+    """Collect an error and go on: the backup matters more than its record."""
     try:
         yield
     except DispatcherError as error:
@@ -259,7 +260,7 @@ def _collected(warnings: list[DispatcherError]) -> Iterator[None]:
 
 
 def _noted(workspace: Workspace, folder: Path) -> str:
-    """What a store calls a folder."""
+    """Return the name under which a store records a folder."""
     place = os.path.realpath(folder)
     return (
         settings.OWN_FOLDER
@@ -269,7 +270,7 @@ def _noted(workspace: Workspace, folder: Path) -> str:
 
 
 def _take_back(store: Store, folder: Path, noted: str) -> None:
-    """Let a store forget a folder if no backup was written to it."""
+    """Remove a recorded folder if no backup was written to it."""
     if is_empty(folder):
         with store.write() as tx:
             settings.take_back_folder(tx, noted)

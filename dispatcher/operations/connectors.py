@@ -1,4 +1,4 @@
-"""Connectors: set up, tried, enabled and disabled, held against what we know."""
+"""Connectors: set up, test, enable, disable and reconcile them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from dispatcher.store import reconciling as rows
 NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 FRESH: Final = "added and not enabled yet"
 ABSENT: Final = "dispatcher-connectors-test"
-"""A key that no message has: those are 32 hex digits."""
+"""A key that no message has: real ones are 32 hex digits."""
 
 MICRO: Final = 1_000_000
 NO_SETTINGS: Final[Mapping[str, str]] = {}
@@ -62,7 +62,7 @@ SKELETON: Final = {
 
 @dataclass(frozen=True)
 class Connector:
-    """A connector of the settings, or a kind that could be set up, and what it declares."""
+    """A configured connector, or an available kind, with its manifest."""
 
     name: str
     kind: str
@@ -71,7 +71,7 @@ class Connector:
 
 
 class State(StrEnum):
-    """What asking the outside came to."""
+    """Result of asking a connector."""
 
     WORKS = "ok"
     LATER = "LATER"
@@ -80,7 +80,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class Answer:
-    """How a connector answers, and why if it does not."""
+    """How a connector answers, or why it does not."""
 
     state: State
     why: str
@@ -114,13 +114,13 @@ def list_connectors(workspace: Workspace) -> list[Connector]:
 
 
 def list_kinds() -> list[Connector]:
-    """All kinds that could be set up, by their own names."""
+    """List all available kinds, by their own names."""
     origins = available()
     return [_connector(kind, kind, NO_SETTINGS, origins) for kind in origins]
 
 
 def show(workspace: Workspace, name: str) -> Connector:
-    """A connector of the settings with all that it declares of itself."""
+    """Return a configured connector with all that it declares."""
     values = values_of(workspace, name)
     return _connector(name, values.get("kind", name), values, available())
 
@@ -133,7 +133,7 @@ def _connector(
 
 
 def last_tried(workspace: Workspace, name: str) -> dict[str, Any] | None:
-    """What the walls were found to be when they were tried last; None if never."""
+    """Return the result of the last isolation test; None if there is none."""
     try:
         with workspace.open_store() as store, store.read() as tx:
             return settings.isolation_result(tx, name)
@@ -142,7 +142,7 @@ def last_tried(workspace: Workspace, name: str) -> dict[str, Any] | None:
 
 
 def open_one(workspace: Workspace, name: str) -> Market | Feed:
-    """Open a connector of the settings; the store is touched only where it must be."""
+    """Open a configured connector; open the store only if needed."""
     values = values_of(workspace, name)
     if values.get("kind", name) != HOME:
         return open_connector(name, values, directory=workspace.directory)
@@ -151,7 +151,7 @@ def open_one(workspace: Workspace, name: str) -> Market | Feed:
 
 
 def ask(opened: Market | Feed) -> Answer:
-    """Ask a connector for a message that there is not, and close it."""
+    """Ask a connector for a nonexistent message, and close it."""
     if not opened.manifest.finds:
         return Answer(
             State.WORKS,
@@ -164,7 +164,7 @@ def ask(opened: Market | Feed) -> Answer:
     except ConnectorError as error:
         why = f"{error.what}: {error.fix}" if error.fix else error.what
         return Answer(State.FAILS, why)
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - told by its type
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - reported by type
         return Answer(State.FAILS, f"the connector failed: {type(error).__name__}")
     finally:
         _close(opened)
@@ -185,7 +185,7 @@ def try_walls(
     worker: str | None = None,
     password: str = "",
 ) -> list[Tried]:
-    """Try all walls of a market, and keep what was found in the store.
+    """Test the isolation of workers at a market, and store the result.
 
     Parameters
     ----------
@@ -193,9 +193,9 @@ def try_walls(
     name : str
         The connector.
     other : str
-        The worker that synthetic work is not meant for.
+        The worker who must not see synthetic work.
     worker : str, optional
-        Whom it is meant for; None: the first of the connector's workers.
+        Its recipient; None: the first of the connector's workers.
     password : str
         The other worker's at the market.
     """
@@ -218,7 +218,7 @@ def try_walls(
             ) from error
         except DispatcherError:
             raise
-        except (Exception, SystemExit) as error:  # a plugin's fault is told by its type
+        except (Exception, SystemExit) as error:  # a plugin's fault is reported by type
             raise Conflict(
                 f"connector {name!r} failed while it was tried",
                 why=type(error).__name__,
@@ -236,7 +236,7 @@ def _first_worker(store: Store, name: str, other: str) -> str:
             account.name
             for account in accounts.all_accounts(tx)
             if account.connector == name and account.name != other
-            if account.state == "active"  # nobody who was stopped or has left
+            if account.state == "active"  # not stopped, has not left
         ]
     if not found:
         raise Usage(
@@ -270,9 +270,9 @@ def _keep(
         wall: all(one.held for one in tried if one.wall == wall)
         for wall in {one.wall.value for one in tried}
     }
-    told = {"at": workspace.clock(), "as": other, "walls": walls}
+    result = {"at": workspace.clock(), "as": other, "walls": walls}
     with store.write() as tx:
-        settings.note_isolation(tx, name, told)
+        settings.note_isolation(tx, name, result)
 
 
 def add(
@@ -341,13 +341,13 @@ def set_secret(workspace: Workspace, name: str, secret: bytes) -> None:
 
 
 def disable(workspace: Workspace, store: Store, name: str, reason: str) -> None:
-    """Send and show nothing more through a connector; answers are taken."""
+    """Stop sending and showing through a connector; answers are still taken."""
     with store.write() as tx:
         pause.pause(tx, f"connector:{name}", reason, workspace.clock())
 
 
 def enable(store: Store, name: str) -> None:
-    """End what keeps a connector disabled."""
+    """Enable a disabled connector."""
     with store.write() as tx:
         pause.resume(tx, f"connector:{name}")
 
@@ -384,14 +384,14 @@ def reconcile(
     name : str
         A market of the settings.
     mend : bool
-        Mend what differs, as the daemon does.
+        Repair differences, as the daemon does.
     trust : bool
-        Believe the market's list also where most of what was sent is gone there.
+        Trust the market's list even if most of what was sent is missing there.
 
     Raises
     ------
     Conflict
-        The connector cannot list, or cannot be asked at all.
+        The connector cannot list, or cannot be called at all.
     MarketUnavailable
         It cannot be asked now.
     """
@@ -416,13 +416,13 @@ def reconcile(
 
 
 def collect_again(store: Store, name: str) -> None:
-    """Have all answers at a market read again: what is kept already is kept once."""
+    """Collect all answers at a market again; known ones are not duplicated."""
     with store.write() as tx:
         rows.save_cursor(tx, name, "")
 
 
 def write_package(name: str, into: Path) -> list[Path]:
-    """Write a package with a connector that works, and the contract test of it.
+    """Write a package with a working connector and its contract test.
 
     Raises
     ------
@@ -486,9 +486,9 @@ def _settings_file(workspace: Workspace) -> Path:
 
 
 def _with_section(workspace: Workspace, name: str, values: Mapping[str, str]) -> str:
-    """Text of the settings with one more connector; it is read once more to be sure.
+    """Return the settings with one more connector, validated by parsing them again.
 
-    Without any section the defaults hold: they are written out, else they would end.
+    Without any section the defaults apply: they are written out, else they would end.
     """
     path = _settings_file(workspace)
     text = path.read_text(encoding="utf-8") if path.exists() else ""
@@ -514,6 +514,6 @@ def _quoted(value: str) -> str:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Replace a file whole, readable for its owner only where it is new."""
+    """Replace a file atomically; create it readable only for its owner."""
     mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
     write_private(path, content, mode=mode)

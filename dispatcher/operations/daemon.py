@@ -1,4 +1,4 @@
-"""The daemon of a store and its console: who leads, how it is stopped, who signs in."""
+"""The daemon of a store and its console: stop it, sign in, sign everybody out."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dispatcher.store import Store, lease
 from dispatcher.store.lease import Holder
 
 POLL: Final = 0.1
-"""Seconds between two looks whether a daemon has ended."""
+"""Seconds between two checks whether a daemon has ended."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ def stop(store: Store, wait: float) -> Stopped | None:
     ----------
     store : Store
     wait : float
-        Seconds to wait for its end; it goes on draining after that.
+        Seconds to wait for its end; after that it goes on draining.
 
     Returns
     -------
@@ -77,7 +77,7 @@ def _leader(store: Store) -> Holder | None:
 
 
 def _ended(store: Store, leader: Holder, seconds: float) -> bool:
-    """Whether a leader gives its lease back, or is gone, within so many seconds."""
+    """Whether a leader releases its lease, or ends, within so many seconds."""
     until = time.monotonic() + seconds
     while True:
         try:
@@ -101,8 +101,8 @@ def make_sign_in_link(
     workspace : Workspace
     store : Store
     base : str, optional
-        Where the console is reached unless the settings have an ``operator_url``; None:
-        where it listens.
+        URL of the console unless the settings have an ``operator_url``; None: where it
+        listens.
     """
     surfaces = workspace.config.surfaces
     where = surfaces.operator_url or base or f"http://{surfaces.operators}"

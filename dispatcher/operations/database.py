@@ -1,4 +1,4 @@
-"""The store's files and schema: made, upgraded, rekeyed, scrubbed, compared."""
+"""The store's files and schema: create, upgrade, rekey, scrub and compare them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dispatcher.store import open_store, upgrades
 from dispatcher.store.upgrades import SchemaState
 
 IGNORED = "*.db*\n*.key\nspool/\nledger/\nbackups/\n*.rejected.csv\n"
-"""What a new directory's ``.gitignore`` leaves out: all that may hold values or keys."""
+"""Entries of a new directory's ``.gitignore``: all that may contain values or keys."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class SavedBackup:
 def init(workspace: Workspace, template: str) -> Initialised:
     """Write settings, a first policy, an empty store with its key, and ``.gitignore``.
 
-    Settings that are there stay as they are: what they lack, such as the store, is made.
+    Existing settings stay unchanged; what is missing, such as the store, is created.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def init(workspace: Workspace, template: str) -> Initialised:
     Raises
     ------
     Conflict
-        The directory has settings already, and the store that they name is there.
+        The directory has settings already, and their store exists.
     """
     directory = workspace.directory
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -63,7 +63,7 @@ def init(workspace: Workspace, template: str) -> Initialised:
             why="init never overwrites a directory in use",
             fix="go on with it, or choose another directory with --dir",
         )
-    # The store first: if it cannot be made, nothing is left for a second try to meet.
+    # The store first: if it cannot be created, nothing is left behind.
     with open_store(
         workspace.store_url,
         create=True,
@@ -92,21 +92,21 @@ def _is_store(workspace: Workspace) -> bool:
 
 
 def state(workspace: Workspace) -> SchemaState:
-    """The schema that the store has, and the one that this program wants."""
+    """Return the store's schema, and the one that this program needs."""
     return upgrades.state(
         workspace.store_url, password_allowed=workspace.store_is_private
     )
 
 
 def upgrade_script(workspace: Workspace) -> str:
-    """The statements of an upgrade; nothing is changed."""
+    """Return the SQL statements of an upgrade; nothing is changed."""
     return upgrades.script(
         workspace.store_url, password_allowed=workspace.store_is_private
     )
 
 
 def back_up_before_upgrade(workspace: Workspace) -> SavedBackup | None:
-    """Make and prove a backup of what an upgrade would change; None if that is nothing."""
+    """Create and verify a backup before an upgrade; None if nothing would change."""
     now = state(workspace)
     if now.found is None or not now.steps:
         return None
@@ -115,7 +115,7 @@ def back_up_before_upgrade(workspace: Workspace) -> SavedBackup | None:
 
 
 def upgrade(workspace: Workspace) -> SchemaState:
-    """Apply the migrations that the store lacks, all or none; return what it was before."""
+    """Apply missing migrations, all or none; return the state before."""
     return upgrades.upgrade(
         workspace.store_url, password_allowed=workspace.store_is_private
     )
@@ -136,9 +136,9 @@ def rekey(
     new_key : bool
         Make a new key first.
     forget_old : bool
-        At the end take old keys out of the key file.
+        At the end remove old keys from the key file.
     progress : callable, optional
-        Takes the counts so far, now and then.
+        Called now and then with the counts so far.
     """
     with workspace.open_store() as store:
         return rekey_store(
@@ -151,7 +151,7 @@ def rekey(
 
 
 def scrub(workspace: Workspace) -> None:
-    """Leave nothing of deleted values in the store's files."""
+    """Purge deleted values from the store's files."""
     with workspace.open_store() as store:
         store.scrub()
 

@@ -1,4 +1,4 @@
-"""What may be wrong with a store and its surroundings, and how each fault is mended."""
+"""Diagnosis of a store and its environment, with a remedy for each fault."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FULL: Final = (0.9, 0.97)
 """Shares of a disk in use: WARN from the first, FAIL from the second."""
 
 SETTLING: Final = 1.0
-"""Seconds between two looks at lines that may just be on their way."""
+"""Seconds between two checks of lines that may be in transit."""
 
 
 class Severity(StrEnum):
@@ -42,7 +42,7 @@ class Severity(StrEnum):
 
 
 class Part(StrEnum):
-    """What can be looked at alone."""
+    """A part that can be checked alone."""
 
     STORE = "store"
     LEDGER = "ledger"
@@ -54,7 +54,7 @@ class Part(StrEnum):
 
 @dataclass(frozen=True)
 class Repair:
-    """Something that can be set right without a choice, and without a loss.
+    """A repair that needs no decision and loses nothing.
 
     Attributes
     ----------
@@ -69,17 +69,17 @@ class Repair:
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was checked: no value and no name is in it, but for ``private``.
+    """Result of one check, without values and, except in ``private``, without names.
 
     Attributes
     ----------
     part : Part
     severity : Severity
     text : str
-        Fit to be sent to somebody else.
+        May be passed on to others.
     why, fix : str
     private : str
-        What only the operator sees beside it: a path, a connector.
+        Details for the operator only: a path, a connector.
     repair : Repair, optional
         What ``--fix`` does about it.
     """
@@ -132,7 +132,7 @@ def _all(workspace: Workspace) -> Findings:
 def _guarded(
     check: Callable[[Workspace, Store], Findings], workspace: Workspace, store: Store
 ) -> Findings:
-    """Go on with the next check where one fails by itself."""
+    """Go on with the next check if one raises an error."""
     try:
         yield from check(workspace, store)
     except DispatcherError as error:
@@ -180,7 +180,7 @@ def _ledger(workspace: Workspace, store: Store) -> Findings:
         chains, lines, _ = statistics.lines(tx)
         good = comparison.chain_ends_hold(tx, lines=TAIL, every=True)
         wrong = comparison.compare(tx).differences
-        # A store that is not a day old could not have been verified a day ago.
+        # A store younger than a day could not have been verified a day ago.
         verified = settings.moment(tx, settings.LEDGER_VERIFIED) or checks.first_moment(
             tx
         )
@@ -297,7 +297,7 @@ def _clock(workspace: Workspace, store: Store) -> Findings:
 
 
 def _permissions(workspace: Workspace) -> Findings:
-    """Files of the store are for their owner alone."""
+    """Check that only the owner may read the store's files."""
     loose = [path for path in _files(workspace) if _mode(path) & 0o077]
     for path in loose:
         yield Finding(
@@ -318,7 +318,7 @@ def _close(path: Path) -> None:
 
 
 def _shipped(workspace: Workspace, store: Store) -> Findings:
-    """The shipped ledger can be written, is this store's, and has all of its lines."""
+    """Check that the shipped ledger is writable, this store's, and complete."""
     folder = workspace.shipped
     if folder is None:
         yield Finding(
@@ -330,7 +330,7 @@ def _shipped(workspace: Workspace, store: Store) -> Findings:
         return
     try:
         seen = look_at_shipped(store, folder)
-        if seen.behind:  # perhaps a daemon is just writing them
+        if seen.behind:  # a daemon may be writing them
             time.sleep(SETTLING)
             seen = look_at_shipped(store, folder)
     except DispatcherError as error:
@@ -355,7 +355,7 @@ def _shipped(workspace: Workspace, store: Store) -> Findings:
 
 
 def _anchored(workspace: Workspace, store: Store) -> Findings:
-    """The store has every root that was anchored."""
+    """Check that the store has every anchored root."""
     try:
         roots = workspace.check_anchor(store)
     except DispatcherError as error:
@@ -369,7 +369,7 @@ def _anchored(workspace: Workspace, store: Store) -> Findings:
 
 
 def _erased(workspace: Workspace, _: Store) -> Findings:
-    """The list of what must stay erased can be read: ``up`` and ``restore`` need it."""
+    """Check that the list of erasures is readable: ``up`` and ``restore`` need it."""
     try:
         erasure_list.read(*erasure_list.places(workspace.directory, workspace.shipped))
     except DispatcherError as error:
@@ -377,10 +377,10 @@ def _erased(workspace: Workspace, _: Store) -> Findings:
 
 
 def _failed(part: Part, what: str, error: DispatcherError) -> Finding:
-    """What a look ran into, with the error's own way out."""
-    told = _one_line(f"{error.what}. {error.why}")
+    """Turn an error of a check into a finding with the error's remedy."""
+    details = _one_line(f"{error.what}. {error.why}")
     return Finding(
-        part, Severity.FAIL, f"{what} ({error.code})", fix=error.fix, private=told
+        part, Severity.FAIL, f"{what} ({error.code})", fix=error.fix, private=details
     )
 
 
@@ -406,7 +406,7 @@ def _files(workspace: Workspace) -> list[Path]:
 
 
 def _room(workspace: Workspace, store: Store) -> Findings:
-    """There is room on the disks that are written to."""
+    """Check for free space on the disks that are written to."""
     places = {"the store's disk": store.path.parent if store.path else None}
     places["the ledger's disk"] = workspace.shipped
     for name, place in places.items():

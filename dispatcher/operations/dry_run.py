@@ -1,4 +1,4 @@
-"""Previews: the very code of a change, in a transaction that is rolled back."""
+"""Previews: run the code of a change in a transaction that is rolled back."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _roll_back() -> None:
 
 @dataclass(frozen=True)
 class Finding:
-    """One unit of an adversary that a change finds past a limit.
+    """One unit of an adversary that a change would put past a limit.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class Finding:
         The operator's key of the record, if the unit is one.
     subjects : tuple of str
         Pseudonym of the subject, or of both ends of a link, if the unit is that. All
-        empty: it is a mean over all sets.
+        empty: it is an average over all sets.
     """
 
     adversary: str
@@ -52,7 +52,7 @@ class Finding:
 
 
 def findings(tx: Tx, found: Iterable[Past]) -> list[Finding]:
-    """What a change finds past a limit, with records by the operator's key."""
+    """Convert findings past a limit, with records by the operator's key."""
     past = list(found)
     ids = exposure_queries.records_named(tx, {one.unit[0] for one in past if one.unit})
     keys = record_states.record_keys(tx, list(ids.values()))
@@ -68,7 +68,7 @@ def findings(tx: Tx, found: Iterable[Past]) -> list[Finding]:
 
 
 def withdrawing(workspace: Workspace) -> frozenset[str]:
-    """Names of the connectors that can take back what they were given."""
+    """Return the names of the connectors that can withdraw tasks."""
     return frozenset(
         name
         for name, values in workspace.config.connectors.items()

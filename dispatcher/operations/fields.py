@@ -1,4 +1,4 @@
-"""Fields: found by name, listed with their showings, granted more of them."""
+"""Fields: find, list, explain, and grant more showings."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Listing:
     keys : Mapping[int, str]
         The operator's keys of their records, by id.
     total : int
-        How many there are, as far as they were counted.
+        Number of fields found, as far as they were counted.
     """
 
     fields: Sequence[Shown]
@@ -50,11 +50,11 @@ def list_fields(
     ----------
     store : Store
     burnt : bool
-        Only those that were shown t times and still have not enough answers.
+        Only those shown t times and still without enough answers.
     state : str, optional
         Only those in this state; not together with ``burnt``.
     limit : int
-        At most so many.
+        Most fields to return.
     """
     with store.read() as tx:
         if burnt:
@@ -84,7 +84,7 @@ def grant_showings(
     fields : sequence of str or None
         As RECORD.FIELD; None: every burnt field.
     extra : int
-        How many showings more for each, >= 1.
+        Additional showings of each, >= 1.
     reason : str
         A line of the ledger that auditors read.
     dry_run : bool
@@ -189,7 +189,7 @@ def refuse_record(store: Store, tx: Tx, text: str) -> None:
 
 @dataclass(frozen=True)
 class Route:
-    """By which connectors a field goes, and to whom: feeds, or workers.
+    """The connectors and recipients of a field: feeds or workers.
 
     Attributes
     ----------
@@ -212,7 +212,7 @@ class Route:
 
     @property
     def obstacles(self) -> list[Obstacle]:
-        """Why some connectors that would carry it can be given nothing."""
+        """Return why some connectors that would carry it cannot be used."""
         return [
             one
             for one in self.clear.obstacles
@@ -255,17 +255,17 @@ class FieldTakers:
 
 @dataclass(frozen=True)
 class WorkerExplanation:
-    """What the gate decides of one field for one worker, and why.
+    """The gate's decision on one field for one worker, and its reasons.
 
     Attributes
     ----------
     worker : str
     explanation : Explanation
     takers : Takers
-        Who else could be shown it.
+        Other workers who could be shown it.
     recipients : str
     obstacle : str
-        Why it cannot be sent to the worker all the same; empty: it can.
+        Why it cannot be sent to the worker even so; empty: it can.
     keys : Mapping of int to str
         The operator's keys of the records that the worker saw, by id.
     """
@@ -279,7 +279,7 @@ class WorkerExplanation:
 
 
 def takers_of(workspace: Workspace, store: Store, field: str) -> FieldTakers:
-    """Who could be shown a field (RECORD.FIELD).
+    """Find who could be shown a field (RECORD.FIELD).
 
     Raises
     ------

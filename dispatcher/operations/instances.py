@@ -1,4 +1,4 @@
-"""Instances of the paper's problem: read from files, solved, and their plans judged."""
+"""Instances of the paper's problem: read them from files, solve them, judge plans."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ from policies.solvers.explain.withholding import cheapest
 
 NOTHING: Final = Fraction(0)
 LEAST: Final = 0.1
-"""Seconds of search that the last part of several gets in any case."""
+"""Minimum seconds of search for the last of several parts."""
 
 OPTIONS: Final = {
     ".col": ("--adversaries", "--copies"),
     ".hgr": ("--adversaries", "--copies"),
     ".csv": ("--adversaries", "--copies", "--friendships"),
 }
-"""Files that are not JSON, by the ends of their names, and what else is said of them."""
+"""File types other than JSON, by suffix, and their options."""
 
 
 @dataclass(frozen=True)
 class InstanceFile:
-    """A file of a problem, and what such a file may not say itself.
+    """A file of a problem, and parameters that the file may lack.
 
     Attributes
     ----------
     path : Path
-        JSON, or by the end of its name a graph, a hypergraph or check-ins.
+        JSON, or by its suffix a graph, a hypergraph or check-ins.
     adversaries : int or None
     copies : int
     friendships : Path or None
@@ -63,7 +63,7 @@ class InstanceFile:
 
 @dataclass(frozen=True)
 class Search:
-    """How an instance is solved.
+    """Parameters of solving an instance.
 
     Attributes
     ----------
@@ -76,7 +76,8 @@ class Search:
     safe : bool
         Fewest complete sets first, then the paper's objective.
     levels : int or None
-        Utility at so many levels of disclosure, instead of one plan.
+        Number of disclosure levels at which to compute the utility, instead of one
+        plan.
     seconds, work : float
         Limits of the search.
     threads, seed : int
@@ -128,9 +129,9 @@ def solve(
     file : InstanceFile
     search : Search
     clock : callable
-        Seconds that never jump.
+        Monotonic seconds.
     stopped : callable
-        Whether the search is to end with the best plan so far.
+        Whether the search must end with the best plan so far.
 
     Returns
     -------
@@ -141,7 +142,7 @@ def solve(
     Raises
     ------
     Usage
-        The search does not go with this problem.
+        The search does not fit this problem.
     Invalid
         The file is no instance, or its utility failed.
     """
@@ -169,7 +170,7 @@ def solve(
 
 
 def judge(file: InstanceFile, plan: Path) -> dict[str, Any]:
-    """Judge a finished plan of an instance: what it is worth, and all that it breaks.
+    """Judge a finished plan of an instance: its value and all violations.
 
     Returns
     -------
@@ -197,7 +198,7 @@ def judge(file: InstanceFile, plan: Path) -> dict[str, Any]:
 
 
 def _read(document: object, solver: Solver, algorithm: str, where: str) -> Instance:
-    """Read the instance, and see that the solver takes it."""
+    """Read the instance, and check that the solver accepts it."""
     found = read_problem(document, where)
     if not solver.supports(found.problem):
         raise Usage(
@@ -211,7 +212,7 @@ def _read(document: object, solver: Solver, algorithm: str, where: str) -> Insta
 
 @dataclass
 class _Task:
-    """One search in what is left of the time."""
+    """One search in the remaining time."""
 
     found: Instance
     solver: Solver
@@ -220,7 +221,7 @@ class _Task:
     since: float
 
     def within(self, share: float = 1.0, work: float = 1.0) -> Limits:
-        """Limits of shares of the time that is left since the instance was read."""
+        """Return limits as shares of the remaining time."""
         return Limits(**self.limits).left(self.since, share, LEAST).part(work)
 
     def solve(self, problem: Problem, limits: Limits) -> Solution:
@@ -282,7 +283,7 @@ class _Task:
 def withheld(
     found: Instance, solution: Solution, seed: int, limits: Limits
 ) -> dict[str, Any]:
-    """Say what to withhold, if there is no plan and the file says what that costs."""
+    """Return what to withhold if there is no plan and the file has its costs."""
     problem = found.problem
     if solution.verdict is not Verdict.INFEASIBLE or problem.prices is None:
         return {}
@@ -300,7 +301,7 @@ def withheld(
 
 
 def worth(judged: Judgement | None) -> dict[str, Any]:
-    """Return what a plan is worth beside its objective; nulls without a plan."""
+    """Return a plan's measures other than its objective; nulls without a plan."""
     return {
         "utility": float(judged.u) if judged else None,
         "disclosure": float(judged.f_goal) if judged else None,
@@ -354,7 +355,7 @@ def report(found: Instance, solution: Solution, algorithm: str) -> dict[str, Any
 
 
 def _ended(solution: Solution) -> str:
-    """Why a search ended whose solver does not say."""
+    """Return why a search ended if its solver does not say."""
     if solution.verdict is Verdict.SOLVED:
         return "optimal" if solution.value == solution.bound else "gap"
     return "optimal" if solution.core is not None else "work"
@@ -366,17 +367,17 @@ def report_front(
     algorithm: str,
 ) -> dict[str, Any]:
     """Return the document of a front: one answer a level, the loosest first."""
-    told = [report(found, solution, algorithm) for _, solution in points]
+    reports = [report(found, solution, algorithm) for _, solution in points]
     keys = ("verdict", "utility", "disclosure", "complete_sets", "bound", "stopped")
     front = [
         {"level": None if level is None else float(level)}
         | {key: one[key] for key in (*keys, "assignment")}
-        for (level, _), one in zip(points, told, strict=True)
+        for (level, _), one in zip(points, reports, strict=True)
     ]
     shared = ("verdict", "algorithm", "stopped", "assignment", "core", "certified")
     return {
         "schema": "dispatcher.front/1",
-        **{key: told[0][key] for key in (*shared, "tried")},
+        **{key: reports[0][key] for key in (*shared, "tried")},
         "front": front,
     }
 
@@ -387,8 +388,8 @@ def read_document(file: InstanceFile) -> Any:  # noqa: ANN401 - JSON may be anyt
     Raises
     ------
     Usage
-        The number of adversaries, or the file of friendships, must be named; or one is
-        named that such a file does not take.
+        The number of adversaries, or the file of friendships, is missing; or an option
+        does not fit such a file.
     Invalid
         With what is wrong, where it is, and how to mend it.
     """
@@ -421,7 +422,7 @@ def read_document(file: InstanceFile) -> Any:  # noqa: ANN401 - JSON may be anyt
 
 
 def _check_options(file: InstanceFile) -> None:
-    """Raise where an option is given that nothing would read."""
+    """Refuse an option that would be ignored."""
     path = file.path
     given = {
         "--adversaries": file.adversaries is not None,
@@ -456,7 +457,7 @@ def read_problem(document: object, where: str) -> Instance:
 
 @contextmanager
 def _functions_named(where: str) -> Iterator[None]:
-    """Say whose fault it is when a user's utility fails."""
+    """Name the user's utility in the error when it fails."""
     try:
         yield
     except InvalidFunction as error:
@@ -479,11 +480,11 @@ def _text(path: Path) -> str:
 
 
 class _Twice(Exception):
-    """A key of JSON that stands twice in one object."""
+    """A duplicate key in a JSON object."""
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Make an object of its pairs; refuse a key that stands there twice."""
+    """Build an object from its pairs; refuse duplicate keys."""
     made = dict(pairs)
     if len(made) < len(pairs):
         names = [name for name, _ in pairs]
@@ -529,7 +530,7 @@ def read_json(path: Path) -> Any:  # noqa: ANN401 - JSON is anything until it wa
 
 
 def _invalid(path: str, error: InvalidInstance) -> Invalid:
-    """The error of a file that is no instance."""
+    """Return the error for a file that is no instance."""
     return Invalid(f"{path}: {error.where}", why=error.what, fix=error.mend)
 
 
@@ -549,7 +550,7 @@ def _read_plan(path: Path, found: Instance) -> Plan:
 
 
 def check_place(path: Path) -> None:
-    """Raise unless a file can be written there; nothing that is there changes.
+    """Raise unless a file can be written there; change nothing.
 
     Raises
     ------
@@ -563,7 +564,7 @@ def check_place(path: Path) -> None:
         )
     try:
         with suppress(FileNotFoundError):
-            path.stat()  # fails where links lead round in a ring
+            path.stat()  # fails on a loop of links
         if path.is_file():
             os.close(os.open(path, os.O_WRONLY | os.O_APPEND))
         if not _is_stream(path):
@@ -579,9 +580,9 @@ def check_place(path: Path) -> None:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a file beside its place and put it there whole; on failure nothing changes.
+    """Write a file atomically: beside its target, then moved into place.
 
-    A pipe or a device is written to as it is.
+    A pipe or a device is written to directly.
 
     Raises
     ------
@@ -605,11 +606,11 @@ def write_whole(path: Path, text: str) -> None:
 
 
 def _is_stream(path: Path) -> bool:
-    """Whether it is there and no file: a pipe or a device."""
+    """Whether it exists and is no regular file: a pipe or a device."""
     return path.exists() and not path.is_file()
 
 
 def _draft(path: Path) -> Path:
-    """Where a file is written before it takes its place."""
+    """Return the temporary path of a file before it is moved into place."""
     target = path.resolve()
     return target.with_name(f".{target.name[:60]}.{os.getpid()}")

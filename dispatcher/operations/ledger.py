@@ -1,4 +1,4 @@
-"""The ledger: sealed, exported, proven from, and proofs checked."""
+"""The ledger: verify, seal and export it; make and check proofs."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from dispatcher.operations.workspace import Workspace
 from dispatcher.store import Store, Tx, audit, settings
 
 FOLLOW_SECONDS: Final = 0.3
-"""Time between two looks for new lines."""
+"""Time between two checks for new lines."""
 
 
 @dataclass(frozen=True)
 class Root:
-    """The root of a seal: who notes it down sees any later rewrite.
+    """The root of a seal: whoever notes it down detects any later rewrite.
 
     Attributes
     ----------
     root : str
         64 hex digits.
     seq, at : int
-        Number and moment of the seal.
+        Number and time of the seal.
     """
 
     root: str
@@ -53,7 +53,7 @@ class Proof:
     Attributes
     ----------
     document : dict
-        As it is written to a file.
+        The content of its file.
     showings : list of dict
     """
 
@@ -62,13 +62,13 @@ class Proof:
 
     @property
     def root(self) -> str:
-        """Root of the seal under which it holds."""
+        """Root of the seal that it leads to."""
         return str(self.document["seal"]["root"])
 
 
 @dataclass(frozen=True)
 class Verification:
-    """What checking every line and seal found.
+    """Result of checking every line and seal.
 
     Attributes
     ----------
@@ -79,11 +79,11 @@ class Verification:
     shipped : int or None
         Lines of the shipped ledger; None: nothing is shipped.
     noted : int
-        Roots that were noted earlier and looked for.
+        Number of earlier noted roots that were searched for.
     missing : tuple of str
         Those that are not in it: this ledger is not the one it was.
     edited : tuple of Difference
-        What the gate trusts beside the ledger and the lines do not say.
+        Differences between the tables that the gate trusts and the ledger.
     forgotten : int
         Chains of the shipped ledger that go further than the store.
     """
@@ -104,7 +104,7 @@ class Verification:
         return not (self.missing or self.edited or self.forgotten)
 
     def raise_if_edited(self) -> None:
-        """Refuse a store whose rows are not as its lines say.
+        """Refuse a store whose rows differ from its ledger.
 
         Raises
         ------
@@ -135,7 +135,7 @@ def verify(
     with store.read() as tx:
         edited = comparison.compare(tx).differences
     if not all(one.of_lines for one in edited):
-        raise comparison.edited(edited)  # before anything else is said of the ledger
+        raise comparison.edited(edited)  # before any other finding about the ledger
     owner = store_id(store)
     files = None
     if workspace.shipped is not None and workspace.shipped.is_dir():
@@ -147,7 +147,7 @@ def verify(
     noted = list(heads)
     if workspace.anchor is not None:
         noted += anchored(workspace.anchor, owner=owner)
-    # Lines may have come between the two looks: they are in the store first.
+    # Lines may have been added between the two reads: the store has them first.
     verification = Verification(
         lines=found.lines,
         chains=found.chains,
@@ -166,7 +166,7 @@ def verify(
 
 
 def replay(workspace: Workspace, store: Store) -> Recovered:
-    """Book what a store has forgotten from its shipped ledger, where it stands."""
+    """Book lines that a store lacks from its shipped ledger, in place."""
     folder = shipped_folder(workspace)
     return replay_in_place(
         store,
@@ -178,13 +178,13 @@ def replay(workspace: Workspace, store: Store) -> Recovered:
 
 
 def last_lines(folder: Path, number: int) -> tuple[list[str], Iterator[str]]:
-    """The last lines of a shipped ledger, and those to come, without end.
+    """Return the last lines of a shipped ledger, and an endless stream of new ones.
 
     Parameters
     ----------
     folder : Path
     number : int
-        So many lines at most.
+        Most lines to return.
     """
     source = _shipped(folder)
     last: deque[str] = deque(maxlen=number)
@@ -196,7 +196,7 @@ def last_lines(folder: Path, number: int) -> tuple[list[str], Iterator[str]]:
 
 
 def _shipped(folder: Path) -> Iterator[str | None]:
-    """Lines of the ledger; None once, when all that is there was read."""
+    """Yield lines of the ledger; None once, after all existing ones."""
     number, offset, paused = 1, 0, False
     while True:
         path = folder / f"ledger-{number:06d}.jsonl"
@@ -238,12 +238,12 @@ def shipped_folder(workspace: Workspace) -> Path:
 
 
 def export(store: Store) -> Iterable[str]:
-    """The whole ledger of the store as JSON lines, as in evidence."""
+    """Yield the whole ledger of the store as JSON lines in the evidence format."""
     return store_lines(store)
 
 
 def last_root(workspace: Workspace, store: Store, *, seal: bool = False) -> Root:
-    """Root of the last seal; ``seal``: of what was written since, too.
+    """Return the root of the last seal; ``seal``: seal newer lines first.
 
     Raises
     ------
@@ -267,7 +267,7 @@ def last_root(workspace: Workspace, store: Store, *, seal: bool = False) -> Root
 
 
 def prove(store: Store, about: str) -> Proof:
-    """Say who saw a field (RECORD.FIELD) or anything of a person (their pseudonym).
+    """Prove who saw a field (RECORD.FIELD) or anything of a person (by pseudonym).
 
     Raises
     ------
@@ -282,7 +282,7 @@ def prove(store: Store, about: str) -> Proof:
 
 
 def prove_subject(store: Store, key: str) -> Proof:
-    """Say who saw anything of a person, by the person's own key.
+    """Prove who saw anything of a person, by the person's own key.
 
     Raises
     ------
@@ -302,7 +302,7 @@ def prove_subject(store: Store, key: str) -> Proof:
 
 
 def check_proof(document: object, roots: Sequence[str] = ()) -> Proof:
-    """Check a proof by itself; no store is asked.
+    """Check a proof; needs no store.
 
     Parameters
     ----------
@@ -314,7 +314,7 @@ def check_proof(document: object, roots: Sequence[str] = ()) -> Proof:
     Raises
     ------
     Invalid
-        It does not hold, or leads to another root.
+        It is invalid, or leads to another root.
     """
     found = document if isinstance(document, dict) else {}
     proof = Proof(found, proofs.check(found))
@@ -340,5 +340,5 @@ def export_evidence(workspace: Workspace, store: Store, directory: Path) -> Bund
 
 
 def verify_evidence(directory: Path, heads: Sequence[str] = ()) -> Verdict:
-    """Check a bundle with the verifier, in a process of its own."""
+    """Check a bundle with the verifier, in a separate process."""
     return evidence.verify(directory, heads=heads)

@@ -1,4 +1,4 @@
-"""Payments: listed, their history, owed, and decided where no rule settles them or no market pays."""
+"""Payments: list them, and decide those that no rule settles or no market pays."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def history(store: Store, name: str) -> Sequence[EventRow]:
 
 
 def list_owed(store: Store) -> Sequence[OwedRow]:
-    """What is owed to workers whom no market pays, by run and account."""
+    """List what is owed to workers whom no market pays, by run and account."""
     with store.read() as tx:
         return payables.owed(tx)
 
@@ -64,7 +64,7 @@ def list_owed(store: Store) -> Sequence[OwedRow]:
 def approve(
     workspace: Workspace, store: Store, names: Sequence[str], because: str
 ) -> list[str]:
-    """Have markets pay, after a person has looked: as if they were never asked.
+    """Have markets pay after a review, as if they had never been asked.
 
     Parameters
     ----------
@@ -78,16 +78,16 @@ def approve(
     Returns
     -------
     list of str
-        Names of all payments that it decided about.
+        Names of all payments decided.
 
     Raises
     ------
     Usage
-        A name is none, or the reason is empty or not one line.
+        A name is invalid, or the reason is empty or not one line.
     NotFound
         There is no such payment.
     Conflict
-        There is nothing that a market could be asked, or no money for it.
+        A market cannot be asked to pay one, or there is no money for it.
     """
     return _decide(workspace, store, lambda tx: _named(tx, names), _approve, because)
 
@@ -95,14 +95,14 @@ def approve(
 def refuse(
     workspace: Workspace, store: Store, names: Sequence[str], because: str
 ) -> list[str]:
-    """Pay nothing for work; the money is room in the budget again.
+    """Pay nothing for work; its money returns to the budget.
 
     Raises
     ------
     Usage, NotFound
         As :func:`approve`.
     Conflict
-        One is paid, perhaps so, or nothing is promised for it.
+        One is, or may be, paid; or nothing is promised for it.
     """
     return _decide(workspace, store, lambda tx: _named(tx, names), _refuse, because)
 
@@ -115,7 +115,7 @@ def settle(
     *,
     account: str | None = None,
 ) -> list[str]:
-    """Book that a person has paid them: outside of the program, or at the market.
+    """Record that a person has paid them: outside of the program, or at the market.
 
     Parameters
     ----------
@@ -199,8 +199,8 @@ def _named(
 ) -> list[PaymentRow]:
     """Lock the payments that are named.
 
-    What goes to a market in one sum is decided in one: a field that is in one of the
-    states ``together`` brings the others of its piece of work along.
+    What a market pays in one sum is decided together: a field in one of the states
+    ``together`` includes the others of its piece of work.
 
     Raises
     ------
@@ -296,10 +296,10 @@ def _settle(tx: Tx, found: Sequence[PaymentRow], by: _Decision) -> None:
 
 
 def _can_be_asked_for(tx: Tx, row: PaymentRow, names: set[str]) -> bool:
-    """Whether a market can be asked for what is named here.
+    """Whether a market can be asked to pay what is named here.
 
-    What the fields of a piece of work earn is one bonus, once, after its reward: one
-    that was left out of it cannot be paid so any more.
+    The fields of a piece of work earn one bonus, paid once, after its reward: a field
+    that was left out can no longer be paid that way.
     """
     if row.kind == "reward":
         return bool(row.submission and row.reference) and row.progress != "gone"
@@ -316,7 +316,7 @@ def _can_be_asked_for(tx: Tx, row: PaymentRow, names: set[str]) -> bool:
 def _taken_again(
     tx: Tx, found: Sequence[PaymentRow], by: _Decision
 ) -> list[PaymentRow]:
-    """Take the money of those that were refused once more; as all are then.
+    """Reserve money again for refused payments; return them all with their new state.
 
     Raises
     ------
@@ -346,7 +346,7 @@ def _check(found: Sequence[PaymentRow], verb: str, states: Sequence[str]) -> Non
 
 
 def _note(tx: Tx, action: str, found: Sequence[PaymentRow], by: _Decision) -> None:
-    """Note it in the audit log; the reason is kept with each payment."""
+    """Record it in the audit log; the reason is kept with each payment."""
     if found:
         names = " ".join(row.name for row in found[:20])
         detail: dict[str, object] = {"payments": len(found), "first": names}

@@ -1,4 +1,4 @@
-"""Plans: drafted, looked at, applied."""
+"""Plans: draft, show and apply them."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from dispatcher.strategies import find_solver
 
 @dataclass(frozen=True)
 class Plan:
-    """A plan that was kept, with its numbers."""
+    """A stored plan, with its numbers."""
 
     row: model.Plan
 
     @cached_property
     def summary(self) -> Mapping[str, Any]:
-        """Its numbers, as they were written down."""
+        """Its numbers, as stored."""
         found: dict[str, Any] = json.loads(self.row.summary)
         return found
 
 
 @dataclass(frozen=True)
 class Applied:
-    """A plan that takes effect, and how many showings are planned now."""
+    """An applied plan, and how many showings are planned now."""
 
     plan_id: int
     pairs: int
@@ -50,16 +50,16 @@ def draft(
     algorithm: str = "auto",
     time_limit: float | None = None,
 ) -> Drafted:
-    """Plan whatever misses answers; nothing is sent before the plan is applied.
+    """Plan all fields that lack answers; nothing is sent before the plan is applied.
 
     Parameters
     ----------
     workspace : Workspace
     store : Store
     partial : bool
-        Plan the rest where something has no plan.
+        Plan the others where some fields have no plan.
     dry_run : bool
-        Keep nothing.
+        Store nothing.
     seed : int, optional
         The same seed gives the same plan; None: that of the settings.
     algorithm : str
@@ -85,7 +85,7 @@ def draft(
 
 
 def held_back(drafted: Drafted) -> list[str]:
-    """Lines about fields without a plan: how many workers would do, and what clashes."""
+    """Describe fields without a plan: how many workers would suffice, and conflicts."""
     lines = []
     for core in drafted.summary["cores"]:
         lines.append(f"held back: {lack(core)}")
@@ -94,12 +94,12 @@ def held_back(drafted: Drafted) -> list[str]:
 
 
 def refused(drafted: Drafted) -> list[str]:
-    """Sentences about what connectors can be given nothing."""
+    """Describe which connectors cannot be used."""
     return [str(Obstacle(**one)) for one in drafted.summary["refused"]]
 
 
 def apply(workspace: Workspace, store: Store, number: int | None = None) -> Applied:
-    """Let a plan take effect, the latest draft if none is named."""
+    """Apply a plan, by default the latest draft."""
     plan_id = number or _latest_draft(store, "dispatcher plan makes one")
     return Applied(plan_id, Planning(store, workspace.clock).apply(plan_id))
 
@@ -111,7 +111,7 @@ def list_plans(store: Store) -> list[Plan]:
 
 
 def show(store: Store, number: int | None = None) -> Plan:
-    """A plan, the latest draft if none is named.
+    """Return a plan, by default the latest draft.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Policies: compared, previewed, put in force, looked back at."""
+"""Policies: compare, preview and apply them; show earlier versions."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class PolicyFile:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What a policy file says otherwise than a version; 0: than no version."""
+    """Differences between a policy file and a version; 0: no version."""
 
     against: int
     differences: Sequence[Difference]
@@ -66,9 +66,9 @@ class Preview:
         The version in force; 0: none.
     applied : Applied
     impact : Impact
-        How planning would go on.
+        Effect on planning.
     findings : tuple of Finding
-        What is past the new limits.
+        Findings past the new limits.
     """
 
     in_force: int
@@ -78,13 +78,13 @@ class Preview:
 
     @property
     def by_rule(self) -> dict[str, int]:
-        """How many sets are past the limit of each rule."""
+        """Count the sets past the limit, by rule."""
         return totals(self.applied.accepted)
 
 
 @dataclass(frozen=True)
 class Version:
-    """A version that was applied, and until when it held; None: it is in force."""
+    """An applied version, and until when it was in force; None: it still is."""
 
     row: VersionRow
     until: int | None
@@ -125,8 +125,8 @@ def preview(
 ) -> Preview:
     """Show what putting a policy file in force would do; nothing is changed.
 
-    The version is put in force in a transaction that is rolled back: bookings wait for
-    that, not for the search for a plan.
+    The version is applied in a transaction that is rolled back: bookings wait for it,
+    but not for the search for a plan.
 
     Parameters
     ----------
@@ -134,7 +134,8 @@ def preview(
     store : Store
     file : PolicyFile
     in_flight : str
-        ``recall``, ``drain`` or ``keep``: what becomes of open tasks that the version would not allow.
+        ``recall``, ``drain`` or ``keep``: what happens to open tasks that the version
+        would not allow.
     time_limit : float
         Seconds of search for a plan, at most.
     """
@@ -179,15 +180,16 @@ def apply(
     store : Store
     file : PolicyFile
     in_flight : str
-        ``recall``, ``drain`` or ``keep``: what becomes of open tasks that the version does not allow.
+        ``recall``, ``drain`` or ``keep``: what happens to open tasks that the version
+        does not allow.
     if_active : int, optional
         Only if this version is in force now; 0: none.
     accept_past : int
-        How many sets past its limits are accepted: just as many as there are.
+        How many sets past its limits are accepted: exactly as many as there are.
     reason : str
         For the audit log; needed where something is accepted.
     sample : bool
-        Whether the file may be an example of the package as it is.
+        Whether the file may be an unchanged example of the package.
 
     Raises
     ------
@@ -265,7 +267,7 @@ def list_versions(store: Store) -> list[Version]:
 
 
 def show(store: Store, version: int | None = None) -> PolicyVersion:
-    """A version byte for byte, the one in force if none is named.
+    """Return a version byte for byte, by default the one in force.
 
     Raises
     ------

@@ -22,7 +22,7 @@ _TOLD: Final = 10
 
 @dataclass(frozen=True)
 class Added:
-    """Gold that was added to a field, and how much of the file was there already."""
+    """Gold questions added to a field, and how many of the file existed already."""
 
     new: int
     known: int
@@ -30,7 +30,7 @@ class Added:
 
 @dataclass(frozen=True)
 class FieldTest:
-    """A field's test: how many questions, and how workers stand with it."""
+    """A field's test: number of questions, and workers' results."""
 
     row: StandRow
     questions: int
@@ -38,7 +38,7 @@ class FieldTest:
 
 @dataclass(frozen=True)
 class FieldGold:
-    """A field's gold: how much was answered, right, and is left to ask."""
+    """A field's gold questions: how many were answered, were right, and are left."""
 
     row: StockRow
     left: int
@@ -53,7 +53,7 @@ def set_test(
     *,
     accept_equal: int = 0,
 ) -> int:
-    """Let a field ask for a passed test, in place of an earlier one.
+    """Require a passed test for a field, replacing an earlier test.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def set_test(
     share : float
         Of right answers that passes, above 0 and at most 1.
     accept_equal : int
-        How many rows show what a loaded record shows: just as many as there are.
+        How many rows show what a loaded record shows: exactly as many as there are.
 
     Returns
     -------
@@ -88,7 +88,7 @@ def set_test(
 
 
 def list_tests(store: Store) -> list[FieldTest]:
-    """Fields that ask for a test, and how workers stand with them."""
+    """List fields that require a test, with workers' results."""
     with store.read() as tx:
         asked = {row.field: row.questions for row in worker_quality.stock(tx, "test")}
         return [
@@ -100,7 +100,7 @@ def list_tests(store: Store) -> list[FieldTest]:
 def add_gold(
     workspace: Workspace, store: Store, field: str, file: Path, *, accept_equal: int = 0
 ) -> Added:
-    """Mix made-up questions among the real ones of a field.
+    """Add made-up questions to mix among the real ones of a field.
 
     ``accept_equal``: how many rows show what a loaded record shows.
 
@@ -114,7 +114,7 @@ def add_gold(
 
 
 def list_gold(store: Store) -> list[FieldGold]:
-    """Fields that have gold: how much is left to ask, how much was right."""
+    """List fields with gold questions: how many are left, and were answered right."""
     with store.read() as tx:
         left = gold_left(tx)
         return [
@@ -123,14 +123,14 @@ def list_gold(store: Store) -> list[FieldGold]:
 
 
 def gold_left(tx: Tx) -> dict[str, int]:
-    """Gold that somebody may still be asked, by field."""
+    """Count gold questions that somebody may still be asked, by field."""
     force = current_policy(tx)
     fields = {} if force is None else force.fields
     return worker_quality.gold_left(tx, {n: one.showings for n, one in fields.items()})
 
 
 def drop(workspace: Workspace, store: Store, field: str, purpose: Purpose) -> int:
-    """Ask a field's made-up questions no more; how many there were."""
+    """Retire a field's made-up questions; return how many there were."""
     return stage.drop(store, field, purpose, workspace.clock(), workspace.actor)
 
 
@@ -144,12 +144,12 @@ def _read(store: Store, file: Path, field: str, accept_equal: int) -> Questions:
 
 
 def _unaccepted(lines: Sequence[int], accepted: int) -> Invalid:
-    told = ", ".join(str(line) for line in lines[:_TOLD])
+    shown_lines = ", ".join(str(line) for line in lines[:_TOLD])
     if len(lines) > _TOLD:
-        told += f" and {len(lines) - _TOLD:,} more"
+        shown_lines += f" and {len(lines) - _TOLD:,} more"
     rows = "1 row shows" if len(lines) == 1 else f"{len(lines):,} rows show"
     return Invalid(
-        f"{rows} what a loaded record shows (line {told})"
+        f"{rows} what a loaded record shows (line {shown_lines})"
         if lines
         else f"no row shows what a loaded record shows, not {accepted}",
         why="a question taken from a record would be seen without being booked",

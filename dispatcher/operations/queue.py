@@ -1,4 +1,4 @@
-"""The queue: what waits to be sent, what could not be, and pauses."""
+"""The queue: waiting and dead messages, and pauses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dispatcher.store import pause as pauses
 
 @dataclass(frozen=True)
 class Resumed:
-    """What was let go, whether it was paused, and what is paused still."""
+    """The resumed scope, whether it was paused, and the remaining pauses."""
 
     scope: str
     was_paused: bool
@@ -25,7 +25,7 @@ class Resumed:
 
 @dataclass(frozen=True)
 class Retried:
-    """Messages that wait again, and fields of theirs that are past a limit by now."""
+    """Requeued messages, and their fields that are past a limit by now."""
 
     messages: int
     kept_back: int
@@ -96,12 +96,12 @@ def list_messages(
 def find_dead(
     store: Store, ids: Sequence[int] = (), connector: str | None = None
 ) -> list[int]:
-    """Messages that were given up: those that are named, or all.
+    """Find dead messages: the named ones, or all.
 
     Raises
     ------
     NotFound
-        One that is named was not given up.
+        A named message is not dead.
     """
     with store.read() as tx:
         found = rows.dead(tx, ids, connector)
@@ -117,17 +117,17 @@ def find_dead(
 
 
 def retry(workspace: Workspace, store: Store, ids: Sequence[int]) -> Retried:
-    """Send dead messages once more.
+    """Requeue dead messages.
 
     What they show was booked when they were written and counts as seen. A field that a
-    merge or a new version made unsafe since then stays here all the same.
+    merge or a new version has made unsafe since is nevertheless not sent.
     """
     with store.write() as tx:
         return Retried(*revive(tx, current_policy(tx), ids, workspace.clock()))
 
 
 def _scope(workspace: Workspace, tx: Tx, connector: str | None, run: str | None) -> str:
-    """Name what is to be stopped or let go, and check that it is there."""
+    """Return the scope of a pause, and check that it exists."""
     if connector is not None:
         known: Sequence[str] = sorted(workspace.config.connectors)
         what, name = "connector", connector

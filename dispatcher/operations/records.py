@@ -1,4 +1,4 @@
-"""Records: looked into, loaded, listed, and written whole again."""
+"""Records: preview, load, list and reassemble them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Source = Path | BinaryIO
 
 Row = tuple[object, ...]
 FIELDS: Final = ("field", "state", "tasks", "live", "answers", "held_back")
-"""What :func:`show` gives of each field."""
+"""Attributes of each field in :func:`show`."""
 
 
 def preview(
@@ -49,9 +49,9 @@ def preview(
     workspace: Workspace | None = None,
     store: Store | None = None,
 ) -> Preview:
-    """What a file holds, column by column; nothing is loaded.
+    """Describe a file's content, column by column; nothing is loaded.
 
-    With a store, the rows that are rejected are those that a load would reject.
+    With a store, the rejected rows are those that a load would reject.
     """
     with open_table(source, options) as opened:
         screen = None
@@ -83,15 +83,15 @@ def load(
     options : Options
         How the file is to be read.
     rejects : Path
-        Where rows are listed that cannot be loaded.
+        File of the rows that cannot be loaded.
     run : str
         The run that records go to.
     pilot : int, optional
-        Only so many records go out until the pilot is accepted.
+        How many records go out until the pilot is accepted.
     folder : Path, optional
         Folder of the pages of images; None: the file's.
     progress : callable, optional
-        Told now and then how far the load is.
+        Called now and then with the progress of the load.
     """
     return loading.load(
         store,
@@ -116,7 +116,7 @@ def reassemble(
     *,
     excel_guard: bool = True,
 ) -> Reassembled:
-    """Write the records of a run to a file; the store notes it, so that erasures find it.
+    """Write the records of a run to a file, recorded so that erasures find it.
 
     Parameters
     ----------

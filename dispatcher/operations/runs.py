@@ -1,4 +1,4 @@
-"""Runs: the sets of records that work is done for, and what they may cost."""
+"""Runs: named sets of records, their budgets and pilots."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dispatcher.store.worker_quality import StockRow
 
 @dataclass(frozen=True)
 class BudgetChange:
-    """What is set anew in a budget; what is left out stays as it was.
+    """Changes to a budget; what is left out stays unchanged.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class BudgetChange:
 
 @dataclass(frozen=True)
 class Budget:
-    """What a run may cost, and what of it is taken; amounts as exact text (``GBP 1.20``).
+    """A run's budget and its use; amounts as exact text (``GBP 1.20``).
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class Budget:
     reward, bonus, fee_percent : str
     promised, paid, today, room : str
     used_up : str
-        What stops new work: ``cap``, ``day`` or, where nothing does, an empty word.
+        What stops new work: ``cap``, ``day``, or empty.
     """
 
     run: str
@@ -64,7 +64,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class Pilot:
-    """How the records of a run went that were let go: the pilot, while it lasts.
+    """Results of a run's released records: the pilot, while it lasts.
 
     Attributes
     ----------
@@ -267,7 +267,7 @@ def _changed(
 
 
 def begin_pilot(workspace: Workspace, store: Store, run: str, records: int) -> Pilot:
-    """Let only so many records of a run be shown, picked by chance."""
+    """Begin a pilot: only so many records of a run, picked at random, are shown."""
     now = workspace.clock()
     row = stage.begin(store, run, records, now, workspace.actor)
     with store.read() as tx:
@@ -275,7 +275,7 @@ def begin_pilot(workspace: Workspace, store: Store, run: str, records: int) -> P
 
 
 def show_pilot(workspace: Workspace, store: Store, run: str) -> Pilot:
-    """How the records of a run went that were let go.
+    """Return the results of a run's released records.
 
     Raises
     ------
@@ -290,7 +290,7 @@ def show_pilot(workspace: Workspace, store: Store, run: str) -> Pilot:
 
 
 def accept_pilot(workspace: Workspace, store: Store, run: str) -> int:
-    """Let all records of a run be shown; how many waited."""
+    """Release all records of a run; return how many waited."""
     return stage.accept(store, run, workspace.clock(), workspace.actor)
 
 

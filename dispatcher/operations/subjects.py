@@ -1,4 +1,4 @@
-"""Persons and their records: found, reported, erased on request and by age."""
+"""Persons and their records: find, report and erase them, on request or by age."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dispatcher.store import Store
 
 @dataclass(frozen=True)
 class Receipt:
-    """A signed receipt of an erasure: its name, and where it lies."""
+    """A signed receipt of an erasure: its name and path."""
 
     name: str
     path: Path
@@ -26,13 +26,13 @@ class Receipt:
 
 @dataclass(frozen=True)
 class Erasure:
-    """What an erasure did, and what holds the values still.
+    """Result of an erasure, and where the values remain.
 
     Attributes
     ----------
     erased : Erased
     backups : Kept
-        Backups made before: they hold the values until they are pruned.
+        Earlier backups: they contain the values until they are pruned.
     receipt : Receipt or None
         None after a purge by age.
     """
@@ -43,14 +43,14 @@ class Erasure:
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing but backups and what was shown is left."""
+        """Whether nothing is left except in backups and what was shown."""
         done = self.erased
         return not (done.left or done.aside or done.beyond) and done.scrubbed
 
 
 @dataclass(frozen=True)
 class ReceiptCheck:
-    """Whether a receipt is signed under a key, and what it says."""
+    """Whether a receipt is signed under a key, and its content."""
 
     holds: bool
     receipt: Mapping[str, Any]
@@ -60,7 +60,7 @@ class ReceiptCheck:
 def erasure_context(
     workspace: Workspace, store: Store, connectors: Mapping[str, object] | None = None
 ) -> ErasureContext:
-    """What an erasure works with; connectors are opened if none are given."""
+    """Build the context of an erasure; connectors are opened if none are given."""
 
     def rewrite(run: str, path: Path) -> None:
         assembly.rewrite(store, run, path)
@@ -81,7 +81,7 @@ def erasure_context(
 def erase_restored(
     workspace: Workspace, store: Store, connectors: Mapping[str, object]
 ) -> None:
-    """Erase again who was erased before and is back, since a backup was put back."""
+    """Repeat erasures of persons whom a restored backup has brought back."""
     erase_again(erasure_context(workspace, store, connectors))
 
 
@@ -91,7 +91,7 @@ def find(store: Store, key: str) -> list[Scope]:
 
 
 def scope(store: Store, name: str) -> Scope:
-    """What there is about a person or record, by the ID that :func:`find` gives.
+    """Return what is stored about a person or record, by an ID from :func:`find`.
 
     Raises
     ------
@@ -103,7 +103,7 @@ def scope(store: Store, name: str) -> Scope:
 def report(
     workspace: Workspace, store: Store, name: str, output: Path, *, with_names: bool
 ) -> dict[str, int]:
-    """Write all there is about a person to a zip file; counts of what is in it."""
+    """Write all data about a person to a zip file; return counts of its content."""
     return subject_report.write_report(
         store, name, output, at=workspace.clock(), name_recipients=with_names
     )
@@ -136,12 +136,12 @@ def check_receipt(workspace: Workspace, path: Path, key: str = "") -> ReceiptChe
 
 
 def count_older(store: Store, moment: int) -> int:
-    """How many records loaded before a moment hold values."""
+    """Count records with values that were loaded before a time."""
     return erasure.count_older(store, moment)
 
 
 def purge(workspace: Workspace, store: Store, moment: int) -> Erasure:
-    """Erase the values of records loaded before a moment."""
+    """Erase the values of records loaded before a time."""
     context = erasure_context(workspace, store)
     for path in context.lists:
         erasure_list.note_purge(path, moment, workspace.clock())

@@ -1,4 +1,4 @@
-"""Where an operator works: a directory with its settings, its store and its policy."""
+"""The workspace of an operator: a directory with settings, store and policy."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def wall_clock() -> int:
 
 @dataclass
 class Workspace:
-    """A directory, and the store and settings that it leads to.
+    """A directory, and the store and settings that it refers to.
 
     Attributes
     ----------
     directory : Path
     store : str or None
-        Where the store is, if the settings are not to say it.
+        Location of the store, overriding the settings.
     config_file : Path or None
         The settings, if they are not ``dispatcher.toml`` of the directory.
     clock : Clock
@@ -98,7 +98,7 @@ class Workspace:
         Raises
         ------
         StoreEdited
-            It is not as its ledger says: nothing is judged by it.
+            It differs from its ledger: nothing may be judged by it.
         """
         from dispatcher.ledger.comparison import refuse_edited
 
@@ -138,9 +138,9 @@ class Workspace:
     def preflight(
         self, store: Store, opened: Mapping[str, Market | Feed] | None = None
     ) -> Preflight:
-        """Ask what could not be sent; those that are not `opened` are, as far as they can.
+        """Find what cannot be sent; connectors not yet `opened` are opened if possible.
 
-        Only connectors that somebody has an account at are opened here.
+        Only connectors with accounts are opened here.
         """
         from dispatcher.core.plugins import manifest_of
         from dispatcher.preflight import Preflight
@@ -177,7 +177,7 @@ class Workspace:
         return self.directory / ship if ship else None
 
     def ship(self, store: Store) -> None:
-        """Let every line of a store's ledger be kept in the folder of the settings."""
+        """Ship every line of a store's ledger to the configured folder."""
         from dispatcher.ledger.shipping import attach
 
         if self.shipped is not None:
@@ -226,7 +226,7 @@ class Workspace:
         return self.directory / self.config.policy
 
     def spare(self, output: Path, *inputs: Path) -> None:
-        """Refuse to write over what an operation, or every operation, lives from.
+        """Refuse to overwrite an input, the store, the settings or the policy.
 
         Raises
         ------
@@ -238,7 +238,7 @@ class Workspace:
         settings = self.config_file or self.directory / "dispatcher.toml"
         kept = [Path(self.store_url), settings, self.policy_path]
         kept += [Path(f"{kept[0]}{tail}") for tail in ("-wal", "-shm")]
-        # not self.key_file: it loads the store, which an instance file needs nothing of
+        # not self.key_file: it loads the store, which solving an instance does not need
         kept.append(key_file_location(self.config, self.directory, os.environ)[0])
         if any(_is_same(output, path) for path in (*kept, *inputs)):
             raise Usage(
@@ -252,5 +252,5 @@ class Workspace:
 def _is_same(one: Path, other: Path) -> bool:
     try:
         return one.samefile(other)
-    except (OSError, ValueError):  # one of them is not there: so they are two
+    except (OSError, ValueError):  # one of them does not exist: they differ
         return False
