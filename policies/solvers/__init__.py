@@ -1,4 +1,4 @@
-"""Solvers: one role, a literal registry, chosen by name.
+"""Solvers: one interface, a literal registry, selection by name.
 
 A solver is a callable ``(problem, rng, limits) -> Solution`` with ``supports(problem)``.
 """
@@ -69,7 +69,7 @@ PRINTED: Final = frozenset(
         "dependent-rounding",
     }
 )
-"""Those of the paper's algorithms that can work as printed: all that read Limits.paper."""
+"""The paper's algorithms that can work as printed: those that read Limits.paper."""
 
 __all__ = [
     "PRINTED",

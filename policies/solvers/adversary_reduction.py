@@ -1,8 +1,8 @@
-"""Many adversaries and few entries: those that no plan needs are left out, exactly.
+"""Adversary reduction: with many adversaries and few entries, leave out the unneeded.
 
-A plan has T pairs at most. Of the T best adversaries for an entry that start with
-nothing, one is free wherever the entry went to somebody else: it may as well go to that
-one, which then holds it alone. So u does not fall, and no load or mean rises.
+A plan has at most T pairs. Of the T best adversaries for an entry who start with
+nothing, one is free if the entry went to somebody else: the entry may as well go to
+that one, which then holds it alone. So u does not fall, and no load or mean rises.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from policies.model.sets import Ints
 from policies.solvers.interfaces import Solution, Verdict, answer
 
 FROM: Final = 1_000
-"""Adversaries from which it is worth looking."""
+"""Adversaries from which a reduction is tried."""
 
 SHARE: Final = 2
-"""At most one of so many adversaries must be needed for it to be worth the turn."""
+"""A reduction must leave at most one in so many adversaries."""
 
 
 def needed(problem: Problem) -> Ints | None:
-    """Adversaries that the best plan can do with, ascending; None: all of them."""
+    """Return the adversaries that suffice for the best plan, ascending; None: all."""
     k = problem.n_adversaries
     if k < FROM or not _alike(problem):
         return None
@@ -45,15 +45,15 @@ def needed(problem: Problem) -> Ints | None:
 
 
 def _alike(problem: Problem) -> bool:
-    """Whether adversaries differ in weights, capacities and history alone."""
+    """Whether adversaries differ only in weights, capacities and history."""
     special = problem.coalitions or problem.links or problem.utilities
     how = problem.aggregate
-    summed = how is not None and how.summed  # one observer more may add to what all see
+    summed = how is not None and how.summed  # another observer may add to the sum
     return not special and problem.trusted is None and not summed
 
 
 def _best(problem: Problem, fresh: Ints, copies: int) -> Iterator[Ints]:
-    """Return the best adversaries of each entry, among these, as many as copies."""
+    """Yield the best adversaries of each entry, among these, as many as copies."""
     weights = problem.weights
     for d in np.flatnonzero(problem.hi).tolist():
         worth = weights.row(d)[fresh]
@@ -80,9 +80,9 @@ def among(problem: Problem, chosen: Ints) -> Problem:
 
 
 def among_all(problem: Problem, found: Solution, chosen: Ints) -> Solution:
-    """Return an answer to :func:`among` as an answer to the problem."""
+    """Return a solution of :func:`among` as a solution of the problem."""
     k = problem.n_adversaries
-    idle = k - len(chosen)  # of no use here: as many more are needed beside them
+    idle = k - len(chosen)  # useless here: as many more are needed beside them
     cores = tuple(
         replace(
             core,

@@ -266,12 +266,14 @@ class Search:
                 return self._alone(one)
             self.found.append(one)
             if sure(one):
-                return self._told(merged(self.found, one.stopped))
+                return self._explained(merged(self.found, one.stopped))
         proof = self.prover(self.problem)
         self._race()
         if not self.found:
             self.found.append(_nothing(self))
-        return self.prover.certain(self._told(merged(self.found, self.why())), proof)
+        return self.prover.certain(
+            self._explained(merged(self.found, self.why())), proof
+        )
 
     def _alone(self, one: Solution) -> Solution:
         """Return an ``alone`` row's answer, or a better plan found before it."""
@@ -281,7 +283,7 @@ class Search:
         better = one.verdict is Verdict.SOLVED and one.value >= best.value
         return one if better else merged([best, one], one.stopped)
 
-    def _told(self, found: Solution) -> Solution:
+    def _explained(self, found: Solution) -> Solution:
         """Add a core to an INFEASIBLE answer that has none."""
         if found.verdict is not Verdict.INFEASIBLE or found.stopped == "optimal":
             return found
@@ -538,15 +540,17 @@ def _cliques(
         if found.verdict is not Verdict.INFEASIBLE:
             return found
     tried = ("cliques",)
-    told = infeasible(part if found else tight, search.rng, search.left(0.6), tried)
+    explained = infeasible(
+        part if found else tight, search.rng, search.left(0.6), tried
+    )
     if found is not None:
-        return told
-    core = told.cores[0]
+        return explained
+    core = explained.cores[0]
     first = core.clashes[0]
     sets = [s for one in first.sets for s in says[one]]
     owners = np.unique(part.sets.owner[np.array(sets, np.int64)])
     clash = replace(first, sets=tuple(sets), properties=tuple(owners.tolist()))
-    return replace(told, cores=(replace(core, clashes=(clash,)),))
+    return replace(explained, cores=(replace(core, clashes=(clash,)),))
 
 
 def _relations(search: Search, limits: Limits, done: Callable[[], bool]) -> Solution:

@@ -1,14 +1,15 @@
-"""Small plain sets and few adversaries: colourings, and how strained they are.
+"""Small sets and few adversaries as colourings, and how constrained they are.
 
-One notion for all who ask: CP-SAT, whether a relaxation pays; annealing across limits,
-whether it fits; the wiring, which of the two gives a start and who proves.
+One measure serves three decisions: whether a relaxation pays for CP-SAT, whether
+penalty annealing fits, and which of the two ``auto`` starts with and which proves.
 
-The numbers lie between the families of sparse limits (``python -m benchmarks.families
-sparse``; docs/targets.md) that end in a proof and those that do not. Strain, strain times
-entries, and what came of it within 10 s (entries, sets, k; t = 1):
+The thresholds lie between the families of sparse limits (``python -m
+benchmarks.families sparse``; docs/targets.md) that end in a proof and those that do
+not. Strain, strain times entries, and the result within 10 s (entries, sets, k; t = 1):
 
-- 100, 200, 2: .61, 61, proven in .2 s; 100, 260, 2: .77, 77, proven in .2 s by rules alone;
-  200, 400, 2: .83, 166, proven in 1.2 s by rules alone; 100, 300, 3: .72, 72, proven in 1.2 s;
+- 100, 200, 2: .61, 61, proven in .2 s; 100, 260, 2: .77, 77, proven in .2 s by
+  propagation; 200, 400, 2: .83, 166, proven in 1.2 s by propagation; 100, 300, 3: .72,
+  72, proven in 1.2 s;
 - 500, 1000, 2: .61, 304, a gap of 3 %; 200, 400, 3, pairs alone: .74, 148, a gap of 4.1 %.
 """
 
@@ -23,41 +24,41 @@ from policies.model.objective import Objective
 from policies.model.problem import Problem
 
 FEW: Final = 3
-"""Adversaries; with more, plans within limits are near each other."""
+"""Adversaries, at most; with more, plans within limits are near each other."""
 
 SMALL: Final = 12
-"""Entries of a set, on average, up to which few entries decide about it."""
+"""Mean entries of a set up to which few entries decide about it."""
 
 MANY: Final = 300
-"""Entries up to which a search of all colourings may end, however strained they are."""
+"""Entries up to which a complete search may finish, however constrained."""
 
 STRAINED: Final = 0.55
-"""Strain up to which it may end for more, led by a relaxation."""
+"""Strain up to which it may finish for more entries, guided by a relaxation."""
 
 PAIRED: Final = 0.68
-"""The same where most sets are pairs: a relaxation leads further in graphs."""
+"""The same where most sets are pairs: a relaxation helps more in graphs."""
 
 OPEN: Final = 230.0
-"""Strain times entries up to which it may: the product is what is left to search."""
+"""Strain times entries up to which it may finish: the size of what is left to search."""
 
 RULED: Final = 0.74
-"""Strain from which rules alone lead from choice to choice: a relaxation says little."""
+"""Strain from which propagation is enough: a relaxation adds little."""
 
-_LARGE: Final = 60  # members of a set above which it is not looked at
+_LARGE: Final = 60  # members above which a set is ignored
 
 
 def small_sets(problem: Problem) -> bool:
-    """Whether sets are small: hitting sets of many adversaries are in each other's way."""
+    """Whether sets are small: hitting sets of many adversaries then conflict."""
     return len(problem.sets.entry) <= SMALL * problem.sets.n_sets
 
 
 def tight(problem: Problem) -> bool:
-    """Whether an entry has few places to go: hardly a plan keeps all limits, if one does."""
+    """Whether entries have few adversaries to go to: hardly any plan keeps all limits."""
     return problem.n_adversaries <= FEW and int(problem.hi.max(initial=0)) <= 1
 
 
 def packed(problem: Problem) -> bool:
-    """Whether there is nothing but small plain sets with limits for few, and utility."""
+    """Whether it is nothing but small limited sets, few adversaries and utility."""
     return bool(
         _plain(problem)
         and problem.capacity is None
@@ -69,7 +70,7 @@ def packed(problem: Problem) -> bool:
 
 
 def _plain(problem: Problem) -> bool:
-    """Whether limits on sets of plain entries are all that there is, beside utility."""
+    """Whether all limits are on sets without classes, and only utility counts besides."""
     sets, goal = problem.sets, problem.goal
     return bool(
         goal.objective is Objective.DISC_BUDGET
@@ -85,10 +86,10 @@ def _plain(problem: Problem) -> bool:
 
 
 def strain(problem: Problem) -> float:
-    """How near a colouring is to the edge of what has a plan: 0 is free, about 1 the edge.
+    """Return how constrained a colouring is: 0 is free, about 1 the edge of feasibility.
 
-    Where each entry goes to one adversary, drawn at random: the bits that all limits
-    take of those that the choices have, were limits independent of each other.
+    Each entry goes to one random adversary: the bits that all limits take, divided by
+    the bits of the choices, as if limits were independent.
 
     Parameters
     ----------
@@ -121,33 +122,33 @@ def strain(problem: Problem) -> float:
 
 
 def _bits(k: int, members: int, cap: int) -> float:
-    """One over the chance that k adversaries keep a set's cap, as a logarithm."""
+    """Return -log of the probability that k adversaries keep a set's cap."""
     if members > _LARGE:
         return 0.0
     past = sum(
         comb(members, j) * (k - 1) ** (members - j) for j in range(cap + 1, members + 1)
     )
-    kept = 1 - k * past / k**members  # two at once are counted twice: no matter
+    kept = 1 - k * past / k**members  # ignores that two can be past it at once
     return -log(max(kept, 1e-3))
 
 
 def stuck(problem: Problem) -> bool:
-    """Whether this is a colouring that no search of all ends for."""
+    """Whether this is a colouring too large for a complete search."""
     n, sets = problem.n_entries, problem.sets
     pairs = 2 * len(sets.entry) < 5 * sets.n_sets
     return n > MANY and strain(problem) >= max(PAIRED if pairs else STRAINED, OPEN / n)
 
 
 def coloured(problem: Problem) -> bool:
-    """Whether colourings are searched best by rules alone: few entries, strained."""
+    """Whether propagation alone searches the colouring best: few entries, constrained."""
     return problem.n_entries <= MANY and strain(problem) >= RULED
 
 
 def level(problem: Problem) -> bool:
-    """Whether a colouring by adversaries who are alike is one plan as good as another.
+    """Whether in a colouring by identical adversaries all plans have the same value.
 
-    Each entry has as many copies as it may have, and nobody may hold a whole set: there
-    is nothing to find but whether a plan exists, for which a relaxation says little.
+    Each entry has as many copies as it may have, and nobody may hold a whole set: the
+    only question is whether a plan exists, for which a relaxation says little.
     """
     sets = problem.sets
     return bool(

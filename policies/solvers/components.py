@@ -1,9 +1,8 @@
 """Connected components of a problem, and components of the same shape.
 
-Entries that share a set, directly or over others, are one component; only capacities
-couple components. Records of one form make components of one shape, which need to be
-solved once. The components' answers are put together again: one plan, one bound, one
-verdict.
+Entries that share a set, directly or through others, are one component; only capacities
+couple components. Records of one form give components of one shape, which is solved
+once. The solutions of the components are joined: one plan, one bound, one verdict.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ from policies.solvers.bounds.certificates import gathered, numbered
 from policies.solvers.interfaces import Core, Solution, Verdict, answer
 
 Part = tuple[Ints, Solution]
-"""Entries of a component, ascending, and its answer in its own numbers."""
+"""Entries of a component, ascending, and its solution in its own numbering."""
 
 
 @dataclass(frozen=True, eq=False)
 class Components:
-    """Components that want copies, grouped by entry and by set.
+    """Components that need copies, with their entries and sets.
 
     Attributes
     ----------
@@ -57,7 +56,7 @@ class Components:
 
 
 def _gather(values: Ints, start: Ints, chosen: Ints) -> Ints:
-    """Concatenate the chosen slices of ``values``."""
+    """Concatenate slices of ``values``."""
     size = np.diff(start)[chosen]
     ends = np.cumsum(size)
     rows = np.repeat(start[chosen] - ends + size, size)
@@ -65,7 +64,7 @@ def _gather(values: Ints, start: Ints, chosen: Ints) -> Ints:
 
 
 def split(sets: SetSystem) -> Components:
-    """Find the components; a set without members belongs to none."""
+    """Return the components; a set without members belongs to none."""
     size = np.diff(sets.start)
     used = np.flatnonzero(size > 0)
     head = sets.entry[sets.start[used]]
@@ -88,7 +87,7 @@ def split(sets: SetSystem) -> Components:
 def _labels(sets: SetSystem, used: Ints, size: Ints) -> tuple[int, Ints]:
     """Number the components, by their first entries, and label every entry.
 
-    Each label is an entry of the same component. Labels sink to the least of a set, and
+    Each label is an entry of the same component. Labels fall to the least of a set, and
     follow the labels of labels, until nothing changes: some ten rounds on any graph.
     (scipy.sparse.csgraph is three times as fast on a million entries, .4 s in all, and
     takes .2 s of CPU to load.)
@@ -108,11 +107,12 @@ def _labels(sets: SetSystem, used: Ints, size: Ints) -> tuple[int, Ints]:
 
 
 def shapes(problem: Problem, parts: Components) -> Ints:
-    """Give equal numbers to components of equal shape, shape (count,).
+    """Number the shapes of components, shape (count,).
 
-    The shape is: entries in ascending order, each with (kind, lo, hi), and the multiset
-    of sets over those positions. Two 64-bit hashes stand for it; the judge sees every
-    plan that is built from shapes, so a collision can cost a plan, never a limit.
+    A shape is the entries in ascending order, each with (kind, lo, hi), and the
+    multiset of sets over those positions. Two 64-bit hashes represent it; the judge
+    checks every plan that is built from shapes, so a collision can cost a plan, never a
+    limit.
     """
     sets = problem.sets
     place = np.empty(problem.n_entries, np.int64)
@@ -150,7 +150,7 @@ def _mix(salt: int, *columns: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
 
 
 def renumbered(core: Core, entries: Ints, sets: Ints) -> Core:
-    """Return a component's core in the numbers of the whole problem."""
+    """Return a component's core in the numbering of the whole problem."""
     clashes = tuple(
         replace(
             c,
@@ -164,13 +164,13 @@ def renumbered(core: Core, entries: Ints, sets: Ints) -> Core:
 
 
 def lifted(found: Solution, entries: Ints, sets: Ints) -> Solution:
-    """Number a component's cores as the whole problem does."""
+    """Return a component's solution with its cores in the whole problem's numbering."""
     cores = tuple(renumbered(core, entries, sets) for core in found.cores)
     return replace(found, cores=cores)
 
 
 def joined(problem: Problem, ready: Sequence[Part], why: str) -> Solution:
-    """Put the components' plans together and judge the whole.
+    """Join the components' plans and judge the whole.
 
     Parameters
     ----------
@@ -209,7 +209,7 @@ def joined(problem: Problem, ready: Sequence[Part], why: str) -> Solution:
 
 
 def _verdict(verdicts: set[Verdict]) -> Verdict:
-    """Return the verdict on a whole of which a part has no plan."""
+    """Return the verdict on a problem with a part that has no plan."""
     if Verdict.INFEASIBLE in verdicts:
         return Verdict.INFEASIBLE
     open_ = Verdict.UNKNOWN in verdicts

@@ -1,7 +1,7 @@
-"""The suite that every solver must pass. Third parties import it.
+"""The test suite that every solver must pass, for third parties too.
 
-Subclass :class:`SolverContract` in a test file and give the fixture ``solver``; pytest
-does the rest::
+Subclass :class:`SolverContract` in a test file and define the fixture ``solver``;
+pytest does the rest::
 
     class TestMySolver(SolverContract):
         @pytest.fixture
@@ -9,8 +9,8 @@ does the rest::
             return MySolver()
 
 A package offers its solver by an entry point of the group ``sparsi_dispatcher.solvers``:
-a name, and the solver or its class. The suite draws small problems, and knows their
-optimum from looking at every plan there is.
+a name, and the solver or its class. The suite draws small problems and knows their
+optimum from enumerating all plans.
 """
 
 # A test's name is its sentence; a docstring would say it twice.
@@ -86,7 +86,7 @@ def drawn(seed: int) -> Problem:
 
 
 def every_plan(problem: Problem) -> Iterator[Plan]:
-    """All plans with the copies that are asked for."""
+    """Yield all plans with the copies required."""
     k = problem.n_adversaries
     choices = [
         [
@@ -102,14 +102,14 @@ def every_plan(problem: Problem) -> Iterator[Plan]:
 
 @cache
 def best(seed: int) -> Fraction | None:
-    """Highest objective of all plans of a drawn problem; None if there is none."""
+    """Return the highest objective of a drawn problem's plans; None if it has none."""
     problem = drawn(seed)
     values = (judge(problem, plan) for plan in every_plan(problem))
     return max((j.objective for j in values if j.feasible), default=None)
 
 
 class SolverContract:
-    """What every solver keeps."""
+    """What every solver must guarantee."""
 
     @pytest.fixture
     def solver(self) -> Solver:

@@ -1,4 +1,4 @@
-"""AUTO where u is no sum over pairs: what solvers of submodular utilities find, and why not.
+"""AUTO for utilities that are not sums over pairs: submodular solvers and explanations.
 
 Whether there is a plan does not depend on u: counting and cores are those of the problem
 without it.
@@ -34,7 +34,7 @@ from policies.solvers.search.submodular_tradeoff import (
 )
 
 START: Final = 0.3
-"""Of the time, for any plan: what comes late, engines that are loaded, comes in time yet."""
+"""Share of the time for any plan, with a reserve for engines that are late to load."""
 
 
 def diminishing(
@@ -52,11 +52,11 @@ def diminishing(
     solvers : sequence of Solver
         For submodular utilities, the best first.
     feasible : callable
-        Decides the same question with weights in place of utilities.
+        Answers the same question with weights instead of utilities.
     led : callable
         Plans a tradeoff of weights, quickly.
     problem : Problem
-        With utilities. A tradeoff is planned for u alone, then below levels of f.
+        Has utilities. A tradeoff is planned for u alone, then below levels of f.
     rng, limits
     """
     asked = problem
@@ -88,7 +88,7 @@ def _begun(
     rng: np.random.Generator,
     limits: Limits,
 ) -> tuple[Solution, Fraction]:
-    """Return the best plan of the solvers that support what is asked, and a bound."""
+    """Return the best plan of the solvers that support ``asked``, and a bound."""
     best = Solution(Verdict.UNKNOWN, bound=free_bound(problem))
     bound = best.bound
     half = replace(limits, seconds=limits.seconds * 0.4, work=limits.work * 0.4)
@@ -105,14 +105,14 @@ def _begun(
         if best.verdict is not Verdict.SOLVED or found.value > best.value:
             best = found
         if best.value >= bound or asked is not problem:
-            break  # of a tradeoff that is a start, no more
+            break  # in a tradeoff this is only a start
     return best, bound
 
 
 def _otherwise(
     feasible: Question, problem: Problem, rng: np.random.Generator, limits: Limits
 ) -> Solution:
-    """Return a plan of what pairs are worth singly, led on by slopes, or why there is none."""
+    """Plan by each pair's own worth, improved by slopes; or explain infeasibility."""
     began = limits.clock()
     found = feasible(singly(problem), rng, limits.left(began, START).part(0.5))
     if found.verdict is Verdict.SOLVED:

@@ -196,7 +196,7 @@ class Features:
 
     @cached_property
     def crossed(self) -> bool:
-        """Whether penalty annealing finds plans; CP-SAT takes small or easy colorings."""
+        """Whether penalty annealing finds plans; CP-SAT takes small or easy colourings."""
         return crossable(self.problem) and (not self.tight or stuck(self.problem))
 
     @cached_property

@@ -312,8 +312,8 @@ def answer(
     ceiling = ceiling if bound is None else min(bound, ceiling)
     judged = judge(problem, plan)
     if not judged.feasible:
-        told = (*tried, f"the plan was refused: {judged.violations[0]}")
-        return Solution(Verdict.UNKNOWN, bound=ceiling, tried=told, stopped=stopped)
+        steps = (*tried, f"the plan was refused: {judged.violations[0]}")
+        return Solution(Verdict.UNKNOWN, bound=ceiling, tried=steps, stopped=stopped)
     value = judged.objective
     return Solution(
         Verdict.SOLVED,

@@ -2,7 +2,7 @@
 
 What an adversary holds of a set is a load, a part of 1: load = base + parts @ x. The rest
 is separable: once every load has a price, each entry takes its best copies by itself. So
-any prices >= 0 prove a bound (Lagrange), whoever suggested them; sums are floats, and
+any prices >= 0 prove a bound (Lagrange), whatever their source; sums are floats, and
 :data:`ERROR` covers their rounding.
 
 Linear averages are load balancing (:class:`Balance`; guarantees, R2): one cost a pair, one
@@ -29,7 +29,7 @@ from policies.solvers.interfaces import Limits, Solution, Verdict
 Floats = npt.NDArray[np.float64]
 
 ERROR: Final = 1e-10
-"""Added to a bound, relative to the size of its terms: floats err by far less."""
+"""Added to a bound, relative to the size of its terms: far above rounding errors."""
 
 
 def plain(problem: Problem, *, average: bool, power: float = inf) -> bool:
@@ -39,13 +39,13 @@ def plain(problem: Problem, *, average: bool, power: float = inf) -> bool:
     ----------
     problem : Problem
     average : bool
-        The aggregation that the caller can treat.
+        The aggregation that the caller can handle.
     power : float
-        The highest power that it can treat.
+        The highest power that it can handle.
 
     Notes
     -----
-    Capacities, forbidden pairs, copies and history are fine; steps, limits below 1,
+    Capacities, forbidden pairs, copies and history are allowed; steps, limits below 1,
     classes, trusted adversaries, coalitions, links and caps on means are not.
     """
     goal, sets = problem.goal, problem.sets
@@ -66,9 +66,9 @@ def plain(problem: Problem, *, average: bool, power: float = inf) -> bool:
 
 
 def mean_cap(problem: Problem) -> Average | None:
-    """Return the cap of a disc-budget on the mean of all sets, if that is its only cap.
+    """Return the cap on the mean of all sets, if it is a disc-budget's only cap.
 
-    It is above 0, and divides by a number that is told.
+    Only a cap above 0 whose mean has an explicit divisor.
     """
     budget = problem.goal.objective is Objective.DISC_BUDGET
     if not budget or len(problem.averages) != 1:
@@ -80,7 +80,7 @@ def mean_cap(problem: Problem) -> Average | None:
 
 
 def unassigned(bound: Fraction | float) -> Solution:
-    """Return the answer where :func:`greedy_assignment`, or a rounding, has no plan."""
+    """Return the solution where :func:`greedy_assignment` or a rounding found no plan."""
     tried = ("no rounding fits the capacities",)
     return Solution(Verdict.UNKNOWN, bound=Fraction(bound), tried=tried, stopped="work")
 
@@ -92,9 +92,9 @@ class Loads:
     Attributes
     ----------
     worth : float64 array, shape (n, k)
-        What each pair adds to u.
+        Contribution of each pair to u.
     may : bool array, shape (n, k)
-        Pairs that are possible.
+        Possible pairs.
     held : bool array, shape (n, k)
         History; planning such a pair again costs no load.
     lo, hi : int64 array, shape (n,)
@@ -103,11 +103,11 @@ class Loads:
     capped : bool
         Whether there are capacities.
     parts : sparse matrix, shape (m, n)
-        What each entry adds to the load of each set, 0 to 1.
+        Contribution of each entry to the load of each set, 0 to 1.
     base : float64 array, shape (m, k)
         Loads from history.
     power : int64 array, shape (m,)
-        Of the load that f of a set is, >= 1.
+        Power of the load that is f of a set, >= 1.
     lambda_, over, shift : float
         objective = shift + u - lambda * f; a mean's sum is divided by ``over``.
     """
@@ -133,7 +133,7 @@ class Loads:
         return n, k
 
     def load(self, chosen: npt.NDArray[Any]) -> Floats:
-        """Return the loads of a table of pairs (n, k), whole or fractional."""
+        """Return the loads of a table of pairs (n, k), integral or fractional."""
         fresh = np.where(self.held, 0.0, chosen)
         return np.asarray(self.base + self.parts @ fresh)
 
@@ -142,12 +142,12 @@ class Loads:
         return raise_parts(load.copy(), self.power)
 
     def priced(self, prices: Floats) -> Floats:
-        """Return what pairs are worth once loads cost ``prices`` (m, k); shape (n, k)."""
+        """Return the worth of pairs when loads cost ``prices`` (m, k); shape (n, k)."""
         cost = np.asarray(self.parts.T @ prices)
         return self.worth - np.where(self.held, 0.0, cost)
 
     def greedy_assignment(self, value: Floats) -> Bools | None:
-        """Return a plan by each entry's best values: see :func:`greedy_assignment`."""
+        """Return a plan of each entry's best values: see :func:`greedy_assignment`."""
         return greedy_assignment(self.may, self.lo, self.hi, self.room, value)
 
     def ceiling(self, value: Floats, rent: Floats | None = None) -> float:
@@ -173,7 +173,7 @@ class Loads:
 
 
 def loads(problem: Problem) -> Loads:
-    """Lay out a problem for which :func:`plain` holds."""
+    """Return the load tables of a problem that is :func:`plain`."""
     from scipy.sparse import csr_array
 
     t = tables(problem)
@@ -200,19 +200,19 @@ def loads(problem: Problem) -> Loads:
 def greedy_assignment(
     may: Bools, lo: Ints, hi: Ints, room: Ints, value: Floats
 ) -> Bools | None:
-    """Return a plan by each entry's best values within the capacities, or None.
+    """Return a plan of each entry's best values within the capacities, or None.
 
-    Entries with the fewest places to go come first; copies beyond ``lo`` are given
-    while their value is above 0.
+    Entries with the fewest possible adversaries come first; copies beyond ``lo`` are
+    given while their value is above 0.
 
     Parameters
     ----------
     may : bool array, shape (n, k)
-        Pairs that are possible.
+        Possible pairs.
     lo, hi : int64 array, shape (n,)
         Copies of each entry.
     room : int64 array, shape (k,)
-        Pairs of each adversary, at most.
+        Capacity of each adversary.
     value : float64 array, shape (n, k)
     """
     n, k = may.shape
@@ -245,7 +245,7 @@ class Balance:
     ----------
     it : Loads
     cost : float64 array, shape (n, k)
-        What each pair adds to its adversary's mean.
+        Contribution of each pair to its adversary's mean.
     base : float64 array, shape (k,)
         Means from history.
     """
@@ -256,22 +256,22 @@ class Balance:
 
     @classmethod
     def of(cls, it: Loads) -> Balance:
-        """Sum the sets up: linear f and their mean are one number a pair."""
+        """Sum over the sets: for linear f, a mean is one number a pair."""
         each = np.asarray(it.parts.sum(axis=0)).reshape(-1) / it.over
         cost = np.where(it.held, 0.0, each[:, None])
         return cls(it, cost, it.base.sum(axis=0) / it.over)
 
     def means(self, chosen: Bools) -> Floats:
-        """Mean of f of each adversary."""
+        """Return the mean of f of each adversary."""
         return np.asarray(self.base + (self.cost * chosen).sum(axis=0))
 
     def value(self, chosen: Bools) -> float:
-        """Objective of a plan, up to rounding."""
+        """Return the objective of a plan, up to rounding."""
         u = float(self.it.worth[chosen].sum())
         return self.it.shift + u - self.it.lambda_ * float(self.means(chosen).max())
 
     def bound(self, prices: Floats, rent: Floats | None = None) -> float:
-        """Return the bound that prices >= 0 prove; they are scaled to sum to lambda."""
+        """Return the bound proven by prices >= 0, which are scaled to sum to lambda."""
         it = self.it
         price = scaled(prices, it.lambda_)
         ceiling = it.ceiling(it.worth - self.cost * price, rent)

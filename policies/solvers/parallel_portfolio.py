@@ -1,4 +1,4 @@
-"""Several solvers on one problem: one after another, or at once until one is sure."""
+"""Several solvers on one problem: in sequence, or in parallel until one is sure."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from policies.solvers.interfaces import Limits, Solution, Solver, Verdict
 from policies.solvers.scaling import reached
 
 Task = Callable[[Limits, Callable[[], bool]], Solution]
-"""Solve within limits, until the second argument says that nobody wants the answer."""
+"""Solve within limits, until the second argument says that the result is unwanted."""
 
 _POLL: Final = 0.05
-_ALL: Final = 0.9  # of the time: who used so much ended by the clock
-_WORK: Final = 1e4  # for heuristics under a clock: they count, so it is a number
+_ALL: Final = 0.9  # share of the time after which a task was ended by the clock
+_WORK: Final = 1e4  # work of heuristics under a clock: finite, as they count it
 
 
 def few(work: float) -> float:
-    """Return the work of a heuristic: a number, even where there is no limit."""
+    """Return the work of a heuristic: finite even where there is no limit."""
     return min(work, _WORK)
 
 
 def late(limits: Limits, began: float) -> bool:
-    """Whether the time is over, for who began then."""
+    """Whether time has ended for a task that began then."""
     return limits.clock() - began >= limits.seconds * _ALL
 
 
 def running(solver: Solver, problem: Problem, rng: np.random.Generator) -> Task:
-    """A heuristic as a task that ends when another one is sure."""
+    """Return a heuristic as a task that ends when another one is sure."""
 
     def run(limits: Limits, done: Callable[[], bool]) -> Solution:
         asked = limits.stopped
@@ -47,7 +47,7 @@ def running(solver: Solver, problem: Problem, rng: np.random.Generator) -> Task:
 
 
 def sure(solution: Solution) -> bool:
-    """Whether nothing is left to find out."""
+    """Whether a solution is final."""
     if solution.verdict is Verdict.INFEASIBLE:
         return True
     return solution.verdict is Verdict.SOLVED and solution.stopped == "optimal"
@@ -56,8 +56,8 @@ def sure(solution: Solution) -> bool:
 def race(tasks: Sequence[Task], limits: Limits) -> list[Solution]:
     """Run all tasks until one is sure.
 
-    Under a clock they run at once, on one core too: engines do not hold it for
-    themselves. Else one after another, so that the same work gives the same answer.
+    Under a clock they run in parallel, on one core too: engines release the lock. Else
+    they run in sequence, so that the same work gives the same answer.
     """
     if limits.seconds != float("inf") and len(tasks) > 1:
         return _at_once(tasks, limits)
@@ -65,7 +65,7 @@ def race(tasks: Sequence[Task], limits: Limits) -> list[Solution]:
 
 
 def _in_turn(tasks: Sequence[Task], limits: Limits) -> list[Solution]:
-    """First the ones that come first, with a third of what is left for each but one."""
+    """Run tasks in order, each but the last with a third of the remaining time."""
     found: list[Solution] = []
     start = limits.clock()
     for number, task in enumerate(tasks):
@@ -82,7 +82,7 @@ def _in_turn(tasks: Sequence[Task], limits: Limits) -> list[Solution]:
 
 
 def _at_once(tasks: Sequence[Task], limits: Limits) -> list[Solution]:
-    """One thread each; all are asked to end once one is sure."""
+    """Run each task in a thread; all are stopped once one is sure."""
     found: list[Solution | None] = [None] * len(tasks)
     faults: list[Exception] = []
     finished = threading.Event()
@@ -103,7 +103,7 @@ def _at_once(tasks: Sequence[Task], limits: Limits) -> list[Solution]:
     for thread in threads:
         thread.start()
     for thread in threads:
-        while thread.is_alive():  # short waits: a stop that is asked for is seen
+        while thread.is_alive():  # short waits, so that a stop is noticed
             thread.join(_POLL)
     if faults:
         raise faults[0]
@@ -111,16 +111,16 @@ def _at_once(tasks: Sequence[Task], limits: Limits) -> list[Solution]:
 
 
 def merged(found: Sequence[Solution], why: str) -> Solution:
-    """Make one answer of several: the best plan, the lowest bound.
+    """Combine several solutions: the best plan, the lowest bound.
 
-    A plan was judged: beside one, no proof that there is none can be right.
+    Plans were judged: if there is one, no claim of infeasibility can be right.
 
     Parameters
     ----------
     found : sequence of Solution
         Not empty.
     why : str
-        Why the search ended, if it did before an optimum was proven.
+        Why the search ended, if before an optimum was proven.
     """
     plans = [one for one in found if one.verdict is Verdict.SOLVED]
     refuted = [one for one in found if one.verdict is Verdict.INFEASIBLE]
@@ -133,7 +133,7 @@ def merged(found: Sequence[Solution], why: str) -> Solution:
         return Solution(Verdict.UNKNOWN, bound=bound, tried=tried, stopped=why)
     best = max(plans, key=lambda one: one.value)
     proven = [one for one in plans if sure(one)]
-    if proven:  # whoever else found a plan as good does not change the answer
+    if proven:  # other tasks with an equal plan do not change the answer
         best = max(proven, key=lambda one: one.value)
     bound = max(bound, best.value)
     ended = bool(proven) or reached(best.value, bound)

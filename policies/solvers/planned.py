@@ -1,15 +1,16 @@
-"""Plans of large backlogs: count, split, solve each shape once, deal out, repair, judge.
+"""Plans of large backlogs: count, split, solve each shape once, assign, repair, judge.
 
-1. Counting proofs (:mod:`policies.solvers.bounds.counting`) name what cannot be, and
-   the count of :func:`policies.judging.certificates.served` what can be in any case.
-2. The problem falls apart into components (:mod:`policies.solvers.components`).
-3. A shape that many components have is solved once and dealt out
+1. Counting proofs (:mod:`policies.solvers.bounds.counting`) find what is impossible,
+   and the count of :func:`policies.judging.certificates.served` what is possible in any
+   case.
+2. The problem is split into components (:mod:`policies.solvers.components`).
+3. A shape that many components have is solved once and assigned to all of them
    (:mod:`policies.solvers.template_assignment`).
 4. Ejection chains plan all other components on one shared table of capacities.
 5. CP-SAT searches what greedy leaves short, component by component.
-6. The judge sees the whole plan before it counts.
+6. The judge checks the whole plan before it counts.
 
-Where a part has no plan, the rest is planned all the same.
+If a part has no plan, the rest is planned all the same.
 """
 
 from __future__ import annotations
@@ -51,15 +52,15 @@ from policies.solvers.search.ejection_chains import (
 from policies.solvers.search.plan_state import PlanState
 from policies.solvers.template_assignment import Template, place, slot_worth
 
-_REPEATED = 2_000  # copies of one shape from which it is solved once and dealt out
+_REPEATED = 2_000  # components of one shape from which it is solved as a template
 _EXPLAINED = 12  # shapes of infeasible components that are explained one by one
-_CAPACITY = -1  # in place of a shape: the core that all capacities are too small
-_NAMED = 100  # entries that such a core names
-_EXACT = 200  # components that are searched exactly
+_CAPACITY = -1  # key instead of a shape: the core that capacities are too small
+_NAMED = 100  # entries that such a core names, at most
+_EXACT = 200  # components that are searched exactly, at most
 
 
 def planned(problem: Problem, rng: np.random.Generator, limits: Limits) -> Solution:
-    """Plan whatever can be planned; say what cannot and why."""
+    """Plan as much as possible; explain what cannot be planned."""
     if problem.goal.objective is Objective.TRADEOFF:
         return sweep(planned, problem, rng, limits)
     run = _Run(problem, rng, limits)
@@ -73,7 +74,7 @@ def planned(problem: Problem, rng: np.random.Generator, limits: Limits) -> Solut
 
 @dataclass
 class _Run:
-    """One call: what is decided so far."""
+    """The state of one call."""
 
     problem: Problem
     rng: np.random.Generator
@@ -83,15 +84,15 @@ class _Run:
     open: Bools = field(init=False)  # components still to be planned
     given: Ints = field(init=False)
     fair: Ints | None = field(init=False)
-    short: Clash | None = field(init=False)  # all capacities are too small
+    short: Clash | None = field(init=False)  # set if all capacities are too small
     pieces: list[tuple[Ints, Ints]] = field(default_factory=list)
     ready: list[Template] = field(default_factory=list)
     cores: dict[int, Core] = field(default_factory=dict)  # by shape
     refuted: list[int] = field(default_factory=list)
     unknown: list[int] = field(default_factory=list)
-    sure: Bools = field(init=False)  # components that have a plan of their own
-    shared: bool = field(init=False)  # capacities or means: of one part no proof
-    proofs: list[Proof] = field(default_factory=list)  # of the unknown ones
+    sure: Bools = field(init=False)  # components that have a plan by themselves
+    shared: bool = field(init=False)  # capacities or means: a part proves nothing
+    proofs: list[Proof] = field(default_factory=list)  # for undecided components
     tried: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -116,14 +117,14 @@ class _Run:
             )
 
     def proven(self) -> tuple[Proof, ...]:
-        """Name what was certain: without means; with capacities, if that is the whole."""
+        """Return what was certain: without means, and with capacities only as a whole."""
         sure = self.sure & (not self.problem.averages)
         if self.problem.capacity is not None:
             sure = sure & orderly(self.problem, self.parts).all()
         return gathered([*in_order(self.problem, self.parts, sure), *self.proofs])
 
     def count(self) -> None:
-        """Set components aside that counting proves infeasible."""
+        """Withhold components that counting proves infeasible."""
         label, sets = self.parts.label, self.problem.sets
         over = np.flatnonzero(needs(self.problem) > self.problem.n_adversaries)
         bad = [label[sets.entry[sets.start[over]]]]
@@ -134,7 +135,7 @@ class _Run:
             self._refute(int(component), proven=True)
 
     def _alone(self, component: int) -> Problem:
-        """One component by itself: without capacities and means, which all share."""
+        """Return one component without capacities and means, which all share."""
         chosen = np.array([component])
         part = self.problem.select(
             self.parts.entries_of(chosen), self.parts.sets_of(chosen)
@@ -142,7 +143,7 @@ class _Run:
         return replace(part, capacity=None, averages=())
 
     def _refute(self, component: int, *, proven: bool) -> None:
-        """Hold the component back; explain its shape once."""
+        """Withhold the component; explain its shape once."""
         self.open[component] = False
         self.refuted.append(component)
         shape = int(self.shape[component])
@@ -154,14 +155,14 @@ class _Run:
             self.cores[shape] = self._lifted(core, component)
 
     def _lifted(self, core: Core, component: int) -> Core:
-        """Return the core in the numbers of the whole problem."""
+        """Return the core in the numbering of the whole problem."""
         chosen = np.array([component])
         entries = self.parts.entries_of(chosen)
         whole = renumbered(core, entries, self.parts.sets_of(chosen))
         return replace(whole, entries=tuple(entries.tolist()))
 
     def templates(self) -> None:
-        """Solve each shape once that has many components and nothing of its own."""
+        """Solve once each shape that many components have without further differences."""
         problem, parts = self.problem, self.parts
         if problem.averages:
             return
@@ -179,7 +180,7 @@ class _Run:
                 self._template(group)
 
     def _template(self, group: Ints) -> None:
-        """Solve one shape; leave it to the direct way where that is undecided."""
+        """Solve one shape; leave it to the direct way if undecided."""
         first = int(group[0])
         alone = replace(self._alone(first), trusted=None)
         slots, verdict = self._slots(alone)
@@ -193,7 +194,7 @@ class _Run:
                 self._refute(component, proven=True)
 
     def _slots(self, alone: Problem) -> tuple[tuple[Ints, ...] | None, Verdict]:
-        """What abstract adversaries are handed: a copy each where there are enough."""
+        """Return the entries of each abstract adversary: one copy each if possible."""
         copies = np.repeat(np.arange(alone.n_entries), alone.lo)
         if len(copies) <= alone.n_adversaries:
             return tuple(np.array([d]) for d in copies), Verdict.SOLVED
@@ -225,7 +226,7 @@ class _Run:
         self.open[chosen] = False
 
     def _part(self, chosen: Ints) -> tuple[Ints, Problem]:
-        """Open components as one problem; all sets where means are capped."""
+        """Return open components as one problem, with all sets if means are capped."""
         if not self.problem.averages:
             entries = self.parts.entries_of(chosen)
             return entries, self.problem.select(entries, self.parts.sets_of(chosen))
@@ -236,7 +237,7 @@ class _Run:
     def _exactly(
         self, state: PlanState, entries: Ints, component: int, number: int
     ) -> None:
-        """Search one component that greedy left short."""
+        """Search exactly one component that greedy left short."""
         local = np.searchsorted(
             entries, self.parts.entries_of(np.array([component]))
         ).tolist()
@@ -266,7 +267,7 @@ class _Run:
             self._undecided(component, "CP-SAT ran out of work")
 
     def _why(self, alone: Problem, component: int) -> None:
-        """Tell whether the component or only the capacities left for it clash."""
+        """Decide whether the component or only its remaining capacities clash."""
         freely = self.sure[component] or (
             feasible(alone, self.rng, self.limits.part(0.2)).verdict
             is not Verdict.INFEASIBLE
@@ -277,7 +278,7 @@ class _Run:
             self._refute(component, proven=True)
 
     def _undecided(self, component: int, why: str) -> None:
-        """Hold the component back without a verdict."""
+        """Withhold the component without a verdict."""
         self.open[component] = False
         self.unknown.append(component)
         if not self.shared and not self.sure[component]:
@@ -288,25 +289,25 @@ class _Run:
             self.tried.append(why)
 
     def _keep(self, entry: Ints, adversary: Ints) -> None:
-        """Take the pairs into the plan."""
+        """Add the pairs to the plan."""
         self.pieces.append((entry, adversary))
         self.given += np.bincount(adversary, minlength=len(self.given))
 
     def deal(self) -> None:
-        """Give the slots of the templates to concrete adversaries."""
+        """Assign the slots of the templates to concrete adversaries."""
         problem = self.problem
         fair = None if self.fair is None else int(self.fair[0])
         for template in sorted(self.ready, key=lambda t: -len(t.entries)):
             worth = slot_worth(problem, template)
             dealt = place(template, worth, self.given, problem.room(), self.rng, fair)
-            if dealt is None:  # capacities too tight for whole slots: copy by copy
+            if dealt is None:  # capacities too small for whole slots: copy by copy
                 self.open[self.parts.label[template.entries[:, 0]]] = True
             else:
                 self._keep(*dealt)
         self.direct()
 
     def finish(self) -> Solution:
-        """Judge everything; make the answer."""
+        """Judge everything; return the solution."""
         problem = self.problem
         empty = np.empty(0, np.int64)
         entry = np.concatenate([empty, *(e for e, _ in self.pieces)])
@@ -325,14 +326,14 @@ class _Run:
         return self._answer(plan, away)
 
     def _coupled(self, answer: Solution, plan: Plan, away: Ints) -> Solution:
-        """INFEASIBLE although each component has a plan: capacities do not suffice."""
+        """Return INFEASIBLE where capacities do not suffice for all components."""
         core = proven_core(self.problem, self.rng, self.limits.part(0.2))
-        told = self._answer(plan, away)
+        solution = self._answer(plan, away)
         cores = answer.cores if core is None else (core,)
-        return replace(told, verdict=Verdict.INFEASIBLE, cores=cores)
+        return replace(solution, verdict=Verdict.INFEASIBLE, cores=cores)
 
     def _answer(self, plan: Plan, away: Ints) -> Solution:
-        """Put the judged plan and the verdict together."""
+        """Return the judged plan with its verdict."""
         problem = self.problem
         lo = problem.lo.copy()
         lo[away] = 0
@@ -345,9 +346,9 @@ class _Run:
         if self.refuted or self.short is not None:
             verdict = Verdict.INFEASIBLE
         tried = tuple(self.tried)
-        if not judged.feasible:  # nothing leaves that the judge refuses
-            told = f"the plan was refused: {judged.violations[0]}"
-            verdict, plan, tried = Verdict.UNKNOWN, Plan(), (*tried, told)
+        if not judged.feasible:  # a refused plan is never returned
+            refusal = f"the plan was refused: {judged.violations[0]}"
+            verdict, plan, tried = Verdict.UNKNOWN, Plan(), (*tried, refusal)
             away = np.flatnonzero(problem.hi)
         count = np.bincount(self.shape[self.refuted], minlength=1)
         return Solution(
@@ -366,7 +367,7 @@ class _Run:
         )
 
     def _reasons(self, away: Ints) -> Ints:
-        """Place of the core of each held entry's component, or -1."""
+        """Return the index of each held entry's core, or -1."""
         place = {shape: i for i, shape in enumerate(self.cores)}
         refuted = set(self.refuted)
         return np.array(

@@ -1,7 +1,7 @@
-"""The objective brought to a size that floats and tolerances are made for, and back.
+"""Scale the objective to a size that suits floats and tolerances, and back.
 
-Weights of 10^-30 or a lambda of 10^30 ask the same question as numbers near 1 do; only
-solvers that work with floats would not see it.
+Weights of 10^-30 or a lambda of 10^30 state the same problem as numbers near 1, but
+solvers that use floats would fail on them.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from policies.solvers.interfaces import Solution
 
 LEAST: Final = Fraction(1, 10)
 MOST: Final = 10**6
-"""Objectives of such sizes are left as they are."""
+"""Objectives of such sizes are not scaled."""
 
 CLOSE: Final = Fraction(2, 10**9)
-"""A bound so near to the value, relative to it and to 1, counts as reached."""
+"""A bound this close to the value, relative to it and to 1, counts as reached."""
 
 
 def reached(value: Fraction, bound: Fraction) -> bool:
-    """Whether no plan is better, as far as floats can tell."""
+    """Whether no plan is better, up to rounding errors."""
     return bound - value <= CLOSE * max(Fraction(1), abs(value))
 
 
 def size(problem: Problem) -> Fraction:
-    """What the objective is made of, at most: the best u, or lambda f where f counts.
+    """Return the size of the objective: the best u, or lambda f where f counts.
 
-    1 where nothing is worth anything.
+    1 if nothing is worth anything.
     """
     return _most(problem, problem.goal.lambda_ * reach(problem))
 
 
 def reach(problem: Problem) -> Fraction:
-    """What f may come to, about: 1, or what an aggregate adds up."""
+    """Return about the highest f: 1, or the sum of an aggregate."""
     how, links = problem.goal.aggregate, problem.links
     if how is None:
         return Fraction(1)
@@ -51,7 +51,7 @@ def reach(problem: Problem) -> Fraction:
 
 
 def _most(problem: Problem, price: Fraction) -> Fraction:
-    """The best u, or the price where f counts; 1 where both are nothing."""
+    """Return the best u, or the price if f counts; 1 if both are 0."""
     most = problem.weights.best(problem.hi) * problem.weights.unit
     if problem.goal.objective is Objective.TRADEOFF:
         most = max(most, price)
@@ -59,12 +59,12 @@ def _most(problem: Problem, price: Fraction) -> Fraction:
 
 
 def cost_scale(problem: Problem) -> Fraction:
-    """Return the factor that brings the best u to 10^6, or lambda to 10^9."""
+    """Return the factor that scales the best u to 10^6, or lambda to 10^9."""
     return 10**6 / _most(problem, problem.goal.lambda_ * reach(problem) / 1_000)
 
 
 def near_one(problem: Problem) -> tuple[Problem, Fraction]:
-    """Return the problem with an objective near 1, and what one unit of it stands for."""
+    """Return the problem with an objective near 1, and the value of its unit."""
     unit = size(problem)
     if LEAST <= unit <= MOST:
         return problem, Fraction(1)
@@ -76,7 +76,7 @@ def near_one(problem: Problem) -> tuple[Problem, Fraction]:
 
 
 def restored(problem: Problem, found: Solution, unit: Fraction) -> Solution:
-    """Return an answer to :func:`near_one` of a problem as an answer to the problem."""
+    """Return a solution of :func:`near_one` of a problem as one of the problem."""
     bound = found.bound * unit
     if found.judged is None:
         return replace(found, value=found.value * unit, bound=bound)

@@ -1,15 +1,17 @@
-"""Give the slots of one solved shape to concrete adversaries, for all its components.
+"""Assign the slots of one solved shape to concrete adversaries, for all its components.
 
-A template plan of a shape is a list of slots: what one (abstract) adversary is handed.
-In every component, each slot goes to another adversary. How often an adversary takes
-which slot is a small flow problem (quotas); the quotas are then cut into assignments by
-peeling matchings off. Cost is linear in the components.
+A template plan of a shape is a list of slots: the entries of one (abstract) adversary.
+In every component each slot goes to a different adversary. How often an adversary takes
+which slot is a small flow problem (quotas); the quotas are then divided into
+assignments by repeatedly removing matchings. The cost is linear in the number of
+components.
 
-Why that ends with all of them dealt (Birkhoff 1946, Koenig 1916): with n components left,
-every slot has n in the table, and no adversary more than n. So some matching covers every
-slot and every adversary that has n ("full": it has to take part from now on), and it can
-be taken as often as its smallest number, and until another adversary becomes full. Each
-round empties a place of the table or fills an adversary: at most slots x k + k rounds.
+Why this ends with all components assigned (Birkhoff 1946, Koenig 1916): with n
+components left, every slot has n in the table, and no adversary more than n. So some
+matching covers every slot and every adversary that has n ("full": it must take part
+from now on), and it can be used as often as its smallest number, and until another
+adversary becomes full. Each round empties a place of the table or fills an adversary:
+at most slots x k + k rounds.
 """
 
 from __future__ import annotations
@@ -23,16 +25,16 @@ from policies.model.problem import Problem
 from policies.model.sets import Ints
 
 _STEPS = 1_000_000
-"""Weights are rounded to this part of the largest for the flow, which takes integers: a slot
-is worth less than the best by a millionth of it at most. Rounding changes no limit."""
+"""Weights are rounded to this part of the largest, as the flow needs integers: a slot is
+then worth at most a millionth of the best less. Rounding changes no limit."""
 
 _PREFERRED = 1_000
-"""Numbers of the table up to which larger ones are matched first: fewer, longer rounds."""
+"""Size of the table up to which large numbers are matched first: fewer, longer rounds."""
 
 
 @dataclass(frozen=True, eq=False)
 class Template:
-    """One shape: its slots and the components that have it.
+    """A shape with its slots and its components.
 
     Attributes
     ----------
@@ -47,25 +49,25 @@ class Template:
 
     @property
     def weight(self) -> int:
-        """Entries of the largest slot."""
+        """Number of entries of the largest slot."""
         return max(len(s) for s in self.slots)
 
 
 def quotas(
     worth: npt.NDArray[np.float64], count: int, ceiling: Ints, even: Ints
 ) -> Ints | None:
-    """How often each adversary takes each slot: of most worth, then most even.
+    """Return how often each adversary takes each slot: highest worth, then most even.
 
     Parameters
     ----------
     worth : float array, shape (slots, k)
         Mean worth of giving the slot to the adversary.
     count : int
-        Components; each slot is taken so often in all.
+        Number of components; each slot is taken so often in all.
     ceiling : int64 array, shape (k,)
-        Most components that the adversary may take part in.
+        Largest number of components that the adversary may take part in.
     even : int64 array, shape (k,)
-        Share at which the adversaries would be loaded evenly; ties are broken by it.
+        Number that loads the adversaries evenly; breaks ties.
 
     Returns
     -------
@@ -111,18 +113,18 @@ def quotas(
 
 
 def deal(table: Ints, count: int) -> Ints:
-    """Cut quotas into assignments in which no adversary takes two slots.
+    """Divide quotas into assignments in which no adversary takes two slots.
 
     Parameters
     ----------
     table : int64 array, shape (slots, k)
-        As :func:`quotas` gives it.
+        As returned by :func:`quotas`.
     count : int
 
     Returns
     -------
     int64 array, shape (count, slots)
-        The adversary of each slot in each component; equal rows lie together.
+        The adversary of each slot in each component; equal rows are adjacent.
     """
     from scipy.optimize import linear_sum_assignment
 
@@ -133,7 +135,7 @@ def deal(table: Ints, count: int) -> Ints:
     while remaining:
         column = left.sum(axis=0)
         full = column == remaining
-        # a full adversary more than all preferences, an empty place less than all
+        # a full adversary outweighs all preferences, an empty place is outweighed
         full_worth = _PREFERRED * (len(left) + 1)
         empty = -full_worth * (len(left) + 1)
         gain = np.where(left > 0, np.minimum(left, _PREFERRED), empty)
@@ -153,16 +155,16 @@ def deal(table: Ints, count: int) -> Ints:
 
 
 def evenly(load: Ints, ceiling: Ints, total: int) -> Ints:
-    """Fill the emptiest first: how much each gets so that loads end up level.
+    """Return how much each gets, the emptiest first, so that loads become level.
 
     Parameters
     ----------
     load : int64 array, shape (k,)
-        What each has already.
+        Present amount of each.
     ceiling : int64 array, shape (k,)
-        What each may get at most now.
+        Most that each may get now.
     total : int
-        What is given out, where the ceilings allow.
+        Amount to distribute, as far as the ceilings allow.
     """
     low, high = int(load.min(initial=0)), int(load.max(initial=0)) + total + 1
     while low < high:
@@ -187,23 +189,23 @@ def place(
     rng: np.random.Generator,
     fair: int | None,
 ) -> tuple[Ints, Ints] | None:
-    """Hand out all slots of one template.
+    """Assign all slots of one template.
 
     Parameters
     ----------
     template : Template
     worth : float array, shape (slots, k)
     given, room : int64 array, shape (k,)
-        Exposures planned so far, and allowed in all.
+        Exposures planned so far, and allowed in total.
     rng : Generator
-        Which component gets which assignment.
+        Decides which component gets which assignment.
     fair : int or None
         Soft ceiling on exposures of one adversary, used while it leaves enough room.
 
     Returns
     -------
     (entry, adversary) or None
-        The pairs, or None where the capacities are too small for whole slots.
+        The pairs, or None if the capacities are too small for whole slots.
     """
     count, q = len(template.entries), len(template.slots)
     hard = np.maximum(room - given, 0) // template.weight
@@ -227,7 +229,7 @@ def place(
 
 
 def slot_worth(problem: Problem, template: Template) -> npt.NDArray[np.float64]:
-    """Mean worth of each slot to each adversary, shape (slots, k)."""
+    """Return the mean worth of each slot to each adversary, shape (slots, k)."""
     weights = problem.weights
     base = weights.base[template.entries].mean(axis=0)
     kind = weights.kind[template.entries[0]]

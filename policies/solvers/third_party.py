@@ -70,8 +70,8 @@ class Foreign:
                 plan = Plan(found.plan.entry, found.plan.adversary)
                 judged = answer(problem, plan, tried=(self.name, *tried))
             except ValueError as error:
-                told = f"gave no plan of this problem: {error}"
-                return self._unknown(problem, told)
+                why = f"gave no plan of this problem: {error}"
+                return self._unknown(problem, why)
             kept = judged.verdict is Verdict.SOLVED
             best = "optimal" if kept and judged.value == judged.bound else ""
             known = found.stopped in _CUT and str(found.stopped)
@@ -81,5 +81,5 @@ class Foreign:
         return self._unknown(problem, "; ".join(tried) or "found no plan")
 
     def _unknown(self, problem: Problem, why: str) -> Solution:
-        told = (f"{self.name} {why}",)
-        return Solution(Verdict.UNKNOWN, bound=free_bound(problem), tried=told)
+        tried = (f"{self.name} {why}",)
+        return Solution(Verdict.UNKNOWN, bound=free_bound(problem), tried=tried)

@@ -1,8 +1,9 @@
-"""What is certain before a search: which components have a plan, and on what ground.
+"""Certificates before a search: which components have a plan, and why.
 
-The count of :func:`policies.judging.certificates.always_servable` costs less than reading the problem. A
-uniform draw's chances are exact fractions, so that only so many steps go into them as
-are little beside the search. A certificate never says that a component has no plan.
+The count of :func:`policies.judging.certificates.always_servable` costs less than
+reading the problem. A uniform draw's chances are exact fractions, so they get only as
+many steps as are negligible beside the search. A certificate never claims that there is
+no plan.
 """
 
 from __future__ import annotations
@@ -33,25 +34,25 @@ if TYPE_CHECKING:
     from policies.solvers.components import Components
 
 STEPS: Final = 40_000
-"""Sums of fractions that one call of AUTO spends on certificates at most."""
+"""Sums of fractions that one call of AUTO spends on certificates, at most."""
 
-EACH: Final = 4_000  # of them, for each second (or unit of work) of the limits
+EACH: Final = 4_000  # the same per second (or unit of work) of the limits
 
 
 class Prover:
-    """Tries certificates, the cheapest first, as long as steps are left.
+    """Tries certificates, the cheapest first, while steps are left.
 
     Parameters
     ----------
     limits : Limits
-        Of the whole search.
+        Limits of the whole search.
 
     Attributes
     ----------
     steps : int
-        Steps that are left.
+        Steps left.
     tried : str
-        What was tried for the last problem, in vain.
+        What failed for the last problem.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -63,7 +64,7 @@ class Prover:
         self.tried = "counting for any order"
         entries = tuple(np.flatnonzero(problem.lo).tolist())
         if not problem.sets.n_sets or not entries:
-            return None  # nothing can be crossed: that is no news
+            return None  # nothing can be crossed, so there is nothing to prove
         if always_servable(problem).all():
             return Proof(Ground.ORDER, entries)
         cost = steps(problem)
@@ -78,7 +79,7 @@ class Prover:
         return Proof(Ground.EXPECTATION if few else Ground.LEMMA, entries)
 
     def certain(self, found: Solution, proof: Proof | None) -> Solution:
-        """Name the proof, CERTIFIED in place of UNKNOWN; or that there was none."""
+        """Add the proof, with CERTIFIED for UNKNOWN; or report what failed."""
         unknown = found.verdict is Verdict.UNKNOWN
         if proof is None:
             tried = (*found.tried, self.tried)
@@ -94,7 +95,7 @@ def made(
     rng: np.random.Generator,
     limits: Limits,
 ) -> list[Solution]:
-    """Return the plan that a certificate promises, if it came out in time.
+    """Return the plan that a certificate promises, if it was found in time.
 
     Parameters
     ----------
@@ -102,16 +103,16 @@ def made(
     problem : Problem
         A disc-budget problem without caps on means.
     ground : Ground or None
-        What is known about it; None: nothing, so that greedy may fail.
+        The certificate's ground; None: there is none, so greedy may fail.
     rng, limits
     """
     asked = [problem]
-    if ground is Ground.ORDER:  # more copies of one than must be may bar another
+    if ground is Ground.ORDER:  # copies beyond ``lo`` of one entry may bar another
         asked.append(replace(problem, hi=problem.lo))
     for one in asked:
         plan = _plan(solvers, one, ground, rng, limits)
-        told = "greedy" if ground is None else f"made by its proof: {ground}"
-        solution = answer(problem, plan, tried=(told,))
+        method = "greedy" if ground is None else f"made by its proof: {ground}"
+        solution = answer(problem, plan, tried=(method,))
         if solution.verdict is Verdict.SOLVED:
             return [solution]
     return []
@@ -124,7 +125,7 @@ def _plan(
     rng: np.random.Generator,
     limits: Limits,
 ) -> Plan:
-    """Return what comes out; an empty plan where no solver is there for the problem."""
+    """Construct the plan; return an empty one if no solver supports the problem."""
     if ground is Ground.EXPECTATION:
         return derandomized_plan(problem, limits.deadline()) or Plan()
     name = "moser-tardos" if ground is Ground.LEMMA else "greedyl"
@@ -135,7 +136,7 @@ def _plan(
 
 
 def steps(problem: Problem) -> int:
-    """Sums of fractions that the chances of all sets take, about."""
+    """Return about how many sums of fractions the chances of all sets take."""
     sets = problem.sets
     size = np.diff(sets.start).astype(np.float64)
     loads = np.minimum(sets.cap + 1.0, 2.0 ** np.minimum(size, 30))
@@ -146,13 +147,13 @@ def steps(problem: Problem) -> int:
 
 
 def orderly(problem: Problem, parts: Components) -> Bools:
-    """Components whose entries can all be served in any order, shape (components,)."""
+    """Components whose entries can be served in any order, shape (components,)."""
     stuck = np.bincount(parts.label[~always_servable(problem)], minlength=parts.count)
     return np.asarray(stuck == 0)
 
 
 def in_order(problem: Problem, parts: Components, sure: Bools) -> list[Proof]:
-    """Return the proof of these components; none where nothing can be crossed."""
+    """Return the proof of these components; none if nothing can be crossed."""
     limited = np.zeros(parts.count, np.bool_)
     limited[parts.label[problem.sets.entry]] = True
     entries = np.flatnonzero((sure & limited)[parts.label] & (problem.lo > 0))
@@ -161,7 +162,7 @@ def in_order(problem: Problem, parts: Components, sure: Bools) -> list[Proof]:
 
 
 def numbered(proofs: Iterable[Proof], entries: Ints) -> tuple[Proof, ...]:
-    """Return the proofs of a part in the numbers of the whole problem."""
+    """Return the proofs of a part in the numbering of the whole problem."""
     return tuple(
         replace(proof, entries=tuple(entries[list(proof.entries)].tolist()))
         for proof in proofs
@@ -169,7 +170,7 @@ def numbered(proofs: Iterable[Proof], entries: Ints) -> tuple[Proof, ...]:
 
 
 def gathered(proofs: Iterable[Proof]) -> tuple[Proof, ...]:
-    """Put proofs of one ground together."""
+    """Merge proofs with the same ground."""
     by_ground: dict[Ground, list[Proof]] = {}
     for proof in proofs:
         by_ground.setdefault(proof.ground, []).append(proof)

@@ -17,7 +17,7 @@ from policies.solvers.load_tables import Loads, scaled
 
 Floats = npt.NDArray[np.float64]
 
-_STEP: Final = 2e-5  # seconds a member and adversary, for the rows and a first step
+_STEP: Final = 2e-5  # seconds per member and adversary, to build and take a first step
 
 
 def tangent_bound(it: Loads, x: Floats, prices: Floats) -> float:
@@ -45,10 +45,10 @@ def tangent_bound(it: Loads, x: Floats, prices: Floats) -> float:
 def relaxed(
     it: Loads, limits: Limits, *, limit: float | None = None
 ) -> tuple[Floats, Floats] | None:
-    """Solve the cone program: x (n, k) and prices of the means (k,), or None.
+    """Solve the cone program; return x (n, k) and prices of the means (k,), or None.
 
-    With a ``limit`` on the means, they cost nothing below it. None also where the time
-    would not do for one step: nothing ends it there.
+    With a ``limit`` on the means, they cost nothing below it. Also None if time does
+    not suffice for one step, which cannot be interrupted.
     """
     import clarabel
     from scipy.sparse import coo_array, csc_array, vstack
@@ -89,10 +89,10 @@ def relaxed(
 def _cones(
     it: Loads, entry: npt.NDArray[Any], adversary: npt.NDArray[Any]
 ) -> tuple[Any, Floats, tuple[int, list[int]]]:
-    """Rows ``right - rows @ (x, y, f)`` in cones: signs first, then one cone a mean.
+    """Return rows ``right - rows @ (x, y, f)`` in cones: signs, then one cone a mean.
 
-    y (k,) is above each mean of squares; the last k linear rows hold every mean, its
-    linear sets included, below f.
+    y (k,) is above each mean of squares; the last k linear rows keep every mean, linear
+    sets included, below f.
     """
     from scipy.sparse import block_array, coo_array, csc_array, eye_array, vstack
 
@@ -139,5 +139,5 @@ def _cones(
         sizes.append(m + 2)
     linear = signs.shape[0] + k
     rows = csc_array(vstack(blocks))
-    rows.eliminate_zeros()  # each would be taken for something that couples
+    rows.eliminate_zeros()  # the solver would take zeros for coupling
     return rows, np.concatenate(right).astype(float), (linear, sizes)

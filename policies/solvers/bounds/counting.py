@@ -1,10 +1,11 @@
-"""Counting bounds: how many adversaries are needed at least, before any search.
+"""Counting bounds: the least number of adversaries, before any search.
 
 Each is a proof by pigeonhole: answers of one entry go to different adversaries, and an
-adversary may hold so much of a set at most. With c_s the cap of set s, w_d what entry d
-adds and n_d its answers, s needs at least max(n_d, ceil(sum of n_d / m_s),
-ceil(sum of n_d w_d / c_s)) adversaries, m_s being how many of its lightest members fit. Trusted adversaries are counted apart:
-each may hold a whole set, so they are taken off the answers first.
+adversary may hold only so much of a set. With c_s the cap of set s, w_d the weight of
+entry d and n_d its answers, s needs at least max(n_d, ceil(sum of n_d / m_s), ceil(sum
+of n_d w_d / c_s)) adversaries, m_s being how many of its lightest members fit. Trusted
+adversaries are counted apart: each may hold a whole set, so they are subtracted from
+the answers first.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from policies.solvers.interfaces import Cause, Clash
 
 
 def trust_count(problem: Problem) -> Ints:
-    """Adversaries trusted with each property, shape (properties,)."""
+    """Count the adversaries trusted with each property, shape (properties,)."""
     if problem.trusted is None:
         return np.zeros(len(problem.sets.properties), np.int64)
     counts: Ints = np.sum(problem.trusted, axis=1, dtype=np.int64)
@@ -28,11 +29,11 @@ def trust_count(problem: Problem) -> Ints:
 
 
 def needs(problem: Problem) -> Ints:
-    """Adversaries that each set needs at least, shape (sets,).
+    """Return the least number of adversaries that each set needs, shape (sets,).
 
-    Sum of answers over what one adversary may be given, rounded up; for classes, the
-    most wanted entry of each class stands for the class. Members that cross the cap
-    alone are left to :func:`policies.model.disclosure.alone`.
+    The sum of answers divided by what one adversary may be given, rounded up; for
+    classes, the entry with most answers represents its class. Members that cross the
+    cap alone are left to :func:`policies.model.disclosure.alone`.
     """
     sets = problem.sets
     one = sets.member_set
@@ -56,7 +57,7 @@ def needs(problem: Problem) -> Ints:
 
 
 def _peaks(one: Ints, number: Ints, lo: Ints, classed: Bools) -> Ints:
-    """Answers of the most wanted entry of each (set, class) at one row of it, else 0."""
+    """Return the most answers of an entry in each (set, class), at one row; else 0."""
     out = np.zeros(len(one), np.int64)
     rows = np.flatnonzero(classed)
     if not len(rows):
@@ -71,7 +72,7 @@ def _peaks(one: Ints, number: Ints, lo: Ints, classed: Bools) -> Ints:
 
 
 def _most(one: Ints, weight: Ints, lo: Ints, cap: Ints, m: int) -> Ints:
-    """Most wanted members of each set that fit under the cap together."""
+    """Return how many members of each set that need copies fit under the cap together."""
     rows = np.flatnonzero((lo > 0) & (weight > 0))
     order = rows[np.lexsort((weight[rows], one[rows]))]
     owner = one[order]
@@ -82,7 +83,7 @@ def _most(one: Ints, weight: Ints, lo: Ints, cap: Ints, m: int) -> Ints:
 
 
 def clash(problem: Problem, one: int, needed: int) -> Clash:
-    """Tell what ``needs`` counted for one set."""
+    """Return the clash that ``needs`` found for one set."""
     sets = problem.sets
     rows = slice(int(sets.start[one]), int(sets.start[one + 1]))
     entry = sets.entry[rows]
@@ -111,7 +112,7 @@ def clash(problem: Problem, one: int, needed: int) -> Clash:
 
 
 def singles(problem: Problem) -> Iterator[Clash]:
-    """Entries that no number of further adversaries would help, or too few may see.
+    """Yield entries that no further adversary would help, or that too few may see.
 
     Yields
     ------
@@ -146,7 +147,7 @@ def singles(problem: Problem) -> Iterator[Clash]:
 
 
 def capacity(problem: Problem) -> Clash | None:
-    """Return the clash if all capacities together are below the answers wanted."""
+    """Return the clash if all capacities together are below the answers needed."""
     if problem.capacity is None:
         return None
     wanted, room = int(problem.lo.sum()), int(problem.room().sum())

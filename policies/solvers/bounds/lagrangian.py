@@ -1,7 +1,7 @@
-"""The Lagrangian bound: every load has a price, and no solver is needed.
+"""The Lagrangian bound: every load has a price; no solver is needed.
 
-A plan gives entry d to a set S of adversaries. Observer o (an adversary, or a coalition)
-then holds the part c_dq of set q, once, however many of its members are in S. With the
+A plan gives entry d to a set S of adversaries. Observer o (an adversary or a coalition)
+then holds the part c_dq of set q, once, however many of its members are in S. With
 loads l_qo = base_qo + sum of c_dq over the entries that o sees, and prices y_qo >= 0 of
 loads, w_o >= 0 of means (the sum over q of f_q(l_qo), divided by N) and r_a >= 0 of places,
 no plan whose f is at most the level v has more utility than
@@ -11,17 +11,18 @@ no plan whose f is at most the level v has more utility than
                + sum of max over possible l of [y_qo l - w_o f_q(l) / N] - sum of y_qo base_qo
                + sum of r_a room_a  + what the limit on means, or the tradeoff, pays for w
 
-as all terms that D adds to u are >= 0 at such a plan (weak duality; Everett 1963,
+as all terms that D adds to u are >= 0 for such a plan (weak duality; Everett 1963,
 Geoffrion 1974). So any prices prove a bound: subgradient steps (Polyak's length, aimed at
-the best plan) only look for good ones, and sums of floats are covered by
-:data:`policies.solvers.load_tables.ERROR`.
+the best plan) only search for good ones, and
+:data:`policies.solvers.load_tables.ERROR` covers rounding in sums of floats.
 
-Loads are whole numbers of steps, and that is used three times, each exact. A worst f is one
-of finitely many levels v: each has its own bound, with ``l <= cap(v)`` rounded down to a
-step, and the bound of the tradeoff is the highest D - lambda v. The maximum over l is taken
-over those numbers, not between them. And where any m adversaries pool and may hold c of a
-set: all but m - 1 of them hold floor(c / m) at most (else m of them exceed c), so any s of
-them together hold at most c + (s - m) floor(c / m); such sums are added as observers.
+Loads are integer multiples of a step, which is used three times, each time exactly. A
+worst f is one of finitely many levels v: each has its own bound, with ``l <= cap(v)``
+rounded down to a step, and the bound of the tradeoff is the highest D - lambda v. The
+maximum over l is over those multiples, not between them. And if any m adversaries pool
+and may hold c of a set, all but m - 1 of them hold at most floor(c / m) (else m of them
+exceed c), so any s of them together hold at most c + (s - m) floor(c / m); such sums
+are added as observers.
 """
 
 from __future__ import annotations
@@ -51,25 +52,25 @@ from policies.solvers.search.annealing import annealable
 from policies.solvers.search.annealing_state import widest
 
 SUBSETS: Final = 256
-"""Observers that are added, at most, to those there are."""
+"""Observers that are added to the existing ones, at most."""
 
-_STEPS: Final = 2_000  # for each unit of work
+_STEPS: Final = 2_000  # per unit of work
 _MOST: Final = 20_000
-_CHOICES: Final = 2**20  # entries x sets of adversaries, above which nothing is proven
-_HIT: Final = 2**22  # observers x sets of adversaries, the same: laid out in 40 MB
-_ROWS: Final = 2**21  # members of sets x observers, the same: a step takes milliseconds
+_CHOICES: Final = 2**20  # entries x sets of adversaries above which nothing is proven
+_HIT: Final = 2**22  # the same for observers x sets of adversaries: a table of 40 MB
+_ROWS: Final = 2**21  # the same for members of sets x observers: milliseconds a step
 _LEVELS: Final = 400
-_FINEST: Final = 1_000  # numbers of a load up to which levels() has all levels
+_FINEST: Final = 1_000  # values of a load up to which levels() returns all levels
 _IDLE: Final = 25  # steps without a better bound before they become shorter
 _SHORT: Final = 0.7
-_ENOUGH: Final = 1e-4  # a step of so little of the first one ends it
-_AIM: Final = 0.01  # below the bound, relative to it, that steps aim at without a plan
-_KEEP: Final = 0.6  # of the last direction, in the next one
-_LOOSE: Final = 1e-9  # a cap may be a little too high, never too low
+_ENOUGH: Final = 1e-4  # ends when steps are this short, relative to the first
+_AIM: Final = 0.01  # relative distance below the bound to aim at without a plan
+_KEEP: Final = 0.6  # share of the last direction in the next one
+_LOOSE: Final = 1e-9  # a cap may be slightly too high, never too low
 
 
 def priceable(problem: Problem) -> bool:
-    """Whether prices are for the problem: few choices, and nobody is trusted."""
+    """Whether the bound applies: few choices, and nobody is trusted."""
     if not annealable(problem) or problem.trusted is not None:
         return False
     if len(problem.history) and not problem.strict_history:
@@ -91,15 +92,15 @@ def price_bound(
     Parameters
     ----------
     problem : Problem
-        One that is :func:`priceable`.
+        Must be :func:`priceable`.
     limits : Limits
     value : float, optional
-        Objective of a plan: nothing below it needs a proof.
+        Objective of a known plan: no proof is needed below it.
     """
     free = free_bound(problem)
     search = _Search(problem, limits, value)
     search.run()
-    if not np.isfinite(search.bound):  # there is no plan: others say why
+    if not np.isfinite(search.bound):  # there is no plan, which others report
         return free
     return min(free, Fraction(search.bound))
 
@@ -107,24 +108,24 @@ def price_bound(
 def bounded(
     problem: Problem, found: Sequence[Solution], limits: Limits
 ) -> list[Solution]:
-    """Return what prices prove beside these answers; nothing where that is of no use."""
+    """Return the bound by prices together with the best solution; empty if useless."""
     if any(sure(one) for one in found) or not (
         only_annealing_fits(problem) and priceable(problem)
     ):
         return []
     best = best_of(found)
     bound = price_bound(problem, limits, None if best is None else float(best.value))
-    told = "prices of what observers see"
+    method = "prices of what observers see"
     if best is None:
-        return [Solution(Verdict.UNKNOWN, bound=bound, tried=(told,))]
+        return [Solution(Verdict.UNKNOWN, bound=bound, tried=(method,))]
     bound = max(bound, best.value)
     stopped = "optimal" if reached(best.value, bound) else ""
-    return [replace(best, bound=bound, tried=(*best.tried, told), stopped=stopped)]
+    return [replace(best, bound=bound, tried=(*best.tried, method), stopped=stopped)]
 
 
 @dataclass(frozen=True, eq=False)
 class _Prices:
-    """Prices, or a direction to change them in.
+    """Prices, or a direction in which to change them.
 
     Attributes
     ----------
@@ -138,12 +139,12 @@ class _Prices:
     room: Floats
 
     def moved(self, step: float, by: _Prices) -> _Prices:
-        """Return these less a step along a direction; nothing is below 0."""
+        """Return these minus a step along a direction, clipped at 0."""
         pairs = zip(self.parts(), by.parts(), strict=True)
         return _Prices(*(np.maximum(one - step * two, 0.0) for one, two in pairs))
 
     def mixed(self, last: _Prices | None) -> _Prices:
-        """Return this direction with a part of the last one."""
+        """Return this direction mixed with a part of the last one."""
         if last is None:
             return self
         pairs = zip(self.parts(), last.parts(), strict=True)
@@ -164,7 +165,7 @@ class _Search:
     Attributes
     ----------
     proven : float64 array, shape (levels,)
-        Bound on plans whose f is such a level, without the constant of the tradeoff.
+        Bound on plans with this f, without the constant of the tradeoff.
     """
 
     def __init__(self, problem: Problem, limits: Limits, value: float | None) -> None:
@@ -188,7 +189,7 @@ class _Search:
         self._impossible(problem)
 
     def _worths(self, problem: Problem) -> None:
-        """What every entry has from every set of adversaries, shape (n, s)."""
+        """Compute the worth of every entry for every set of adversaries, shape (n, s)."""
         choice, t = self.observers.choice, self.t
         each = choice.T.astype(float)
         self.worth = t.worth @ each
@@ -199,7 +200,7 @@ class _Search:
         self.scarce = problem.capacity is not None
 
     def _levels(self, problem: Problem, *, worst: bool) -> None:
-        """Levels of f, ascending, and caps on loads at each, for observers with equal ones."""
+        """Set up levels of f, ascending, and caps on loads at each."""
         beyond, self.like = np.unique(self.observers.beyond, return_inverse=True)
         self.alike = np.eye(len(beyond))[self.like]
         loads = self.loads
@@ -215,7 +216,7 @@ class _Search:
         self.caps = np.array([loads.caps(cap, beyond) for cap in caps]) + _LOOSE
 
     def _at(self, level: Floats) -> Ints:
-        """Highest loads whose f is at most a level, or a little above, (levels, m)."""
+        """Return the highest loads with f at or slightly above a level, (levels, m)."""
         power, full = self.t.power, self.t.full
         part = reached_at(level, power).T
         cap = np.floor(part * full * (1 + _LOOSE) + _LOOSE).astype(np.int64)
@@ -223,7 +224,7 @@ class _Search:
         return np.where(level[:, None] >= 1, self.loads.most, cap)
 
     def _impossible(self, problem: Problem) -> None:
-        """Strike out levels below what history, or all adversaries together, hold."""
+        """Exclude levels below what history, or all adversaries together, hold."""
         wanted = self.loads.parts[self.t.lo > 0].sum(axis=0)
         all_of = self.observers.members.all(axis=1)
         least = self.loads.base.copy()
@@ -233,12 +234,12 @@ class _Search:
             [least[:, self.like == i].max(axis=1) for i in range(self.caps.shape[2])], 1
         )
         bad = (least[None] > self.caps + _LOOSE).any(axis=(1, 2))
-        if len(self.level) > 1:  # that no plan exists at all is for others to say
+        if len(self.level) > 1:  # that there is no plan at all is for others to report
             self.proven[bad] = -inf
 
     @property
     def bound(self) -> float:
-        """Proven: no plan has a higher objective."""
+        """Proven upper bound on the objective of every plan."""
         return self.shift + max(float(self.proven.max()), self.value)
 
     def run(self) -> None:
@@ -263,7 +264,7 @@ class _Search:
             last = direction
 
     def _first(self) -> _Prices:
-        """Prices at an even spread."""
+        """Return prices at an even spread."""
         m, h = self.loads.base.shape
         k = self.t.room.shape[0]
         load, mean = np.zeros((m, h)), np.zeros(h)
@@ -272,12 +273,12 @@ class _Search:
             mean += total / h
             even = self.observers.members.sum(axis=1) / k
             power = self.t.power[:, None]
-            rise = power * even ** np.maximum(power - 1, 0)  # of a step: none
+            rise = power * even ** np.maximum(power - 1, 0)  # 0 for a step
             load = rise * mean / self.number
         return _Prices(load, mean, np.zeros(k))
 
     def _dual(self, prices: _Prices, at: int) -> tuple[float, _Prices]:
-        """Bound at a level, kept for all of them; and how it changes with the prices."""
+        """Record the bound at a level; return it and its gradient."""
         observers, loads = self.observers, self.loads
         cost = np.asarray(loads.parts @ (prices.load @ observers.hit))
         if len(loads.past):
@@ -303,23 +304,23 @@ class _Search:
         return float(found[at]), _Prices(high - load, slope, room.astype(float))
 
     def _terms(self, prices: _Prices, high: Floats, f: Floats) -> Floats:
-        """What loads pay at their best, at each level, shape (levels,)."""
+        """Return what loads pay at most, at each level, shape (levels,)."""
         if not self.means:
             return np.asarray(np.tensordot(self.caps, prices.load @ self.alike, 2))
         paid = float((prices.load * high).sum())
         return np.array([paid - float(prices.mean @ f)])
 
     def _means_paid(self, prices: _Prices, f: Floats) -> tuple[float, Floats]:
-        """What means pay, and how that changes with their prices."""
+        """Return what means pay, and its gradient."""
         if not self.means:
             return 0.0, np.zeros(len(prices.mean))
         if self.limit < inf:
             return float(prices.mean.sum()) * self.limit, self.limit - f
-        over = float(prices.mean.sum()) - self.price  # f is 1 at most
+        over = float(prices.mean.sum()) - self.price  # f is at most 1
         return max(over, 0.0), -f + float(over > 0)
 
     def _highest(self, prices: _Prices, at: int) -> tuple[Floats, Floats]:
-        """Loads that pay most, shape (m, h), and the mean f of each observer then."""
+        """Return loads that pay most, shape (m, h), and each observer's mean f then."""
         if not self.means:
             return self.caps[at][:, self.like], np.zeros(len(prices.mean))
         top, best, found = self.caps[0][:, self.like], None, None
@@ -336,10 +337,10 @@ class _Search:
         return found, share.sum(axis=0) / self.number
 
     def _candidates(self, prices: _Prices, top: Floats) -> Iterator[Any]:
-        """Loads among which one pays most: the ends, and where f has a turn.
+        """Yield loads among which one pays most: the ends, and stationary points of f.
 
-        What a load pays is concave in it for powers above 1, so the best whole number of
-        steps lies next to the turn; of a parabola it is the nearest.
+        What a load pays is concave in it for powers above 1, so the best integer number
+        of steps is next to the stationary point; for a parabola it is the nearest.
         """
         base, power = self.loads.base, self.t.power[:, None]
         each = (self.loads.gcd / self.loads.full)[:, None]
@@ -362,15 +363,15 @@ class _Search:
 
 @dataclass(frozen=True, eq=False)
 class Observers:
-    """Who sees together; h observers, and s sets of adversaries that an entry may go to.
+    """The observers; h observers, and s sets of adversaries that an entry may go to.
 
     Attributes
     ----------
     members : bool array, shape (h, k)
     beyond : int64 array, shape (h,)
-        Members beyond m of a observer that only adds up what any m see; else 0.
+        Members beyond m of an observer that only bounds what any m may see; else 0.
     hit : float64 array, shape (h, s)
-        1 where a observer sees what such a set gets.
+        1 if an observer sees what such a set gets.
     choice : bool array, shape (s, k)
     """
 
@@ -381,7 +382,7 @@ class Observers:
 
 
 def observers_of(problem: Problem, *, summed: bool) -> Observers:
-    """Lay out the observers that count; and with ``summed`` those of more than any m."""
+    """Return the observers that count; if ``summed``, also those of more than any m."""
     k, m = problem.n_adversaries, problem.coalitions.any_m
     every = membership(problem.groups, k)
     rows = [every[widest(every)]]
@@ -394,13 +395,13 @@ def observers_of(problem: Problem, *, summed: bool) -> Observers:
     copies = range(min(int(problem.hi.max(initial=0)), k) + 1)
     choice = np.concatenate([_subsets(k, size) for size in copies])
     members = np.concatenate(rows)
-    hit = members.astype(float) @ choice.T.astype(float)  # integers are slower by far
+    hit = members.astype(float) @ choice.T.astype(float)  # integers are far slower
     np.minimum(hit, 1.0, out=hit)
     return Observers(members, np.concatenate(beyond), hit, choice)
 
 
 def _subsets(k: int, size: int) -> Bools:
-    """All sets of so many of k adversaries, shape (sets, k)."""
+    """Return all sets of so many of k adversaries, shape (sets, k)."""
     table = np.zeros((comb(k, size), k), np.bool_)
     if size:
         chosen = np.array(list(combinations(range(k), size)))
@@ -414,15 +415,15 @@ class CoalitionLoads:
     Attributes
     ----------
     parts : sparse matrix, shape (n, m)
-        What an entry adds to a load. A class is touched once: its entries share that.
+        Contribution of an entry to a load. A class counts once: its entries share that.
     base : float64 array, shape (m, h)
-        Loads that are there in any case.
+        Loads that are present in any case.
     gcd, most, full : int64 array, shape (m,)
-        What loads are multiples of before they are parts, the highest, and that of f = 1.
+        Integer loads: their common divisor, the highest, and that of f = 1.
     below : float64 array, shape (m, 1)
-        The highest load below f = 1, without what history holds.
+        The highest load with f < 1, without what history holds.
     pool : int
-        Any so many adversaries see together.
+        Any so many adversaries pool.
     """
 
     def __init__(self, t: Tables, problem: Problem, observers: Observers) -> None:
@@ -455,7 +456,7 @@ class CoalitionLoads:
         self.below = ((t.full - 1) // self.gcd * self.gcd / t.full)[:, None]
 
     def caps(self, cap: Ints, beyond: Ints) -> Floats:
-        """Highest loads where each observer of any m may see ``cap`` (m,), shape (m, h)."""
+        """Return the highest loads, where any m may see ``cap`` (m,), shape (m, h)."""
         each, m = self.gcd, self.pool
         cap = np.minimum(cap, self.most) // each * each
         share = cap // (m * each) * each

@@ -1,18 +1,19 @@
-"""A bound on worst-set tradeoffs that knows the steps in which loads grow.
+"""A bound on worst-set tradeoffs that uses the steps in which loads grow.
 
-The worst set by powers of loads (paper, section 4.2 and 4.3): f of a plan is one of
-finitely many levels v, as loads are whole numbers of steps. A plan of level v keeps every
-load below ``cap(v)``: v (its p-th root), rounded down to a multiple of its set's step. So for any prices y >= 0 of these rows, whoever suggested them,
+The worst set by powers of loads (paper, sections 4.2 and 4.3): f of a plan is one of
+finitely many levels v, as loads are integer multiples of steps. A plan of level v keeps
+every load below ``cap(v)``: v (its p-th root), rounded down to a multiple of its set's
+step. So for any prices y >= 0 of these rows, whatever their source,
 
     u - lambda v <= ceiling(worth - parts' y) + sum of y (cap(v) - base) - lambda v
 
 bounds all plans of that level (Lagrange), and the highest of these bounds all plans. The
-prices that one relaxation finds bound all levels at once, so a dozen relaxations do
+prices found by one relaxation bound all levels at once, so a dozen relaxations suffice
 (Kelley's cutting planes, 1960).
 
-Where the relaxation at a level v has no solution, neither have plans of that level, nor of
-any lower one: caps only fall with the level. These levels are struck out. Caps are a
-little too high (:data:`_LOOSE`), never too low, so that no plan is struck out by rounding.
+If the relaxation at a level v has no solution, there are no plans of that level or any
+lower one: caps only fall with the level. These levels are excluded. Caps are slightly
+too high (:data:`_LOOSE`), never too low, so that no plan is excluded by rounding.
 """
 
 from __future__ import annotations
@@ -33,23 +34,23 @@ from policies.solvers.load_tables import Loads
 
 Floats = npt.NDArray[np.float64]
 
-_LOOSE = 1e-9  # a cap may be a little too high, never too low
-_FINEST = 1_000  # steps of a set beyond which levels() is thinned
+_LOOSE = 1e-9  # a cap may be slightly too high, never too low
+_FINEST = 1_000  # steps of a set above which levels() thins them out
 
 
 class Ladder:
-    """Levels of f, and what is proven of each.
+    """Levels of f, and the bound proven for each.
 
     Parameters
     ----------
     problem : Problem
-        One that :func:`policies.solvers.load_tables.plain` holds for, of worst sets.
+        Must be :func:`policies.solvers.load_tables.plain`, with f of the worst set.
     it : Loads
 
     Attributes
     ----------
     count : int
-        Relaxations that were solved.
+        Relaxations solved so far.
     """
 
     def __init__(self, problem: Problem, it: Loads) -> None:
@@ -68,11 +69,11 @@ class Ladder:
 
     @property
     def bound(self) -> float:
-        """Proven: no plan has a higher objective."""
+        """Proven upper bound on the objective of every plan."""
         return self.it.shift + float(self.proven.max()) + _LOOSE * 1e-3
 
     def caps(self, level: npt.NDArray[Any]) -> Floats:
-        """Highest load of each set at each level, shape (sets, levels)."""
+        """Return the highest load of each set at each level, shape (sets, levels)."""
         part = reached_at(level, self.it.power)
         steps = np.floor(
             part * (self._full / self._step)[:, None] * (1 + _LOOSE) + _LOOSE
@@ -87,16 +88,16 @@ class Ladder:
         over: Callable[[], bool],
         limits: Limits,
     ) -> None:
-        """Relax at a plan's level, then at that of the highest bound, again and again.
+        """Relax at a plan's level, then repeatedly at that of the highest bound.
 
         Parameters
         ----------
         value : float
-            Objective of a plan; nothing below it needs a proof.
+            Objective of a known plan; no proof is needed below it.
         level : float
             Its f.
         most : int
-            Relaxations.
+            Relaxations to solve, at most.
         over, limits
         """
         end = limits.clock() + limits.seconds
@@ -112,7 +113,9 @@ class Ladder:
             else:
                 prices, possible = self._relax(caps[:, at], left)
             self.count += 1
-            if not possible:  # caps fall with the level: no lower one is either
+            if (
+                not possible
+            ):  # caps fall with the level, so lower ones are impossible too
                 self.proven[: at + 1] = -np.inf
                 continue
             if prices is None:
@@ -143,7 +146,7 @@ class Ladder:
         return self._prices(cost, hstack([matrix, column]).tocsr(), right, seconds)
 
     def _relax(self, cap: Floats, seconds: float) -> tuple[Floats | None, bool]:
-        """Maximise u below these loads: prices (m, k), and whether any plan might exist."""
+        """Maximise u below these loads; return prices (m, k), and whether it is feasible."""
         matrix, right, pairs = _rows(self.it, cap)
         return self._prices(-self.it.worth[pairs], matrix, right, seconds)
 
@@ -174,7 +177,7 @@ class Ladder:
 
 
 def _rows(it: Loads, cap: Floats) -> tuple[Any, Floats, tuple[Ints, Ints]]:
-    """Rows of loads (m * k), copies (2 n) and capacities (k), over the possible pairs."""
+    """Return rows of loads (m * k), copies (2 n), capacities (k), over possible pairs."""
     from scipy.sparse import coo_array, eye_array, kron, vstack
 
     n, k = it.shape

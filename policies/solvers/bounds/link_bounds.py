@@ -1,12 +1,12 @@
-"""Bounds for cosines in a tradeoff or below a limit, by components of pairs that meet.
+"""Bounds for cosines in a tradeoff or below a limit, by components of conflicting pairs.
 
-Each pair that somebody holds discloses a fixed part at least (:mod:`link_pairs`). Two
-relaxations follow, and the lower one counts:
+Each pair that somebody holds discloses at least a fixed part (:mod:`link_pairs`). Two
+relaxations follow, and the lower bound counts:
 
-- *Prices.* The highest mean over adversaries is at least any weighted mean of theirs. So
-  with prices y_a on what adversary a sees (their sum lambda in a tradeoff) a plan is worth
-  at most the best of utility less priced pairs, which components are solved for one by
-  one (Lagrange). A few rounds move the prices to where most is seen.
+- *Prices.* The highest mean over adversaries is at least any weighted mean of theirs.
+  So with prices y_a on what adversary a sees (their sum is lambda in a tradeoff) a plan
+  is worth at most the best of utility minus priced pairs, for which components are
+  solved one by one (Lagrange). A few rounds move the prices to where most is seen.
 - *Levels.* A worst disclosure below a level keeps all pairs apart that disclose more. So
   a tradeoff is worth at most the best, over levels, of the utility with those pairs
   apart and the price of the level below; a limit tau is one such level.
@@ -38,33 +38,33 @@ NODES: Final = 2_000
 k = 3, t = 2, seeds 0 and 1, work .03)."""
 
 DEPTH: Final = 150
-"""Entries that are chosen for one after another, at most."""
+"""Entries assigned one after another, at most."""
 
 CHOICES: Final = 300
-"""Choices of adversaries for one entry above which it is not branched on."""
+"""Choices of adversaries above which an entry is not branched on."""
 
-Choice = tuple[int, tuple[int, ...]]  # what it is worth, less its price; who
+Choice = tuple[int, tuple[int, ...]]  # worth minus price; the adversaries
 
-_USUAL = 20  # entries of a component up to which it may have all nodes
-_NODES = _USUAL * NODES  # entries looked at in one component
+_USUAL = 20  # entries of a component up to which it gets all nodes
+_NODES = _USUAL * NODES  # entries visited in one component
 
 FINE: Final = 20
-"""Bits by which worths and prices are finer than the weights' unit."""
+"""Additional bits of worths and prices below the weights' unit."""
 
 ROUNDS: Final = 8
-"""Times that prices are moved: on cosine (100 users, k = 3, t = 2, seeds 0 and 1, work .03)
+"""Updates of prices: on cosine (100 users, k = 3, t = 2, seeds 0 and 1, work .03)
 the bounds are .94667 and .94824; .94696 and .94845 after 2, .94666 and .94824 after 16."""
 
 LEVELS: Final = 6
-"""Levels of a worst disclosure that are looked at."""
+"""Levels of a worst disclosure to solve for."""
 
-_LARGEST: Final = 400_000  # pairs times adversaries above which nothing is priced
+_LARGEST: Final = 400_000  # pairs times adversaries above which prices are not tried
 
 Question = Callable[[Problem], Solution]
 
 
 def sealed(problem: Problem, sets: SetSystem) -> Problem:
-    """Return the question how to keep these pairs apart, for utility alone."""
+    """Return the problem of keeping these pairs apart, for utility alone."""
     return replace(
         problem,
         sets=sets,
@@ -84,11 +84,11 @@ class LinkBounds:
     ----------
     problem : Problem
     pairs : LinkPairs
-        Of its entries.
+        The conflicting pairs of its entries.
     solve : callable
         Solves or bounds a problem of pairs kept apart.
     over : callable
-        Whether time is over: bounds so far are returned then.
+        Whether time is over: then the bounds so far are returned.
     """
 
     problem: Problem
@@ -105,27 +105,29 @@ class LinkBounds:
         self.utility = free_bound(self.problem) - self._reward(Fraction(0))
 
     def bound(self, apart: Solution) -> Solution:
-        """Return the lowest bound, or that there is no plan.
+        """Return the lowest bound, or INFEASIBLE.
 
         Parameters
         ----------
         apart : Solution
-            The problem with all pairs kept apart, as ``solve`` answers it.
+            Solution of the problem with all pairs kept apart, by ``solve``.
 
         Returns
         -------
         Solution
-            Without a plan: INFEASIBLE with its core where pairs that a limit keeps
-            apart cannot be, else UNKNOWN with the bound.
+            Without a plan: INFEASIBLE with its core if pairs that a limit keeps apart
+            cannot be kept apart, else UNKNOWN with the bound.
         """
         found = free_bound(self.problem)
         links = self.problem.links
         assert links is not None
         if links.tau is not None:
-            told = self._apart(links.tau**2 if links.tau > 0 else Fraction(0), apart)
-            if told.verdict is Verdict.INFEASIBLE:
-                return told
-            found = min(found, told.bound + self._reward(Fraction(0)))
+            solution = self._apart(
+                links.tau**2 if links.tau > 0 else Fraction(0), apart
+            )
+            if solution.verdict is Verdict.INFEASIBLE:
+                return solution
+            found = min(found, solution.bound + self._reward(Fraction(0)))
         goal = self.problem.goal
         if self.tradeoff and goal.lambda_ > 0 and goal.aggregate is None:
             found = min(found, self._by_level(apart))
@@ -136,14 +138,14 @@ class LinkBounds:
         )
 
     def _reward(self, f: Fraction) -> Fraction:
-        """What the objective adds to utility at a disclosure."""
+        """Return the objective's term for a disclosure."""
         goal = self.problem.goal
         return goal.lambda_ * (goal.tau - f) if self.tradeoff else Fraction(0)
 
     # -- levels --------------------------------------------------------------------
 
     def _apart(self, square: Fraction, apart: Solution) -> Solution:
-        """Answer for utility alone, with all pairs apart that disclose so much."""
+        """Solve for utility alone, with all pairs kept apart that disclose so much."""
         chosen = np.array([w >= square for w in self.pairs.worst], np.bool_)
         sets = self.pairs.kept_apart(chosen)
         if sets.n_sets == self.pairs.sets.n_sets:
@@ -153,7 +155,7 @@ class LinkBounds:
         return self.solve(sealed(self.problem, sets))
 
     def _by_level(self, apart: Solution) -> Fraction:
-        """Bound a tradeoff by what keeps disclosure below each level."""
+        """Bound a tradeoff by the pairs that keep disclosure below each level."""
         average, squares = self.problem.goal.average, sorted(set(self.pairs.worst))
         if average:  # one pair is one part of a mean
             squares, scale = squares[:1], Fraction(1, self.count)
@@ -161,16 +163,16 @@ class LinkBounds:
             squares, scale = thinned(squares, LEVELS), Fraction(1)
         before, values = Fraction(0), []
         for square in squares:
-            told = self._apart(square, apart)
-            if told.verdict is not Verdict.INFEASIBLE:
-                values.append(told.bound + self._reward(before))
+            solution = self._apart(square, apart)
+            if solution.verdict is not Verdict.INFEASIBLE:
+                values.append(solution.bound + self._reward(before))
             before = root_down(square) * scale
         return max([*values, self.utility + self._reward(before)])
 
     # -- prices --------------------------------------------------------------------
 
     def _by_price(self) -> Iterator[Fraction]:
-        """Bound by prices, round after round."""
+        """Yield bounds by prices, round after round."""
         problem, links = self.problem, self.problem.links
         k = problem.n_adversaries
         if not self.pairs.part or not k or len(self.pairs.part) * k > _LARGEST:
@@ -200,7 +202,7 @@ class LinkBounds:
                 price = price * np.maximum(1 + (seen - float(limit)) / top / number, 0)
 
     def _keep(self, plan: Plan) -> None:
-        """Remember the best plan that prices led to."""
+        """Keep the best plan found with prices."""
         made = answer(self.problem, plan, tried=("pairs at a price",))
         better = self.best is None or made.value > self.best.value
         if made.verdict is Verdict.SOLVED and better:
@@ -209,7 +211,7 @@ class LinkBounds:
 
 @dataclass(frozen=True, eq=False)
 class _Component:
-    """Entries in the whole problem's numbers; pairs (place, place, part)."""
+    """Entries in the whole problem's numbering; pairs (index, index, part)."""
 
     entries: list[int]
     pairs: list[tuple[int, int, int]]
@@ -220,18 +222,18 @@ class _Component:
 
 @dataclass(frozen=True, eq=False)
 class Priced:
-    """What came of one round of prices.
+    """The result of one round of prices.
 
     Attributes
     ----------
     bound : Fraction
-        No plan has more utility less the price of what is seen.
+        Upper bound on utility minus the price of what is seen.
     paid : Fraction
-        Sum of the prices, as they were rounded down.
+        Sum of the prices, as rounded down.
     seen : float64 array, shape (k,)
-        The means that the plan shows, at least.
+        Lower bounds on the plan's means.
     plan : Plan
-        What was found on the way; empty where a component was cut before its first.
+        A plan found on the way; empty if a component was cut short before its first.
     """
 
     bound: Fraction
@@ -241,14 +243,14 @@ class Priced:
 
 
 class PricedLinks:
-    """One problem whose links are priced again and again.
+    """A problem whose links are priced repeatedly.
 
     Parameters
     ----------
     problem : Problem
     pairs : LinkPairs
     count : int
-        What an observer's sum of disclosures is divided by for its mean.
+        Divisor of an observer's sum of disclosures for its mean.
     """
 
     def __init__(self, problem: Problem, pairs: LinkPairs, count: int) -> None:
@@ -276,19 +278,19 @@ class PricedLinks:
         self.rest = list(rest)
 
     def ceiling(self, price: Floats, over: Callable[[], bool]) -> Priced | None:
-        """Bound utility less the price of what is seen.
+        """Bound utility minus the price of what is seen.
 
         Parameters
         ----------
         price : float64 array, shape (k,)
-            Of a mean of 1, by adversary, >= 0.
+            Price of a mean of 1, by adversary, >= 0.
         over : callable
-            Once it is true, components count with their free bound.
+            Once True, components count with their free bound.
 
         Returns
         -------
         Priced or None
-            None where some entry must have more copies than it may.
+            None if some entry must have more copies than it may.
         """
         unit = self.problem.weights.unit
         step = self.count * unit / 2**BITS
@@ -317,7 +319,7 @@ class PricedLinks:
     def _search(
         self, component: _Component, price: list[int], nodes: int
     ) -> PricedPairs:
-        """Search one component; a copy that was held before costs nothing more."""
+        """Search one component; a copy held before has no further price."""
         size, k = len(component.entries), len(price)
         alone = [[0] * k for _ in range(size)]
         near: list[dict[int, list[int]]] = [{} for _ in range(size)]
@@ -337,33 +339,33 @@ class PricedLinks:
         return PricedPairs(worth, alone, near, lo, hi, nodes)
 
     def _worth(self, d: int) -> dict[int, int]:
-        """What an entry is worth to those who may have it, times 2^FINE."""
+        """Return an entry's worth to those who may have it, times 2^FINE."""
         row = self.problem.weights.row(d)
         return {a: int(row[a]) << FINE for a in np.flatnonzero(self.may[d]).tolist()}
 
 
 @dataclass(eq=False)
 class PricedPairs:
-    """One component, searched as soon as it is made.
+    """A component, which is searched on construction.
 
     Attributes
     ----------
     worth : sequence of dict of int to int
-        By entry: what a copy is worth, by the adversaries who may get it.
+        By entry: worth of a copy, by the adversaries who may get it.
     price : list of list of int
-        By entry and adversary: what a copy costs by itself, >= 0.
+        By entry and adversary: price of a copy by itself, >= 0.
     near : sequence of dict of int to list of int
-        By entry: the others that it meets, and by adversary what holding both costs.
+        By entry: the entries in conflict with it, and by adversary the price of both.
     lo, hi : sequence of int
         Copies.
     nodes : int
-        How many are searched.
+        Number of nodes to visit.
     best : int or None
-        Value of the best choice that was found.
+        Value of the best assignment found.
     plan : list of tuple of int
-        Who gets each entry by that choice.
+        Adversaries of each entry in that assignment.
     ceiling : int or None
-        No choice is worth more; None if there is no choice.
+        Upper bound on all assignments; None if there is none.
     """
 
     worth: Sequence[dict[int, int]]
@@ -384,16 +386,16 @@ class PricedPairs:
             self._leave(self.best)
 
     def _leave(self, bound: int) -> None:
-        """Count what is not searched with its bound."""
+        """Record the bound of what is not searched."""
         self.ceiling = bound if self.ceiling is None else max(self.ceiling, bound)
 
     def _net(self, d: int) -> list[tuple[int, int]]:
-        """(worth less price, adversary) of all who may get the entry, best first."""
+        """Return (worth minus price, adversary) of all who may get the entry, best first."""
         price = self.price[d]
         return sorted((price[a] - w, a) for a, w in self.worth[d].items())
 
     def _top(self, d: int) -> Choice | None:
-        """Return the best choice as prices are now; None where too few may get it."""
+        """Return the best choice at present prices; None if too few may get the entry."""
         net = self._net(d)
         if len(net) < self.lo[d]:
             return None
@@ -405,7 +407,7 @@ class PricedPairs:
         return -sum(cost for cost, _ in taken), tuple(a for _, a in taken)
 
     def _choices(self, d: int) -> list[Choice]:
-        """All choices, best first."""
+        """Return all choices, best first."""
         net = {a: -cost for cost, a in self._net(d)}
         sizes = range(self.lo[d], min(self.hi[d], len(net)) + 1)
         found = (who for size in sizes for who in combinations(sorted(net), size))
@@ -415,7 +417,7 @@ class PricedPairs:
         )
 
     def _deepen(self, value: int, left: set[int]) -> None:
-        """Choose for the entries that are left whatever may still beat the best."""
+        """Assign the remaining entries in all ways that may still beat the best."""
         self._nodes += 1
         tops: dict[int, Choice] = {}
         for d in left:
@@ -458,7 +460,7 @@ class PricedPairs:
             self._charge(d, who, rest, -1)
 
     def _clashes(self, tops: dict[int, Choice]) -> Iterator[tuple[int, int]]:
-        """(price, -entry) of entries whose best choices cost something together."""
+        """Yield (price, -entry) of entries whose best choices conflict."""
         for d, (_, who) in tops.items():
             cost = sum(
                 price[a]
@@ -471,7 +473,7 @@ class PricedPairs:
                 yield cost, -d
 
     def _charge(self, d: int, who: tuple[int, ...], rest: set[int], sign: int) -> None:
-        """Add what the neighbours that are left cost now, or take it off again."""
+        """Add the price of conflicts to the remaining neighbours, or subtract it again."""
         for e, price in self.near[d].items():
             if e in rest:
                 for a in who:

@@ -1,14 +1,14 @@
-"""What a pair of entries that meet tells of a link at least, whatever else is held.
+"""Lower bounds on what a conflicting pair of entries discloses of a link.
 
 A cosine is the sum over the places at which both ends are held, divided by the lengths
 of what is held of either end. Those lengths are at most the lengths of all that could
-ever be held. So each pair adds a fixed part at least: disclosure of links is bounded from
-below by a weighted count of pairs, which falls apart by components of pairs.
+ever be held. So each pair adds at least a fixed part: disclosure of links is bounded
+from below by a weighted count of pairs, which decomposes by components of pairs.
 
-A limit that history alone is past, whatever else is given (:func:`outgrown`), is found in
-the same way: a cosine falls again when more of one end is held, so it is not enough to look at
-what is held now. With M the lengths of all that could ever be held, it stays at or above
-the product of what is held, divided by M.
+A limit that history exceeds for good, whatever else is given (:func:`outgrown`), is
+found in the same way: a cosine falls again when more of one end is held, so the present
+value is not enough. With M the lengths of all that could ever be held, it stays at or
+above the product of what is held, divided by M.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ BITS: Final = 40
 
 @dataclass(frozen=True, eq=False)
 class LinkPairs:
-    """Pairs of entries that meet, each once.
+    """Pairs of entries in conflict, each once.
 
     Attributes
     ----------
     sets : SetSystem
-        The pairs as sets of two; of one, where a link ties an entry to itself.
+        The pairs as sets of two; of one, where a link joins an entry to itself.
     part : list of int
-        By pair: who holds it sees so much of all links' disclosures at least, summed,
-        times 2^BITS, rounded down.
+        By pair: a lower bound, summed over all links, on their disclosure to its
+        holder, times 2^BITS, rounded down.
     worst : list of Fraction
-        By pair: squared disclosure of some link to whoever holds it, at least.
+        By pair: a lower bound on the squared disclosure of some link to its holder.
     before : bool array, shape (pairs,)
         Pairs that somebody held whole before.
     """
@@ -61,7 +61,7 @@ class LinkPairs:
 
     @classmethod
     def of(cls, problem: Problem) -> LinkPairs:
-        """List them; pairs that could never be held count too."""
+        """Return all pairs; those that could never be held count too."""
         links = problem.links
         assert links is not None
         sets = conflict_sets(links)
@@ -86,13 +86,13 @@ class LinkPairs:
         return cls(sets, part, worst, _whole_before(problem, sets))
 
     def kept_apart(self, chosen: Bools) -> SetSystem:
-        """Return these pairs as sets, but those that somebody held before whole."""
+        """Return these pairs as sets, without those that somebody held whole before."""
         every = np.arange(self.sets.n_entries)
         return self.sets.select(every, np.flatnonzero(chosen & ~self.before))
 
 
 def _whole_before(problem: Problem, sets: SetSystem) -> Bools:
-    """Which sets some observer held whole before, shape (sets,)."""
+    """Mask of the sets that some observer held whole before, shape (sets,)."""
     before = problem.held(problem.history)
     observers = problem.n_adversaries + len(problem.groups)
     grid = np.zeros((problem.n_entries, observers), np.int64)
@@ -104,7 +104,7 @@ def _whole_before(problem: Problem, sets: SetSystem) -> Bools:
 
 
 def lengths(problem: Problem, links: Links) -> list[int]:
-    """Product of both ends' squared lengths of each link, of all that can be held."""
+    """Product of both ends' squared lengths, of all that can be held, by link."""
     can = problem.hi > 0
     can[problem.history.entry] = True
     count = np.where(can, links.count, 0).tolist()
@@ -118,7 +118,7 @@ def lengths(problem: Problem, links: Links) -> list[int]:
 
 
 def root_down(square: Fraction) -> Fraction:
-    """Root of a number from 0 to 1, rounded down to a multiple of 2^-BITS."""
+    """Return the root of a number from 0 to 1, rounded down to a multiple of 2^-BITS."""
     whole = 1 << BITS
     root = isqrt((square.numerator << 2 * BITS) // square.denominator)
     return Fraction(min(root, whole), whole)
@@ -132,12 +132,12 @@ def members(problem: Problem, chosen: Ints) -> Ints:
 
 
 def outgrown(problem: Problem) -> Iterator[Clash]:
-    """Find a limit that is passed for good: a clash for the first of each sort.
+    """Yield a clash for the first limit of each kind that is exceeded for good.
 
     Parameters
     ----------
     problem : Problem
-        With links that are limited; a limit on an aggregate is not looked at.
+        With limited links; a limit on an aggregate is not checked.
     """
     links = problem.links
     assert links is not None
@@ -161,14 +161,14 @@ def outgrown(problem: Problem) -> Iterator[Clash]:
 
 
 def _least(seen: LinkSimilarity, relation: LinkMeasure, length: int) -> Fraction:
-    """Square of what this observer will see of this link at least."""
+    """Return a lower bound on the square of what this observer will see of this link."""
     if relation is LinkMeasure.COMMON:
         return Fraction(1)
     return Fraction(seen.dot**2, length)
 
 
 def _clash(problem: Problem, before: Pairs, seen: list[LinkSimilarity]) -> Clash:
-    """Name the links, and what the observer holds of them."""
+    """Return a clash of the links, and of what the observer holds of them."""
     chosen = sorted({one.link for one in seen})
     mine = before.entry[before.adversary == seen[0].observer]
     inside = np.intersect1d(members(problem, np.array(chosen)), mine)

@@ -336,8 +336,8 @@ def search(
         return Solution(Verdict.UNKNOWN, bound=bound, tried=("CP-SAT ran out of work",))
     plan, seen = judged
     if not seen.feasible:  # a bug in the model; the plan is not used
-        told = f"CP-SAT's plan was refused: {seen.violations[0]}"
-        return Solution(Verdict.UNKNOWN, bound=bound, tried=(told,))
+        refusal = f"CP-SAT's plan was refused: {seen.violations[0]}"
+        return Solution(Verdict.UNKNOWN, bound=bound, tried=(refusal,))
     return Solution(
         Verdict.SOLVED, plan, value=seen.objective, bound=bound, judged=seen
     )

@@ -158,8 +158,8 @@ def listed(problem: Problem, limits: Limits) -> Solution:
     seen = (_LinkTable if _linked(problem) else _JudgeTable)(problem)
     rows = seen.look(masks, over)
     if rows is None:
-        told = ("time ended before all plans were looked at",)
-        return Solution(Verdict.UNKNOWN, bound=free_bound(problem), tried=told)
+        tried = ("time ended before all plans were looked at",)
+        return Solution(Verdict.UNKNOWN, bound=free_bound(problem), tried=tried)
     if not len(rows):
         return refuted(problem, "all plans were looked at")
     value, unit = _worth(problem, masks[rows], u[rows])
@@ -382,12 +382,12 @@ class _JudgeTable(_Table):
     def _ask(self, one: Problem, subset: int) -> int:
         """Judge an observer that is given this subset."""
         plan = Plan.of((d, 0) for d in entries_of(subset))
-        told = judge(one, plan)
-        if not told.feasible:
+        judged = judge(one, plan)
+        if not judged.feasible:
             return -1
         how = one.aggregate
         shared = how is not None and how.shared
-        self.f.append(told.f_goal)
+        self.f.append(judged.f_goal)
         self.above.append(_above(one, plan) if shared else 0)
         return len(self.f) - 1
 

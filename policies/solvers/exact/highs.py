@@ -443,8 +443,8 @@ def solve(
         try:
             model = build(problem, margin, over)
         except Late:
-            told = ("HiGHS had no time",)
-            return Solution(Verdict.UNKNOWN, bound=ceiling, tried=told, stopped="time")
+            tried = ("HiGHS had no time",)
+            return Solution(Verdict.UNKNOWN, bound=ceiling, tried=tried, stopped="time")
         if model.impossible and not margin:
             return refuted(problem, "an entry, history or a limit leaves no plan")
         found = run(model, limits.left(began), start=start, seed=seed, done=done)
@@ -454,8 +454,10 @@ def solve(
             return refuted(problem, "all assignments were searched")
         stopped = _stopped(found, limits)
         if found.values is None:
-            told = (_without(stopped),)
-            return Solution(Verdict.UNKNOWN, bound=ceiling, tried=told, stopped=stopped)
+            tried = (_without(stopped),)
+            return Solution(
+                Verdict.UNKNOWN, bound=ceiling, tried=tried, stopped=stopped
+            )
         made = answer(
             problem,
             model.plan(found.values),

@@ -97,15 +97,15 @@ class HittingSet:
             goal = problem.goal
             bound = max(bound, top - goal.lambda_) + goal.lambda_ * goal.tau
             plans.append(plan_of(full))
-        made = [answer(problem, p, bound=bound, tried=_TOLD) for p in plans]
+        made = [answer(problem, p, bound=bound, tried=_TRIED) for p in plans]
         if not made:
-            made = [answer(problem, Plan(), bound=bound, tried=_TOLD)]
+            made = [answer(problem, Plan(), bound=bound, tried=_TRIED)]
         return with_end(
             max(made, key=lambda s: (s.verdict == "SOLVED", s.value)), meter
         )
 
 
-_TOLD = ("cheapest hitting sets",)
+_TRIED = ("cheapest hitting sets",)
 
 
 def _worst(problem: Problem, chosen: Bools) -> Fraction:

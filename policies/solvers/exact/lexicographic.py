@@ -117,8 +117,8 @@ def _none_complete(problem: Problem, limits: Limits, solve: Solve) -> Solution:
     found = solve(tight, limits)
     if found.verdict is not Verdict.SOLVED:
         return found
-    told = answer(problem, found.plan, bound=found.bound + shift, tried=found.tried)
-    return replace(told, stopped=found.stopped)
+    solution = answer(problem, found.plan, bound=found.bound + shift, tried=found.tried)
+    return replace(solution, stopped=found.stopped)
 
 
 def _by_load(sets: SetSystem) -> bool:

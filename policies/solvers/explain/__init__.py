@@ -1,1 +1,1 @@
-"""Why there is no plan: minimal cores, and what to withhold."""
+"""Explanations of infeasibility: minimal cores, and which entries to withhold."""

@@ -1,15 +1,15 @@
-"""Why there is no plan, and how many adversaries would do.
+"""Why there is no plan, and how many adversaries would suffice.
 
-Counting first (:mod:`policies.solvers.bounds.counting`): it proves most cases at once.
-Else a smallest clash, by deletion filter (Chinneck and Dravnieks, Locating minimal
-infeasible constraint sets in linear programs, 1991): a part is left out for good where
-there is still no plan without it. What stays is irreducible: with any one of its parts
-left out there is a plan, and this was proven by a plan. Where time ends that,
-``Solution.tried`` says so.
+Counting comes first (:mod:`policies.solvers.bounds.counting`): it proves most cases at
+once. Otherwise a minimal clash is found by a deletion filter (Chinneck and Dravnieks,
+Locating minimal infeasible constraint sets in linear programs, 1991): a part is removed
+for good if there is still no plan without it. The rest is irreducible: without any one
+of its parts there is a plan, which proves it. If time ends first, ``Solution.tried``
+says so.
 
-Then the true minimum: the problem is solved with more and more fresh adversaries, from
+Then the true minimum: the problem is solved with more and more new adversaries, from
 the counting bound up, until a plan exists. One fewer was refuted then, so the number is
-exact, unless a search on the way stayed open.
+exact, unless a search on the way was undecided.
 """
 
 from __future__ import annotations
@@ -45,29 +45,29 @@ from policies.solvers.parallel_portfolio import sure
 from policies.solvers.search.ejection_chains import constructed
 
 MORE: Final = 64
-"""Numbers of adversaries that are tried one by one."""
+"""Numbers of adversaries tried one by one."""
 
 _POOLED: Final = 24  # the same where any m pool: models grow with the coalitions
 
-_WIDEST: Final = 10_000  # adversaries to imagine; beyond, the bounds must do
-_TOLD: Final = 6  # clashes that the core of a component tells
+_WIDEST: Final = 10_000  # largest number of adversaries tried; above, bounds must do
+_CLASHES: Final = 6  # clashes in the core of a component, at most
 
-_POOLS: Final = 2_000  # coalitions of any m up to which further adversaries are tried
+_POOLS: Final = 2_000  # coalitions of any m up to which more adversaries are tried
 
 _FIRST: Final = 0.6
-"""Of the time and the work, for HiGHS where CP-SAT may come after it."""
+"""Share of time and work for HiGHS where CP-SAT may follow."""
 
-_FEW: Final = 24  # entries of a clash that are left out one by one
+_FEW: Final = 24  # entries of a clash up to which they are removed one by one
 
 UNPROVEN: Final = "the core could not be made smallest in time"
 
 
 def plain(problem: Problem) -> Problem:
-    """Return the question alone: is there any plan? No copy that need not be."""
+    """Return the pure feasibility problem: required copies only, and no objective."""
     n, k = problem.n_entries, problem.n_adversaries
     links, how = problem.links, problem.goal.aggregate
     if links is not None and not links.limited:
-        links = how = None  # what it weighed are links
+        links = how = None  # it was on links
     return replace(
         problem,
         hi=problem.lo,
@@ -115,17 +115,17 @@ _KNOWN: Final = {Verdict.SOLVED: True, Verdict.INFEASIBLE: False}
 
 
 def possible(problem: Problem, rng: np.random.Generator, limits: Limits) -> bool | None:
-    """Whether any plan exists; None where that stayed open."""
+    """Whether any plan exists; None if undecided."""
     return _KNOWN.get(feasible(problem, rng, limits).verdict)
 
 
 def _exact(
     problem: Problem, rng: np.random.Generator, limits: Limits, seed: int
 ) -> list[Solution]:
-    """Ask HiGHS, and CP-SAT where HiGHS leaves a small problem open.
+    """Ask HiGHS, then CP-SAT if HiGHS leaves a small problem undecided.
 
-    HiGHS works with floats: a mean that ends on its limit is neither below it nor past it
-    for them. CP-SAT counts in whole numbers, and knows.
+    HiGHS computes in floats, for which a mean at its limit is neither below it nor past
+    it. CP-SAT computes in integers and decides.
     """
     if not CpSat().supports(problem):
         return [solve(problem, limits, seed=seed)]
@@ -139,7 +139,7 @@ def _exact(
 
 
 def counted(problem: Problem) -> list[Clash]:
-    """Clashes that are seen without any search, hopeless ones first."""
+    """Return clashes found without any search, hopeless ones first."""
     found = [*_limits(problem), *_history(problem), *_pooled(problem)]
     found += list(singles(problem))
     found += _sets(problem)
@@ -150,26 +150,26 @@ def counted(problem: Problem) -> list[Clash]:
 
 
 def _sets(problem: Problem) -> Iterator[Clash]:
-    """Sets that need more adversaries than there are, the most demanding first."""
+    """Yield sets that need more adversaries than there are, the most demanding first."""
     need = needs(problem)
     over = np.flatnonzero(need > problem.n_adversaries)
     seen: set[tuple[object, ...]] = set()
     for one in over[np.argsort(-need[over], kind="stable")].tolist():
-        told = clash(problem, one, int(need[one]))
-        key = (told.properties, told.cause, told.needed)
-        if key not in seen:  # one example of each is enough
+        found = clash(problem, one, int(need[one]))
+        key = (found.properties, found.cause, found.needed)
+        if key not in seen:  # one example of each suffices
             seen.add(key)
-            yield told
+            yield found
 
 
 def _limits(problem: Problem) -> Iterator[Clash]:
-    """A limit that nothing is below."""
+    """Yield a limit that no value is below."""
     if any(not cap.kept(cap.limit * 0) for cap in problem.averages):
         yield Clash(Cause.LIMIT)
 
 
 def _history(problem: Problem) -> Iterator[Clash]:
-    """Limits that history alone is past."""
+    """Yield limits that history alone exceeds."""
     if not problem.strict_history or not len(problem.history):
         return
     sets = problem.sets
@@ -193,7 +193,9 @@ def _history(problem: Problem) -> Iterator[Clash]:
     links = problem.links
     if links is not None and links.limited:
         yield from outgrown(problem)
-        if links.relation is LinkMeasure.COSINE:  # what is added may hide what is held
+        if (
+            links.relation is LinkMeasure.COSINE
+        ):  # additions may lower what is disclosed
             return
     empty = judge(replace(problem, lo=problem.lo * 0), Plan())
     if not empty.feasible:
@@ -206,7 +208,7 @@ def _history(problem: Problem) -> Iterator[Clash]:
 
 
 def _pooled(problem: Problem) -> Iterator[Clash]:
-    """Sets whose few entries any m adversaries hold between them."""
+    """Yield sets of few entries that any m adversaries hold between them."""
     k, m = problem.n_adversaries, problem.coalitions.any_m
     if m < 2:
         return
@@ -230,23 +232,23 @@ def _pooled(problem: Problem) -> Iterator[Clash]:
 
 @dataclass(frozen=True)
 class Explained:
-    """A core, and what could not be done for it."""
+    """A core, and what was not achieved for it."""
 
     core: Core
     tried: tuple[str, ...] = ()
 
 
 def explain(
-    problem: Problem, rng: np.random.Generator, limits: Limits, *, told: int = 1
+    problem: Problem, rng: np.random.Generator, limits: Limits, *, most: int = 1
 ) -> Explained:
-    """Find a smallest clash of a problem that is known to have no plan.
+    """Find a minimal clash of a problem that is known to have no plan.
 
     Parameters
     ----------
     problem : Problem
     rng, limits
-    told : int
-        Clashes that the core tells at most; each is a proof by itself.
+    most : int
+        Clashes in the core, at most; each is a proof by itself.
     """
     found = counted(problem)
     tried: tuple[str, ...] = ()
@@ -261,7 +263,7 @@ def explain(
         needed, exact = _needed(problem, low, rng, limits)
     core = Core(
         entries=tuple(np.flatnonzero(problem.lo).tolist()),
-        clashes=tuple(found[:told]),
+        clashes=tuple(found[:most]),
         needed=needed,
         exact=exact,
         available=problem.n_adversaries,
@@ -283,21 +285,21 @@ def proven_core(
     """
     if not proven and not counted(problem):
         return None
-    return explain(problem, rng, limits, told=_TOLD).core
+    return explain(problem, rng, limits, most=_CLASHES).core
 
 
 def _needed(
     problem: Problem, low: int, rng: np.random.Generator, limits: Limits
 ) -> tuple[int | None, bool]:
-    """Adversaries that would do (new ones free of history), and if one fewer would not.
+    """Return how many adversaries suffice (new ones: no history); and whether proven.
 
-    They are tried one more at a time. Where that stays open, twice as many more are,
-    then the numbers between, by halves: models grow, and what is open mostly stays so.
+    They are added one at a time. If that is undecided, their number is doubled, then
+    bisected: models grow, and what is undecided mostly stays so.
     """
     over, m = limits.deadline(), problem.coalitions.any_m
     apart = not (problem.averages or problem.coalitions or problem.links)
     high = problem.n_adversaries + int(problem.lo.sum()) if apart else None
-    # every copy to an adversary of its own crosses no limit of a set
+    # with an adversary for every copy, no limit of a set is crossed
     last = low + (_POOLED if m > 1 else MORE)
     last = last if high is None else min(high, last)
     last = min(last, problem.n_adversaries + _WIDEST + 1)
@@ -308,12 +310,12 @@ def _needed(
         pools = comb(number, min(m, number)) if m > 1 else 0
         if number == below or number >= last or pools > _POOLS:
             break
-        told = possible(widened(problem, number), rng, _slice(limits, 0.25))
-        if told:
+        exists = possible(widened(problem, number), rng, _slice(limits, 0.25))
+        if exists:
             high, found = number, True
             continue
         below = number
-        if told is None:
+        if exists is None:
             step *= 2
         else:
             refuted = number
@@ -321,10 +323,10 @@ def _needed(
 
 
 def widened(problem: Problem, number: int) -> Problem:
-    """Return the problem with fresh adversaries added, so that there are ``number``.
+    """Return the problem with new adversaries added, so that there are ``number``.
 
-    Whether a plan exists does not depend on weights; fine ones, times more adversaries,
-    would leave the range of integers. So all weigh one.
+    All weights become 1: whether a plan exists does not depend on them, and fine
+    weights times more adversaries would overflow.
     """
     more = number - problem.n_adversaries
     trusted = problem.trusted
@@ -351,7 +353,7 @@ def _slice(limits: Limits, share: float) -> Limits:
 def _smallest(
     problem: Problem, rng: np.random.Generator, limits: Limits
 ) -> tuple[Clash, bool]:
-    """Drop capacities, sets and entries as long as there is still no plan."""
+    """Remove capacities, sets and entries as long as there is still no plan."""
     cut = _Cut(problem, rng, limits)
     if problem.capacity is not None:
         cut.free_capacity()
@@ -363,7 +365,7 @@ def _smallest(
 
 
 class _Cut:
-    """Deletion filter: parts that are not needed for the clash are left out."""
+    """Deletion filter: parts that the clash does not need are removed."""
 
     def __init__(
         self, problem: Problem, rng: np.random.Generator, limits: Limits
@@ -382,24 +384,24 @@ class _Cut:
         if self.over():
             self.smallest = False
             return False
-        told = possible(self.part(kept, wanted, free=free), self.rng, self._each())
-        if told is None:
+        exists = possible(self.part(kept, wanted, free=free), self.rng, self._each())
+        if exists is None:
             self.smallest = False
-        return told is False
+        return exists is False
 
     def _each(self) -> Limits:
         seconds = self.limits.seconds / 4
         return replace(self.limits, seconds=seconds, work=self.limits.work / 4)
 
     def part(self, kept: Ints, wanted: Ints, *, free: bool = False) -> Problem:
-        """Return the problem with these sets' limits and these entries' copies alone."""
+        """Return the problem with only these sets' limits and these entries' copies."""
         problem = self.problem
         lo = np.zeros_like(problem.lo)
         lo[wanted] = problem.lo[wanted]
         inside = np.zeros(problem.sets.n_sets, np.bool_)
         inside[kept] = True
         sets = problem.sets
-        if problem.averages:  # sets count in the means: only their caps go
+        if problem.averages:  # sets count in the means, so only their caps are removed
             sets = replace(sets, cap=np.where(inside, sets.cap, NO_CAP))
         else:
             sets = sets.select(np.arange(problem.n_entries), kept)
@@ -407,12 +409,12 @@ class _Cut:
         return replace(problem, sets=sets, lo=lo, capacity=capacity)
 
     def free_capacity(self) -> None:
-        """Forget the capacities if they are not to blame."""
+        """Remove the capacities if they do not matter."""
         if self._still(self.kept, self.wanted, free=True):
             self.problem = replace(self.problem, capacity=None)
 
     def narrow(self) -> None:
-        """Take the sets that CP-SAT's own proof used."""
+        """Keep only the sets that CP-SAT's own proof used."""
         bare = plain(self.problem)
         if self.problem.averages or not CpSat().supports(bare):
             return
@@ -421,7 +423,7 @@ class _Cut:
             self.kept = np.array(used, np.int64)
 
     def sets(self) -> None:
-        """Leave sets out one by one."""
+        """Remove sets one by one."""
         if self.problem.averages:
             capped = self.problem.sets.cap < NO_CAP
             self.kept = self.kept[capped[self.kept]]
@@ -431,7 +433,7 @@ class _Cut:
                 self.kept = rest
 
     def links(self) -> None:
-        """Leave links out one by one, but where they count together."""
+        """Remove links one by one, unless they count together."""
         links = self.problem.links
         if links is None or not links.limited:
             return
@@ -445,7 +447,7 @@ class _Cut:
                 self.problem = before
 
     def entries(self) -> None:
-        """Leave entries out one by one: of means all, else if few are left."""
+        """Remove entries one by one: for means all, otherwise if few are left."""
         inside = self.wanted if self.mean else self._involved()
         if not self.mean and len(inside) > _FEW:
             return
@@ -458,7 +460,7 @@ class _Cut:
                 self.wanted = rest
 
     def _involved(self) -> Ints:
-        """Entries that want copies, and are of what is left: all, if capacities are."""
+        """Return the entries that need copies and are in the rest; all for capacities."""
         sets, links = self.problem.sets, self.problem.links
         if self.problem.capacity is not None:
             return self.wanted
@@ -468,7 +470,7 @@ class _Cut:
         return np.intersect1d(self.wanted, inside)
 
     def clash(self) -> Clash:
-        """Tell what is left."""
+        """Return the rest as a clash."""
         problem, kept = self.problem, self.kept
         if problem.averages:
             kept = np.flatnonzero(
@@ -481,7 +483,7 @@ class _Cut:
             properties = np.unique(links.link)
         cause = Cause.MEAN if self.mean else Cause.SEARCH
         wanted = self.wanted if self.mean else self._involved()
-        if not len(wanted):  # only what is held already clashes
+        if not len(wanted):  # what is held already clashes
             cause, wanted = Cause.HISTORY, np.unique(problem.history.entry)
         return Clash(
             cause,
@@ -495,12 +497,12 @@ class _Cut:
 def infeasible(
     problem: Problem, rng: np.random.Generator, limits: Limits, tried: tuple[str, ...]
 ) -> Solution:
-    """Make the answer for a problem that is known to have no plan."""
-    told = explain(problem, rng, limits)
+    """Return INFEASIBLE with its core for a problem that is known to have no plan."""
+    explained = explain(problem, rng, limits)
     return Solution(
         Verdict.INFEASIBLE,
         held=np.flatnonzero(problem.lo),
-        cores=(told.core,),
-        tried=(*tried, *told.tried),
+        cores=(explained.core,),
+        tried=(*tried, *explained.tried),
         stopped="optimal",
     )

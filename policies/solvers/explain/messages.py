@@ -1,4 +1,4 @@
-"""Cores in words: which entries and properties of an instance clash, and the counts."""
+"""Cores in words: the entries and properties that clash, and the counts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from policies.model.problem import Problem
 from policies.solvers.interfaces import Cause, Clash, Core, Ground, Proof
 
 SHOWN: Final = 12
-"""Indices that one sentence names."""
+"""Indices that one sentence names, at most."""
 
 
 def listed(what: str, numbers: Sequence[int]) -> str:
@@ -26,7 +26,7 @@ def listed(what: str, numbers: Sequence[int]) -> str:
 
 
 def reason(problem: Problem, clash: Clash) -> str:
-    """One clash as a sentence."""
+    """Return one clash as a sentence."""
     k = problem.n_adversaries
     entries = listed("entry", clash.entries)
     properties = listed("property", clash.properties)
@@ -34,64 +34,68 @@ def reason(problem: Problem, clash: Clash) -> str:
     adversaries = f"{k} adversaries" if k != 1 else "1 adversary"
     match clash.cause:
         case Cause.ALONE:
-            told = f"{entries} alone discloses {properties} to whoever gets it"
+            sentence = f"{entries} alone discloses {properties} to whoever gets it"
         case Cause.COPIES:
-            told = f"{entries} must go to {answers} adversaries, more than may get it"
+            sentence = (
+                f"{entries} must go to {answers} adversaries, more than may get it"
+            )
         case Cause.CAPACITY:
-            told = f"{answers} copies must be given, capacities leave room for {per}"
+            sentence = (
+                f"{answers} copies must be given, capacities leave room for {per}"
+            )
         case Cause.SET | Cause.CLASSES:
-            told = (
+            sentence = (
                 f"{properties}: {entries} make {answers} copies, of which one adversary "
                 f"may get {per}; {adversaries} {'is' if k == 1 else 'are'} too few"
             )
         case Cause.COALITION:
-            told = (
+            sentence = (
                 f"{properties}: adversaries who pool hold {entries} between them, "
                 "however they are spread"
             )
         case Cause.HISTORY:
             past = "are past their" if len(clash.properties) > 1 else "is past its"
-            told = f"{properties} {past} limit by what was held before: {entries}"
+            sentence = f"{properties} {past} limit by what was held before: {entries}"
         case Cause.LIMIT:
-            told = "no disclosure is below this tau: f is at least 0"
+            sentence = "no disclosure is below this tau: f is at least 0"
         case Cause.MEAN:
             whom = "to every adversary" if problem.aggregate is None else "in all"
-            told = (
+            sentence = (
                 f"{properties} with {entries}: no assignment keeps the disclosure "
                 f"{whom} below tau"
             )
         case Cause.SEARCH:
             verb = "clashes" if len(clash.properties) == 1 else "clash"
-            told = (
+            sentence = (
                 f"{properties} {verb} over {entries}: every assignment to {adversaries} was "
                 "ruled out"
             )
-    return told
+    return sentence
 
 
 def sentences(problem: Problem, core: Core) -> list[str]:
-    """All clashes of a core, and how many adversaries would do."""
-    told = [reason(problem, clash) for clash in core.clashes]
+    """Return all clashes of a core, and how many adversaries would suffice."""
+    lines = [reason(problem, clash) for clash in core.clashes]
     if core.needed is None:
-        return told
+        return lines
     least = "is the smallest number that does" if core.exact else "would do"
-    return [*told, f"{core.needed} adversaries: this {least}"]
+    return [*lines, f"{core.needed} adversaries: this {least}"]
 
 
 def certificate(problem: Problem, proof: Proof) -> str:
-    """A proof that there is a plan as a sentence."""
+    """Return a proof that there is a plan as a sentence."""
     k = problem.n_adversaries
     match proof.ground:
         case Ground.ORDER:
-            told = f"{k} adversaries are enough, in whatever order copies are given"
+            ground = f"{k} adversaries are enough, in whatever order copies are given"
         case Ground.EXPECTATION:
-            told = "copies drawn at random cross fewer than one limit on average"
+            ground = "copies drawn at random cross fewer than one limit on average"
         case Ground.LEMMA:
-            told = (
+            ground = (
                 "copies drawn at random cross no limit with some chance (local lemma)"
             )
     word = "component" if proof.components == 1 else "components"
     return (
         f"a plan exists for {listed('entry', proof.entries)} "
-        f"({proof.components} {word}): {told}"
+        f"({proof.components} {word}): {ground}"
     )

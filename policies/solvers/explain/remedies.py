@@ -1,4 +1,4 @@
-"""What else would help where adversaries are too few: fewer answers, or a higher limit."""
+"""Remedies other than more adversaries: fewer answers, or a higher limit."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from policies.solvers.interfaces import Cause, Clash, Core, Limits, Verdict
 
 @dataclass(frozen=True)
 class Remedy:
-    """A change of the policy that fewer adversaries would do for.
+    """A change of the policy for which fewer adversaries would suffice.
 
     Attributes
     ----------
     kind : str
-        ``answers``: one answer fewer for the entries that want most. ``limit``: let one
-        adversary see one entry more of the property's sets.
+        ``answers``: one answer fewer for the entries that need most. ``limit``: one
+        adversary may see one more entry of the property's sets.
     property : int
     entries : tuple of int
-        ``answers``: whose answers.
+        ``answers``: the entries.
     answers : int
-        ``answers``: how many would be wanted.
+        ``answers``: the new number.
     above : Fraction
         ``limit``: tau would have to be above this.
     needed : int
-        Adversaries that would do then.
+        Number of adversaries that would suffice then.
     """
 
     kind: str
@@ -44,19 +44,19 @@ class Remedy:
 def remedies(
     problem: Problem, core: Core, rng: np.random.Generator, limits: Limits
 ) -> tuple[Remedy, ...]:
-    """What else would help but more adversaries.
+    """Return the remedies for a core.
 
     Parameters
     ----------
     problem : Problem
-        The one that the core is about.
+        The problem of the core.
     core : Core
-        Its first clash is looked at.
+        Its first clash is considered.
 
     Returns
     -------
     tuple of Remedy
-        Only those that need fewer adversaries than the core does.
+        Only those that need fewer adversaries than the core.
     """
     first = core.clashes[0]
     if core.needed is None or first.cause is not Cause.SET:
@@ -84,7 +84,7 @@ def _fewer_answers(
     rng: np.random.Generator,
     limits: Limits,
 ) -> Remedy | None:
-    """One answer fewer for the clash's entries that want most."""
+    """Return the remedy of one answer fewer for the clash's entries that need most."""
     local = np.searchsorted(entries, np.array(first.entries, np.int64))
     most = int(alone.lo[local].max())
     if most < 2:
@@ -102,7 +102,7 @@ def _fewer_answers(
 def _higher_limit(
     alone: Problem, one: int, rng: np.random.Generator, limits: Limits
 ) -> Remedy | None:
-    """Room for one more entry in all sets of the clash's property."""
+    """Return the remedy of a limit one entry higher in all sets of the property."""
     sets = alone.sets
     rows = slice(int(sets.start[one]), int(sets.start[one + 1]))
     steps = sets.amount[rows][sets.amount[rows] > 0]
@@ -122,7 +122,7 @@ def _higher_limit(
 
 
 def enough(problem: Problem, rng: np.random.Generator, limits: Limits) -> int | None:
-    """Adversaries that would do for this component, those there are if they do."""
+    """Return how many adversaries suffice for this component; all present if they do."""
     if feasible(problem, rng, limits).verdict is Verdict.SOLVED:
         return problem.n_adversaries
     core = proven_core(problem, rng, limits)

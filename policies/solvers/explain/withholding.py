@@ -1,12 +1,12 @@
-"""Where there is no plan: the cheapest set of entries to withhold, proven.
+"""The cheapest entries to withhold where there is no plan, proven.
 
 An entry that is withheld goes to nobody; the others keep their copies and limits. Which
-to withhold is a weighted hitting set over all reasons at once, searched by CP-SAT: one
-more 0-1 variable an entry that has a price. Components that nothing couples are searched
-one by one, and only those without a plan. CP-SAT takes no limit on what links disclose,
-and not every aggregate: there, few entries are left out in the order of their price until
-not all plans of the rest are refuted, and of many so many that nobody holds both ends of
-a link.
+ones to withhold is a weighted hitting set over all reasons at once, solved by CP-SAT
+with one more 0-1 variable for each entry that has a price. Independent components are
+searched one by one, and only those without a plan. CP-SAT cannot limit what links
+disclose, nor all aggregates. There, if entries are few, they are removed in order of
+price until not all plans of the rest are refuted; if many, until nobody holds both ends
+of a link.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ from policies.solvers.exact.enumeration import listable, listed, looks
 from policies.solvers.exact.linear_model import Late
 from policies.solvers.interfaces import Limits, Verdict
 
-_LOOKS: Final = 2e7  # at numbers of listings, for each unit of work
-_SHARE: Final = 0.3  # of the time that is left, what a part gets at least
+_LOOKS: Final = 2e7  # numbers visited by enumerations per unit of work
+_SHARE: Final = 0.3  # least share of the remaining time for a part
 
 
 @dataclass(frozen=True)
 class Withholding:
-    """Entries whose withholding leaves a plan for the rest.
+    """Entries to withhold, so that the rest has a plan.
 
     Attributes
     ----------
     entries : tuple of int
     price : int
-        What they cost together.
+        Their total price.
     bound : int
-        Proven: no set that costs less would do.
+        Proven: no cheaper set suffices.
     plan : Plan
-        Of the rest; it keeps every limit.
+        A plan of the rest; it keeps every limit.
     """
 
     entries: tuple[int, ...]
@@ -56,7 +56,7 @@ class Withholding:
 
     @property
     def proven(self) -> bool:
-        """Whether no cheaper set would do."""
+        """Whether no cheaper set suffices."""
         return self.price == self.bound
 
 
@@ -74,9 +74,9 @@ def cheapest(
     Returns
     -------
     Withholding or None
-        None where not even withholding all that may be leaves a plan, or none was found
-        within the limits, or the problem is large and of a kind that CP-SAT does not
-        take, which the judge sees.
+        None if there is no plan even without all entries that may be withheld, if none
+        was found within the limits, or if the problem is large and of a kind that
+        CP-SAT does not support.
     """
     if problem.prices is None:
         return None
@@ -91,7 +91,7 @@ def cheapest(
 
 
 def _kept(problem: Problem, found: Withholding) -> bool:
-    """Whether the judge agrees."""
+    """Whether the judge confirms the result."""
     return judge(without(problem, found.entries), found.plan).feasible
 
 
@@ -130,7 +130,7 @@ def without(problem: Problem, entries: tuple[int, ...]) -> Problem:
 
 
 def _parts(problem: Problem) -> Iterator[tuple[Ints, Problem]]:
-    """Go through parts that nothing couples, each with its entries."""
+    """Yield independent parts, each with its entries."""
     every = np.arange(problem.n_entries)
     if problem.capacity is not None or problem.averages or not problem.n_entries:
         yield every, problem
@@ -169,7 +169,7 @@ def _search(
 def _listed(
     problem: Problem, rng: np.random.Generator, limits: Limits
 ) -> Withholding | None:
-    """Go by price where plans can be listed; else nobody meets any, where links count."""
+    """Enumerate by price if plans can be listed; otherwise keep ends of links apart."""
     began, bound = limits.clock(), 0
     half = replace(limits.part(0.5), seconds=limits.seconds / 2)
     if listable(problem):
@@ -190,7 +190,7 @@ def _listed(
 
 
 def _by_price(problem: Problem) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """Go through all sets of entries that may be withheld, the cheapest first."""
+    """Yield all sets of entries that may be withheld, the cheapest first."""
     assert problem.prices is not None
     may = np.flatnonzero(problem.prices)
     may = may[np.argsort(problem.prices[may], kind="stable")]
@@ -201,7 +201,7 @@ def _by_price(problem: Problem) -> Iterator[tuple[int, tuple[int, ...]]]:
         total, chosen = heappop(waiting)
         yield total, tuple(sorted(may[list(chosen)].tolist()))
         last, following = chosen[-1], chosen[-1] + 1
-        if following < len(price):  # one more, or the next instead of the last
+        if following < len(price):  # add the next, or replace the last by it
             heappush(waiting, (total + price[following], (*chosen, following)))
             instead = total - price[last] + price[following]
             heappush(waiting, (instead, (*chosen[:-1], following)))
@@ -210,7 +210,7 @@ def _by_price(problem: Problem) -> Iterator[tuple[int, tuple[int, ...]]]:
 def _apart(
     problem: Problem, bound: int, rng: np.random.Generator, limits: Limits
 ) -> Withholding | None:
-    """Withhold until nobody holds both ends of a link, then put back what may be."""
+    """Withhold until nobody holds both ends of a link, then restore what is possible."""
     links, prices = problem.links, problem.prices
     assert prices is not None
     if links is None or not links.limited or problem.sets.n_sets:
@@ -233,7 +233,7 @@ def _apart(
 def _put_back(
     problem: Problem, plan: Plan, left: set[int], d: int, over: Callable[[], bool]
 ) -> Plan | None:
-    """Give the entry as many copies as it must have, if what is there may stay."""
+    """Give the entry its required copies, if the rest of the plan can stay."""
     if over():
         return None
     whole = without(problem, tuple(left - {d}))

@@ -1,1 +1,1 @@
-"""Inner loops that are compiled where there is much to do: plain functions over arrays."""
+"""Inner loops: plain functions over arrays, compiled for large problems."""

@@ -8,7 +8,7 @@ from policies.solvers.kernels.compiling import cache_directory, compile_all
 
 
 def main() -> int:
-    """Compile what is not on disk yet, and say where it is kept."""
+    """Compile the kernels that are not on disk yet, and print where they are kept."""
     compile_all()
     where = cache_directory()
     kept = f"kept in {where}" if where else "not kept: no directory to write to"

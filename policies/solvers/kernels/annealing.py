@@ -1,19 +1,19 @@
-"""Annealing: plans are changed at random, and worse ones kept less and less often.
+"""Annealing: change plans at random, accepting worse ones less and less often.
 
-The one annealer, with two kinds of steps on the arrays of
-:mod:`policies.solvers.kernels.plan_state`. :func:`anneal` takes all that sets can ask. The
-maximum of many f is smoothed to log(sum of exp(beta f)) / beta, which moves with every load
-and is within log(terms) / beta of the maximum; a load past a limit costs a price, which
-rises while the plan is past one and falls while it keeps them all. :func:`anneal_across`
-is for utility below limits on plain sets alone, at a price that the caller sets: a step
-costs a fifth, as nothing is kept but loads.
+One annealer with two kinds of steps on the arrays of
+:mod:`policies.solvers.kernels.plan_state`. :func:`anneal` covers everything that sets
+can require. The maximum of many f is smoothed to log(sum of exp(beta f)) / beta, which
+moves with every load and is within log(terms) / beta of the maximum. A load past its
+limit costs a price, which rises while the plan exceeds a limit and falls while it keeps
+them all. :func:`anneal_across` maximises utility below limits on weighted sets alone,
+at a price set by the caller; its steps cost a fifth, as only loads are kept up to date.
 
 Both accept a change that loses ``x`` with probability exp(-x / temperature) (Metropolis
-et al. 1953; Kirkpatrick, Gelatt and Vecchi 1983). Nothing here is exact, and nothing is
-proven: what is kept as best is judged afterwards.
+et al. 1953; Kirkpatrick, Gelatt and Vecchi 1983). Nothing here is exact or proven: the
+best plan is judged afterwards.
 
 Of the plan state they keep ``chosen``, ``copies``, ``load``, ``part``, ``total[U]`` and
-the counts of entries and adversaries; disclosure is found from the loads.
+the counts of entries and adversaries up to date; disclosure is computed from the loads.
 """
 
 from __future__ import annotations
@@ -50,43 +50,43 @@ from policies.solvers.kernels.plan_state import (
 ENTRY_POINTS: Final = ("anneal", "anneal_across")
 
 LAMBDA, BETA, TEMPERATURE, PRICE, LOW, HIGH, RATE, LIMIT, REF, BEST, LOOK = range(11)
-"""Places in the numbers of a run: prices of f and of limits (from low to high), and the
-step by which they change; the limit on a mean; f that is subtracted below the
-exponential; value of the best plan; steps between two looks at the true objective."""
+"""Indices of a run's parameters: prices of f and of limits (from low to high), and the
+step by which they change; the limit on a mean; the f subtracted in the exponential; the
+value of the best plan; steps between two evaluations of the true objective."""
 
 NUMBERS: Final = 11
 
-DRAWS: Final = 8  # random numbers of a step
+DRAWS: Final = 8  # random numbers per step
 DRAWS_ACROSS: Final = 5
 
-EVEN: Final = 0.5  # chance that a copy moves where one more could be given, too
-SWAPS: Final = 0.5  # of the moves: an entry of the same set comes back for it
+EVEN: Final = 0.5  # chance of moving a copy where one more could be given instead
+SWAPS: Final = 0.5  # share of moves in which an entry of the same set comes back
 
-SUM, OVER, _SUMS = range(3)  # places of ``sums``
+SUM, OVER, _SUMS = range(3)  # indices of ``sums``
 SUMS: Final = _SUMS
 
 
 class Annealing(NamedTuple):
-    """What annealing keeps beside the plan state; n entries, k adversaries, h observers.
+    """Annealing's data beside the plan state; n entries, k adversaries, h observers.
 
     Attributes
     ----------
     best : bool array, shape (n, k)
-        The best plan that was seen within all limits.
+        The best plan so far within all limits.
     cap : int64 array, shape (q, h)
-        The highest load that a limit allows.
+        The highest load that the limit allows.
     term : float64 array, shape (q, h)
-        Exponentials of f of each set; those of the means are in the first row.
+        Exponentials of f of each set; for means, in the first row.
     listed : float64 array, shape (q, loads)
-        Exponentials by load, up to that of f = 1; without columns where these are too
-        many.
+        Exponentials by load, up to that of f = 1; without columns where there are too
+        many loads.
     mean : float64 array, shape (h,)
     sums : float64 array, shape (SUMS,)
-        The sum of all terms; what the plan is past its limits by.
+        The sum of all terms; the total excess over limits.
     divisor : float
-        What a sum of f is divided by for its mean; 0 for the worst set.
+        Divisor of a sum of f for its mean; 0 for the worst set.
     smooth : bool
-        Whether f counts, or limits alone.
+        Whether f counts, not just limits.
     """
 
     best: Bools2
@@ -109,14 +109,14 @@ def set_disclosure(s: State, q: int, load: int) -> float:
         return 0.0
     part = float(load) / float(full)
     f = part
-    while kind > LINEAR:  # a function of its own would cost a fifth of the time
+    while kind > LINEAR:  # inlined: a function call would cost a fifth of the time
         f *= part
         kind -= 1
     return f
 
 
 def excess(s: State, x: Annealing, q: int, o: int, load: int) -> float:
-    """Return what a load is past its limit by: 1 for that, and a part for how far."""
+    """Return the excess of a load over its limit: 1, and a part for how far it is."""
     if load <= x.cap[q, o]:
         return 0.0
     return 1.0 + float(load - x.cap[q, o]) / float(max(s.unit[q, FULL], 1))
@@ -129,7 +129,7 @@ def set_term(x: Annealing, q: int, o: int, term: float) -> None:
 
 
 def exponential(f: float, numbers: Floats) -> float:
-    """Return exp(beta (f - ref)), cut off where floats end."""
+    """Return exp(beta (f - ref)), clipped to the range of floats."""
     return exp(min(numbers[BETA] * (f - numbers[REF]), 300.0))
 
 
@@ -143,7 +143,7 @@ def term_at(s: State, x: Annealing, numbers: Floats, q: int, load: int) -> float
 def plan_pair(
     s: State, x: Annealing, numbers: Floats, d: int, a: int, sign: int
 ) -> None:
-    """Give (sign 1) or take (-1) a pair: loads of all observers who see it."""
+    """Plan a pair (sign 1) or take it back (-1), for all observers who see it."""
     s.chosen[d, a] = sign > 0
     s.entry[d, DEGREE] += sign
     s.adversary[a, GIVEN] += sign
@@ -153,7 +153,7 @@ def plan_pair(
         o = s.seen[i]
         s.copies[d, o] += sign
         if s.copies[d, o] != first:
-            continue  # loads change with the first and the last copy alone
+            continue  # only the first and the last copy change loads
         for r in range(s.entry[d, ROWS], s.entry[d + 1, ROWS]):
             q, by = s.row[r, UNIT], sign * s.row[r, AMOUNT]
             if s.unit[q, KIND] == CLASSES:
@@ -192,7 +192,7 @@ def highest(s: State, x: Annealing) -> float:
 
 
 def add_up(s: State, x: Annealing, numbers: Floats) -> None:
-    """Add everything up anew, from the loads: sums drift, and so does beta."""
+    """Recompute all sums from the loads: they drift, and beta changes."""
     x.sums[SUM] = 0.0 if x.smooth else 1.0
     x.sums[OVER] = 0.0
     s.total[U] = 0.0
@@ -202,7 +202,7 @@ def add_up(s: State, x: Annealing, numbers: Floats) -> None:
                 s.total[U] += s.worth[d, a]
     for o in range(s.load.shape[1]):
         x.mean[o] = 0.0
-    for q in range(len(s.load)):  # rows of loads lie together
+    for q in range(len(s.load)):  # rows of loads are contiguous
         for o in range(s.load.shape[1]):
             x.term[q, o] = 0.0
             x.sums[OVER] += excess(s, x, q, o, s.load[q, o])
@@ -225,7 +225,7 @@ def add_up(s: State, x: Annealing, numbers: Floats) -> None:
 
 
 def look(s: State, x: Annealing, numbers: Floats) -> None:
-    """Keep the plan if it is the best within all limits; move the prices of limits."""
+    """Keep the plan if it is the best within all limits; adjust the prices of limits."""
     top = highest(s, x) if x.smooth else 0.0
     past = top > numbers[LIMIT]
     if numbers[LIMIT] < 1.0:
@@ -242,7 +242,7 @@ def look(s: State, x: Annealing, numbers: Floats) -> None:
 
 
 def keep(s: State, x: Annealing, numbers: Floats, value: float) -> None:
-    """Keep the plan: it is past no limit, and the best so far."""
+    """Keep the plan as the best so far; it keeps all limits."""
     numbers[BEST] = value
     for d in range(s.chosen.shape[0]):
         for a in range(s.chosen.shape[1]):
@@ -250,7 +250,7 @@ def keep(s: State, x: Annealing, numbers: Floats, value: float) -> None:
 
 
 def holder(s: State, d: int, skip: int) -> int:
-    """Return the adversary who holds an entry after so many others."""
+    """Return the holder of an entry after skipping so many."""
     for a in range(s.chosen.shape[1]):
         if s.chosen[d, a]:
             if skip == 0:
@@ -262,7 +262,7 @@ def holder(s: State, d: int, skip: int) -> int:
 def mate(s: State, d: int, a: int, b: int, full: bool, one: float, two: float) -> int:
     """Draw an entry that can go from b to a for entry d; -1 if the one drawn cannot.
 
-    It shares a set with d. Where b is ``full`` some entry has to go: any that b holds.
+    It shares a set with d. If b is ``full``, some entry must go: any that b holds.
     """
     if full:
         n = len(s.worth)
@@ -282,7 +282,7 @@ def mate(s: State, d: int, a: int, b: int, full: bool, one: float, two: float) -
 
 
 def change(s: State, d: int, b: int, one: float, two: float) -> tuple[int, int]:
-    """Draw a change of entry d: who loses it and who gets it, -1 for nobody."""
+    """Draw a change of entry d: who loses it and who gets it; -1 for nobody."""
     degree = s.entry[d, DEGREE]
     if s.chosen[d, b]:
         return (b if degree > s.entry[d, LO] else -1), -1
@@ -297,7 +297,7 @@ def change(s: State, d: int, b: int, one: float, two: float) -> tuple[int, int]:
 def move(
     s: State, x: Annealing, numbers: Floats, d: int, source: int, target: int
 ) -> None:
-    """Give an entry to one adversary and take it from another; -1: nobody, no entry."""
+    """Move an entry from one adversary to another; -1: nobody, or no entry."""
     if d < 0:
         return
     if target >= 0:
@@ -309,8 +309,8 @@ def move(
 def anneal(s: State, x: Annealing, numbers: Floats, draws: Floats2) -> None:
     """Make one step for each row of ``draws``, shape (steps, ``DRAWS``).
 
-    What a change loses is -(change of u) + lambda / beta (change of log(sum of terms))
-    + price (change of what the plan is past its limits by).
+    A change loses -(change of u) + lambda / beta (change of log(sum of terms)) + price
+    (change of the total excess over limits).
     """
     n, k = s.worth.shape
     add_up(s, x, numbers)
@@ -346,7 +346,7 @@ def anneal(s: State, x: Annealing, numbers: Floats, draws: Floats2) -> None:
 
 
 def crossed(s: State, x: Annealing, d: int, a: int, sign: int) -> int:
-    """Return by how much more loads are past limits after giving (1) or taking (-1)."""
+    """Return the increase of loads past limits on giving (1) or taking (-1) a pair."""
     more = 0
     for r in range(s.entry[d, ROWS], s.entry[d + 1, ROWS]):
         q = s.row[r, UNIT]
@@ -356,7 +356,7 @@ def crossed(s: State, x: Annealing, d: int, a: int, sign: int) -> int:
 
 
 def plan_plain_pair(s: State, d: int, a: int, sign: int) -> None:
-    """Give (sign 1) or take (-1) a pair of plain sets: its loads alone."""
+    """Plan a pair (sign 1) or take it back (-1) for weighted sets: loads alone."""
     s.chosen[d, a] = sign > 0
     s.entry[d, DEGREE] += sign
     s.adversary[a, GIVEN] += sign
@@ -367,9 +367,9 @@ def plan_plain_pair(s: State, d: int, a: int, sign: int) -> None:
 def anneal_across(s: State, x: Annealing, numbers: Floats, draws: Floats2) -> None:
     """Make one step for each row of ``draws``, shape (steps, ``DRAWS_ACROSS``).
 
-    For plain sets without capacities, coalitions and history: nobody is full, and every
-    adversary is the one observer of what it holds. What a change loses is -(change of
-    u) + price (change of what loads are past their caps by, in all).
+    For weighted sets without capacities, coalitions and history: nobody is full, and
+    every adversary is its only observer. A change loses -(change of u) + price (change
+    of the total excess of loads over caps).
     """
     n, k = s.worth.shape
     for i in range(len(draws)):

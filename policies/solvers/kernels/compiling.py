@@ -1,12 +1,12 @@
-"""Compiling kernels with numba: only where there is much to do, once per installation.
+"""Compile kernels with numba: only for large problems, once per installation.
 
 A kernel is a plain function over named tuples of arrays. Problems below :data:`FROM`
-run it as it stands, on memory views of the same arrays, and do not even import numba.
-Above, all kernels of a group are compiled together by ``numba.njit`` and kept on disk.
+run it uncompiled, on memory views of the same arrays, and do not even import numba.
+Above, ``numba.njit`` compiles all kernels of a group together and caches them on disk.
 
-What keeps that short, where numba would take a minute: every function gets one
-signature, from its annotations (numba would compile it anew for each constant that it is
-called with), functions are few, and those that Python does not call get no wrapper.
+To keep compilation short, where numba would take a minute: every function gets one
+signature, from its annotations (numba would compile it anew for each constant
+argument), there are few functions, and those that Python does not call get no wrapper.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from typing import Any, Final, NamedTuple, TypeVar
 import numpy as np
 
 FROM: Final = 10_000
-"""Pairs that a sweep looks at from which kernels are compiled.
+"""Pairs examined in a sweep, from which kernels are compiled.
 
-A plan and its climb (linear average, k = 2 to 5) took .08 s of CPU as they stand and .001 s
-compiled at 6,775 pairs, .45 and .004 s at 24,215; to load compiled kernels takes .5 s.
+A plan and its climb (linear average, k = 2 to 5) took .08 s of CPU uncompiled and .001 s
+compiled at 6,775 pairs, .45 and .004 s at 24,215; loading compiled kernels takes .5 s.
 """
 
 GROUPS: Final = {
@@ -38,18 +38,18 @@ GROUPS: Final = {
     "cover": ("cover",),
     "annealing": ("annealing",),
 }
-"""Modules whose functions call each other."""
+"""Modules of each group, whose functions call each other."""
 
 Kernels = Mapping[str, Callable[..., Any]]
 Arrays = TypeVar("Arrays", bound=tuple[Any, ...])
 
-_LOCK: Final = RLock()  # of numba's settings
+_LOCK: Final = RLock()  # guards numba's settings
 _PACKAGE: Final = "policies.solvers.kernels"
 _OPTIONS: Final = {
     "nogil": True,
     "error_model": "numpy",
     "no_cfunc_wrapper": True,
-    "_nrt": False,  # kernels allocate nothing: counting references takes ten times the work
+    "_nrt": False,  # kernels allocate nothing; reference counts cost ten times the work
 }
 _INNER: Final = {"no_cpython_wrapper": True}
 _SCALARS: Final = {"int": "int64", "float": "float64", "bool": "boolean"}
@@ -57,15 +57,15 @@ _ARRAYS: Final = {"Ints": "int64", "Floats": "float64", "Bools": "boolean"}
 
 
 def kernels(group: str, *, quick: bool) -> Kernels:
-    """Return the functions of a group: compiled, those that Python calls, or as they are."""
+    """Return a group's functions: compiled (those that Python calls) or plain."""
     return _Compiled.of(group) if quick else _plain(group)
 
 
 def views(arrays: Arrays) -> Arrays:
-    """Return the same arrays as memory views, which plain Python reads and writes faster.
+    """Return the arrays as memory views, which plain Python reads and writes faster.
 
-    An element is a number of Python, not of numpy. Parts of a view cannot be taken:
-    tables of real numbers, one for each adversary, stay as they are.
+    Elements are Python's numbers, not numpy's. Views have no rows, so tables of real
+    numbers, one for each adversary, stay arrays.
     """
     return type(arrays)(
         *(
@@ -78,7 +78,7 @@ def views(arrays: Arrays) -> Arrays:
 
 
 def ready(arrays: Arrays) -> Arrays:
-    """Return the arrays as compiled kernels take them: contiguous, and to be written to."""
+    """Return the arrays as compiled kernels need them: contiguous and writable."""
     return type(arrays)(
         *(
             np.require(one, requirements=["C", "W"])
@@ -100,13 +100,13 @@ def compile_all() -> None:
 
 
 def cache_directory() -> Path | None:
-    """Return where this version's compiled kernels are kept; None: nowhere.
+    """Return the directory of this version's compiled kernels; None if there is none.
 
     A directory of the user, as an installed package may be read-only and uninstalling it
     should leave nothing behind: ``$NUMBA_CACHE_DIR``, or else below
-    ``$XDG_CACHE_HOME`` or ``~/.cache``. Its name changes with the text of the kernels,
-    with numba and with Python: numba itself looks only at the file of the function that
-    is called from outside.
+    ``$XDG_CACHE_HOME`` or ``~/.cache``. Its name depends on the text of the kernels, on
+    numba and on Python: numba itself checks only the file of the function called from
+    outside.
     """
     from numba import __version__
 
@@ -131,7 +131,7 @@ def _plain(group: str) -> Kernels:
 
 
 def _functions(group: str) -> Iterator[tuple[str, FunctionType]]:
-    """List the functions of a group, each after those that it calls."""
+    """Yield the functions of a group, each after those that it calls."""
     found: dict[str, FunctionType] = {}
     for part in GROUPS[group]:
         module = import_module(f"{_PACKAGE}.{part}")
@@ -155,7 +155,7 @@ def _functions(group: str) -> Iterator[tuple[str, FunctionType]]:
 
 
 class _Compiled(dict[str, Callable[..., Any]]):
-    """The functions of a group that Python calls, each loaded when it is first asked for."""
+    """The functions of a group that Python calls, each loaded on first use."""
 
     def __init__(self, group: str) -> None:
         _optimise_quickly()
@@ -195,7 +195,7 @@ class _Compiled(dict[str, Callable[..., Any]]):
         return self[name]
 
     def _compile(self, name: str) -> Any:  # noqa: ANN401 - numba's
-        """Compile a function for its one signature, or load it."""
+        """Compile a function for its signature, or load it."""
         made = self._space[name]
         with _set(self._directory):
             if not made.signatures:
@@ -206,16 +206,16 @@ class _Compiled(dict[str, Callable[..., Any]]):
     @staticmethod
     @cache
     def of(group: str) -> Kernels:
-        """Return a group, compiled once a process."""
+        """Return a group, compiled once per process."""
         return _Compiled(group)
 
 
 def _optimise_quickly() -> None:
-    """Have LLVM optimise at level 1, without vectors, unless the program uses numba already.
+    """Make LLVM optimise at level 1, without vectors, unless numba is in use already.
 
-    Together that saves a quarter of its time, for code that is as fast: loops of kernels
-    branch at every turn. numba reads its settings from the environment again and again, so
-    the variables stay.
+    Together that saves a quarter of its time, for code that is as fast: loops of
+    kernels branch at every turn. numba reads its settings from the environment
+    repeatedly, so the variables stay set.
     """
     if "numba" not in sys.modules:
         os.environ.setdefault("NUMBA_OPT", "1")
@@ -224,9 +224,9 @@ def _optimise_quickly() -> None:
 
 @contextmanager
 def _set(directory: Path | None) -> Iterator[None]:
-    """Have numba keep what it compiles in this directory.
+    """Make numba cache compiled code in this directory.
 
-    The setting is the process's, so it is put back: others may use numba, too.
+    The setting belongs to the process, so it is restored: others may use numba too.
     """
     from numba.core import config
 
@@ -245,9 +245,9 @@ def _signature(function: FunctionType, space: Mapping[str, Any]) -> tuple[Any, .
 
 
 def _types(annotations: Iterable[Any], space: Mapping[str, Any]) -> Iterator[Any]:
-    """Return what numba calls these types: numbers, arrays and named tuples of them.
+    """Return numba's types for these: numbers, arrays, and named tuples of them.
 
-    ``Ints2`` is an array of two axes, and so on.
+    ``Ints2`` is an array with two axes, and so on.
     """
     from numba import types
 

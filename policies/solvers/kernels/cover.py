@@ -1,13 +1,13 @@
 """Cheapest hitting set: depth-first search over columns.
 
-Choose columns so that every set holds one of them, as cheaply as possible. A node takes
-the open set with the fewest columns and tries them by how many open sets they hit; a
-column that was tried is banned below its later siblings: it is in no solution that was
-not looked at yet. So the search is exact, and two bounds end a branch. With a budget b
-for cheaper solutions than the best, at most floor(b / cheapest) columns follow, which hit
-no more open sets than those that hit most (maximum coverage, each counted as if alone).
-And by weak duality the open sets cost at least the sum of their duals, where the duals of
-the sets of each column sum to its cost at most.
+Choose columns of least cost so that every set contains one of them. A node takes the
+open set with the fewest columns and tries them by the number of open sets that they
+hit. A column that was tried is banned below its later siblings: solutions with it were
+visited already. So the search is exact. Two bounds end a branch. If solutions may cost
+up to a budget b more, at most floor(b / cheapest) columns follow, which hit no more
+open sets than those that hit most (maximum coverage, overlaps ignored). And by weak
+duality the open sets cost at least the sum of their duals, where the duals of the sets
+of each column sum to its cost at most.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ class Cover(NamedTuple):
     covered, choices : shape (m,)
         Chosen columns in a set; columns of a set that are not banned.
     child, place, many, rest : shape (m + 1, c), (m + 1,)
-        Columns of each node, where it is among them, how many, and what the columns
-        after the next could hit.
+        Columns of each node, the current place among them, their number, and how many
+        open sets the columns after the next could hit.
     picked, best : shape (m + 1,)
         The branch, and the best solution (its length in ``state[FOUND]``).
     tally : shape (m + 2,)
         Scratch.
     state : shape (STATES,)
-        ``BEST``: only cheaper solutions are looked for.
+        ``BEST``: only solutions cheaper than this are wanted.
     """
 
     set_start: Ints
@@ -77,7 +77,7 @@ def toggle(v: Cover, column: int, sign: int) -> None:
         s = v.column_set[i]
         before = v.covered[s]
         v.covered[s] += sign
-        if before + v.covered[s] == 1:  # it was closed, or opened, now
+        if before + v.covered[s] == 1:  # it was just closed or opened
             v.state[OPEN] -= sign
             v.state[DUAL] -= sign * v.dual[s]
             for j in range(v.set_start[s], v.set_start[s + 1]):
@@ -92,7 +92,7 @@ def ban(v: Cover, column: int, sign: int) -> None:
 
 
 def reach(v: Cover, budget: int) -> tuple[int, int]:
-    """Return how many open sets the columns of a budget could hit, and all but one."""
+    """Return how many open sets a budget's columns could hit; and all of them but one."""
     least = 0
     for s in range(len(v.tally)):
         v.tally[s] = 0
@@ -114,7 +114,7 @@ def reach(v: Cover, budget: int) -> tuple[int, int]:
 
 
 def enter(v: Cover) -> bool:
-    """Open the node that the branch leads to; whether it has children."""
+    """Open the node that the branch leads to; return whether it has children."""
     depth = v.state[DEPTH]
     budget = v.state[BEST] - 1 - v.state[SPENT]
     v.many[depth], v.place[depth] = 0, 0
@@ -141,7 +141,7 @@ def enter(v: Cover) -> bool:
 
 
 def line_up(v: Cover, depth: int, chosen: int, budget: int) -> None:
-    """Sort a set's columns by what they hit, most first, then by cost, then by number."""
+    """Sort a set's columns by hits (most first), then by cost, then by number."""
     count = 0
     for j in range(v.set_start[chosen], v.set_start[chosen + 1]):
         c = v.set_column[j]
@@ -162,7 +162,7 @@ def line_up(v: Cover, depth: int, chosen: int, budget: int) -> None:
 
 
 def climb_back(v: Cover) -> bool:
-    """Leave a node for its next sibling; False once the root is left."""
+    """Leave a node for its next sibling; return False once the root is left."""
     depth = v.state[DEPTH]
     for i in range(v.place[depth]):
         ban(v, v.child[depth, i], -1)
@@ -177,7 +177,7 @@ def climb_back(v: Cover) -> bool:
 
 
 def search(v: Cover, nodes: int, floor: int) -> int:
-    """Look at so many nodes; 0 once it is done, or a solution of cost floor was found."""
+    """Visit so many nodes; return 0 once done or a solution of cost floor is found."""
     if v.state[STARTED] == 0:
         v.state[STARTED] = 1
         enter(v)

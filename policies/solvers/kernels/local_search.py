@@ -1,8 +1,8 @@
-"""Searching over pairs: the paper's algorithms 2 and 4 (section 5) as kernels.
+"""Search over pairs: the paper's algorithms 2 and 4 (section 5) as kernels.
 
-A candidate has a rank (p, q, g): copies that become missing, units that come to f = 1,
-and what the objective gains. Lower p, then lower q, then higher g, then the lower id
-``d * k + a`` is better. That order is total, so the order of looking changes no choice.
+A candidate has a rank (p, q, g): increases of missing copies and of units with f = 1,
+and the gain of the objective. Lower p, then lower q, then higher g, then the lower id
+``d * k + a`` is better. That order is total, so the order of visits changes no choice.
 In mode paper p = q = 0 and missing copies are a penalty in g (section 5, G - C).
 """
 
@@ -43,7 +43,7 @@ from policies.solvers.kernels.plan_state import (
 
 ENTRY_POINTS: Final = ("assign", "local", "swap")
 
-EPS: Final = 1e-12  # a gain below it is no gain: floats cannot tell
+EPS: Final = 1e-12  # smaller gains are rounding errors
 
 
 def rank(
@@ -57,7 +57,7 @@ def rank(
 
 
 def improves(p: float, q: float, g: float) -> bool:
-    """Whether a rank is better than leaving things as they are."""
+    """Whether a rank is better than no change."""
     if p != 0.0:
         return p < 0.0
     if q != 0.0:
@@ -77,7 +77,7 @@ def ahead(p: float, q: float, g: float, pair: float, best: Floats2, i: int) -> b
 
 
 def insert(p: float, q: float, g: float, pair: float, best: Floats2, count: int) -> int:
-    """Put a candidate into the list of the best; return how many there are."""
+    """Insert a candidate into the list of the best; return its length."""
     if count == len(best) and not ahead(p, q, g, pair, best, count - 1):
         return count
     count = min(count + 1, len(best))
@@ -98,7 +98,7 @@ def assign(
     ranked: Ints2,
     most: Ints,
 ) -> int:
-    """Give each entry of an order to adversaries; return how many pairs were planned.
+    """Give entries, in an order, to adversaries; return how many pairs were planned.
 
     Parameters
     ----------
@@ -108,11 +108,11 @@ def assign(
         Without ``ranked``: an entry gets its next best adversary (section 5,
         extensions), drawn from the best few.
     best : float64 array, shape (width, 4)
-        Room for those.
+        Scratch for the best few.
     ranked : int64 array, shape (n, k) or (0, 0)
-        An entry gets the first adversaries of its row that may have it.
+        An entry goes to the first adversaries of its row that may have it.
     most : int64 array, shape (n,)
-        How many copies it gets then.
+        Number of copies in that case.
     """
     made, k = 0, s.worth.shape[1]
     for i in range(len(order)):
@@ -143,16 +143,16 @@ def assign(
 
 
 def local(s: State, order: Ints) -> int:
-    """Move to the best neighbour, entry by entry (algorithm 4); return the moves.
+    """Move to the best neighbour, entry by entry (algorithm 4); return the moves made.
 
-    Neighbours: the entry added to one more adversary, taken from one, or moved. The
-    plan as it is comes first, and ties keep what came first, so a tie changes nothing.
+    Neighbours: the entry given to one more adversary, taken from one, or moved. The
+    unchanged plan comes first, and ties keep what came first, so a tie changes nothing.
     """
     moves, k = 0, s.worth.shape[1]
     for i in range(len(order)):
         d, before = order[i], s.total[F]
         lost, full, gain, source, target = 0.0, 0.0, 0.0, -1, -1
-        for a in range(-1, k):  # -1: taken from nobody
+        for a in range(-1, k):  # -1: from nobody
             if a >= 0 and not s.chosen[d, a]:
                 continue
             missing, whole, u, past = 0.0, 0.0, 0.0, False
@@ -192,7 +192,7 @@ def local(s: State, order: Ints) -> int:
 
 
 def swap(s: State, order: Ints) -> int:
-    """Exchange what two adversaries hold, entry by entry; return the exchanges.
+    """Exchange entries of two adversaries, entry by entry; return the exchanges made.
 
     Partners: entries of a common unit, and all entries of an adversary who is full.
     """
@@ -200,7 +200,9 @@ def swap(s: State, order: Ints) -> int:
     for i in range(len(order)):
         d = order[i]
         first, rows = s.entry[d, ROWS], s.entry[d + 1, ROWS] - s.entry[d, ROWS]
-        for part in range(rows + k):  # its units, then the adversaries who are full
+        for part in range(
+            rows + k
+        ):  # units of the entry, then adversaries who are full
             begin, end, low, high = 0, n, part - rows, part - rows + 1
             if part < rows:
                 unit = s.row[first + part, UNIT]
@@ -221,7 +223,7 @@ def swap(s: State, order: Ints) -> int:
                         copy_levels(s, LEVEL, KEPT, a)
                         copy_levels(s, LEVEL, KEPT, b)
                         u, whole, f = s.total[U], s.total[WHOLE], s.total[F]
-                        done = 0  # of four changes: both go, both come
+                        done = 0  # of four changes: two entries go, two come
                         while done < 4:
                             x = d if done % 2 == 0 else e
                             y = a if (done == 0) or (done == 3) else b
@@ -244,7 +246,7 @@ def swap(s: State, order: Ints) -> int:
                         if better:
                             moves += 1
                             break
-                        while done > 0:  # the other way round
+                        while done > 0:  # undo in reverse order
                             done -= 1
                             x = d if done % 2 == 0 else e
                             y = a if (done == 0) or (done == 3) else b

@@ -1,11 +1,11 @@
-"""The delta evaluation: what one pair changes, in O(sets of the entry).
+"""Delta evaluation: the effect of one pair, in O(sets of the entry).
 
-Giving entry d to adversary a changes loads of d's sets for the observers of a alone, so
-f is known again from those, where the paper's algorithms (section 5) ask for G of whole
-plans; a maximum that has lost the last unit at its level is found anew by
+Giving entry d to adversary a changes only the loads of d's sets for the observers of a,
+so f follows from those, where the paper's algorithms (section 5) evaluate G of whole
+plans. A maximum that has lost the last unit at its level is recomputed by
 :func:`find_level`.
 
-Floats guide a search only: no plan counts before the judge has seen it.
+Floats guide a search only: a plan counts only once the judge has recomputed it.
 """
 
 from __future__ import annotations
@@ -58,16 +58,17 @@ from policies.solvers.kernels.plan_state import (
 ENTRY_POINTS: Final = ("give_pairs",)
 
 INLINED: Final = ("settle", "copy_levels")
-"""Called often, and short: passing all arrays on would take as long as the work.
+"""Short and called often: passing all arrays on would take as long as the work.
 
-With ``assess``, ``risen`` and ``is_past_limit`` searching compiles in 10.0 instead of 9.0 s
-of CPU, and runs up to a fifth faster (GRASPL on 500 entries, 50 sets, k = 10)."""
+With ``assess``, ``risen`` and ``is_past_limit`` inlined too, the search kernels compile in
+10.0 instead of 9.0 s of CPU and run up to a fifth faster (GRASPL on 500 entries, 50 sets,
+k = 10)."""
 
 
 def grouped_change(
     s: State, d: int, o: int, row: int, sign: int
 ) -> tuple[int, int, int, int]:
-    """Return the row of the next unit, and what the load and the ends' squares change by.
+    """Return the row of the next unit, and the changes of load and of the ends' squares.
 
     For units with several rows an entry. A class counts with its first entry. The
     product of the counts of two entries at the same place of a link counts while the
@@ -82,7 +83,7 @@ def grouped_change(
             load += sign if alone else 0
         else:
             mate, count = s.row[row, MATE], 0
-            if mate == d:  # a link of an entry with itself counts at its left end
+            if mate == d:  # a link of an entry with itself counts at the left end
                 count = s.entry[d, MASS] if slot % 2 == 0 else 0
             elif mate >= 0 and s.copies[mate, o] > 0:
                 count = s.entry[mate, MASS]
@@ -96,7 +97,7 @@ def grouped_change(
 
 
 def disclosure(kind: int, full: int, load: int, left: int, right: int) -> float:
-    """Return f of a unit with this load, and squares at the ends of a link.
+    """Return f of a unit at a load, with the squares at the ends of a link.
 
     See :mod:`policies.model.disclosure` and :mod:`policies.model.links`.
     """
@@ -118,7 +119,7 @@ def disclosure(kind: int, full: int, load: int, left: int, right: int) -> float:
 
 
 def aggregated(kind: int, root: int, bar: float, factor: float, f: float) -> float:
-    """Return what a unit adds to its observer's part of an aggregate at this f."""
+    """Return a unit's contribution at this f to its observer's part of an aggregate."""
     value = factor
     if kind == POWERED:
         for _ in range(root):
@@ -130,7 +131,7 @@ def aggregated(kind: int, root: int, bar: float, factor: float, f: float) -> flo
 
 
 def find_level(s: State, o: int) -> None:
-    """Find the observer's worst unit afresh: the last one at its level has fallen."""
+    """Recompute the observer's worst unit after the last one at its level has fallen."""
     top, count = 0.0, 0
     for unit in range(len(s.load)):
         if s.unit[unit, COUNTED] == 1 and s.judged[unit, o]:
@@ -148,7 +149,7 @@ def find_level(s: State, o: int) -> None:
 
 
 def settle(s: State) -> None:
-    """Bring f, and what it is without each adversary, up to date with the levels."""
+    """Bring f, with and without each adversary, up to date with the levels."""
     first, second, total, at = 0.0, 0.0, 0.0, -1
     for o in range(len(s.observer)):
         level = s.observer[o, LEVEL]
@@ -173,10 +174,10 @@ def copy_levels(s: State, source: int, target: int, a: int) -> None:
 
 
 def give(s: State, d: int, a: int, sign: int, levels: int) -> None:
-    """Plan the pair (sign 1), or take it back (-1).
+    """Plan the pair (sign 1) or take it back (-1).
 
-    ``levels``: to undo a change, the column with the levels from before it, as sums
-    drift by rounding; else ``LEVEL``.
+    ``levels``: to undo a change, the column with the levels before it, as sums drift by
+    rounding; else ``LEVEL``.
     """
     stop = s.entry[d + 1, ROWS]
     for j in range(s.adversary[a, SEEN], s.adversary[a + 1, SEEN]):
@@ -184,7 +185,7 @@ def give(s: State, d: int, a: int, sign: int, levels: int) -> None:
         before = s.copies[d, o]
         s.copies[d, o] += sign
         if before > (0 if sign > 0 else 1):
-            continue  # loads change with the first and the last copy alone
+            continue  # only the first and the last copy change loads
         row = s.entry[d, ROWS]
         while row < stop:
             unit, at = s.row[row, UNIT], row
@@ -251,7 +252,7 @@ def give(s: State, d: int, a: int, sign: int, levels: int) -> None:
 
 
 def is_past_limit(s: State, d: int, a: int) -> bool:
-    """Whether a limit that the entry touches is passed now."""
+    """Whether a limit that the entry touches is exceeded now."""
     if s.total[F] > s.ceiling:
         return True
     for j in range(s.adversary[a, SEEN], s.adversary[a + 1, SEEN]):
@@ -272,14 +273,14 @@ def is_past_limit(s: State, d: int, a: int) -> bool:
 
 
 def assess(s: State, d: int, a: int, valued: bool) -> tuple[bool, float, float]:
-    """Look at a pair without planning it.
+    """Evaluate a pair without planning it.
 
     Returns
     -------
     blocked : bool
-        Whether it may not be planned now; the copies of the entry are the caller's.
+        Whether it may not be planned now; copies of the entry are the caller's task.
     value, whole : float
-        If it is ``valued``: its value (see the modes), and what it changes ``WHOLE`` by.
+        If ``valued``: its value (see the modes), and the change of ``WHOLE``.
     """
     value, whole = 0.0, 0.0
     no_room = s.adversary[a, GIVEN] >= s.adversary[a, ROOM]
@@ -317,7 +318,7 @@ def assess(s: State, d: int, a: int, valued: bool) -> tuple[bool, float, float]:
                 continue
             if s.mode != BY_MEAN:
                 value = max(value, new)
-            elif kind == LINEAR:  # the same to the bit at every load
+            elif kind == LINEAR:  # bit for bit the same at every load
                 value += float(min(then, full) - min(now, full)) / float(full)
             else:
                 value += new - old
@@ -336,7 +337,7 @@ def assess(s: State, d: int, a: int, valued: bool) -> tuple[bool, float, float]:
 
 
 def risen(s: State, a: int, value: float) -> float:
-    """Return f once a pair of this value went to the adversary."""
+    """Return f after a pair of this value went to the adversary."""
     other = value
     if s.mode == BY_WORST:
         other = s.total[F]
@@ -347,7 +348,7 @@ def risen(s: State, a: int, value: float) -> float:
 
 
 def give_pairs(s: State, entry: Ints, adversary: Ints, sign: int) -> None:
-    """Plan pairs (sign 1), or take them back (-1)."""
+    """Plan pairs (sign 1) or take them back (-1)."""
     settle(s)
     for i in range(len(entry)):
         give(s, entry[i], adversary[i], sign, LEVEL)

@@ -1,8 +1,8 @@
 """PickNextBest over all pairs: algorithm 3 of the paper (section 5), lazily and exactly.
 
-What every pair would make of f is remembered, and brought up to date where a pick
-changed it. Each adversary's entries are gone through by weight, which bounds what a
-pair can gain, so that most are never looked at.
+The f that every pair would give is remembered, and updated where a pick changed it.
+Each adversary's entries are visited by weight, which bounds the gain of a pair, so that
+most are never examined.
 """
 
 from __future__ import annotations
@@ -53,15 +53,15 @@ def pick(
 ) -> int:
     """Find the best pairs of the adversaries ``low`` to ``high - 1`` (algorithm 3).
 
-    Ranges may be searched side by side: only their own rows of ``memo`` and ``known``
-    are written.
+    Ranges may be searched in parallel: each writes only its own rows of ``memo`` and
+    ``known``.
 
     Parameters
     ----------
     s, c
     low, high : int
     best : float64 array, shape (width, 4)
-        Gets the best pairs; their number is returned.
+        Receives the best pairs; their number is returned.
     """
     count = 0
     for a in range(low, high):
@@ -81,7 +81,7 @@ def pick(
 
 
 def greatest_fall(s: State, a: int) -> float:
-    """By how much the objective could gain, at most, as f falls by a pair (cosine)."""
+    """Return the most that the objective could gain as a pair lowers f (cosine)."""
     if not s.falling:
         return 0.0
     low = s.other[a] if s.mode == BY_MEAN else 0.0
@@ -98,15 +98,15 @@ def is_out(s: State, d: int, a: int, short: int) -> bool:
 def sweep(
     s: State, c: Candidates, a: int, short: int, best: Floats2, count: int
 ) -> int:
-    """Go through one adversary's entries by weight, as long as they could be best.
+    """Visit one adversary's entries by weight, as long as they could be best.
 
-    ``short`` 1: the entries that lack copies, which come before all others.
+    ``short`` 1: only the entries that lack copies, which come before all others.
 
-    Why it is exact to stop early: f never falls by a pair, or by at most what
-    :func:`greatest_fall` says, so a pair's rank is at best that of its weight with no
-    change of f. Weights fall along the order, so once the bound of an entry, with the
-    lowest id, is not ahead of the last of the best, no later entry's is. Where the bound
-    only ties, entries of the same weight come by rising ids: none of them is ahead.
+    Why stopping early is exact: a pair lowers f by nothing, or at most by
+    :func:`greatest_fall`, so its rank is at best that of its weight with that fall of
+    f. Weights fall along the order, so once the bound of an entry, with the lowest id,
+    is not ahead of the last of the best, no later entry's is. Where the bound only
+    ties, entries of the same weight have rising ids: none of them is ahead.
     """
     n = s.worth.shape[0]
     p, spare = -float(short), greatest_fall(s, a)
@@ -119,12 +119,12 @@ def sweep(
         d = c.order[short, a, i]
         pair = d * s.worth.shape[1] + a
         worth = s.worth[d, a]
-        if count == len(best):  # could it, or a later one, still be among the best?
+        if count == len(best):  # could this or a later one still be among the best?
             one, q, g = rank(s.paper, s.lambda_, p, 0.0, worth + spare, 0.0)
             if not ahead(one, q, g, -1.0, best, count - 1):
                 break
             if not ahead(one, q, g, float(pair), best, count - 1):
-                low, high = i + 1, n  # it ties at most: on to the first lighter one
+                low, high = i + 1, n  # a tie at most: skip to the first lighter one
                 while low < high:
                     middle = (low + high) // 2
                     if s.worth[c.order[short, a, middle], a] < worth:
@@ -141,7 +141,7 @@ def sweep(
             if improves(one, q, g):
                 count = insert(one, q, g, float(pair), best, count)
         i += 1
-    if holes > 16 and 2 * holes > i - start:  # close the holes: passed once only
+    if holes > 16 and 2 * holes > i - start:  # compact the order
         to = i
         for j in range(i - 1, start - 1, -1):
             d = c.order[short, a, j]
@@ -178,10 +178,10 @@ def forget(s: State, c: Candidates, d: int, a: int) -> None:
 def stale(s: State, c: Candidates, d: int, a: int, mark: int) -> int:
     """List the entries whose pairs planning (d, a) may have changed; return how many.
 
-    Where a set's load rose at one adversary alone, what a member would make of its other
-    sets is as it was: of such pairs only the new load is seen to, at once.
+    If a set's load rose for one adversary alone, a member's effect on its other sets is
+    unchanged: for such pairs only the new load is evaluated, at once.
     """
-    count, alone = 0, len(s.observer) == s.worth.shape[1]  # no coalitions
+    count, alone = 0, len(s.observer) == s.worth.shape[1]  # without coalitions
     for row in range(s.entry[d, ROWS], s.entry[d + 1, ROWS]):
         unit = s.row[row, UNIT]
         kind, full, now = s.unit[unit, KIND], s.unit[unit, FULL], s.load[unit, a]
@@ -213,18 +213,18 @@ def stale(s: State, c: Candidates, d: int, a: int, mark: int) -> int:
 def construct(
     s: State, c: Candidates, draws: Floats, best: Floats2, start: int, stop: int
 ) -> int:
-    """Plan the best pair, or one of the best, again and again (algorithm 2).
+    """Plan the best pair, or one of the best, repeatedly (algorithm 2).
 
     Parameters
     ----------
     s, c
     draws : float64 array, shape (picks,)
-        Choose among the best.
+        Random numbers that choose among the best.
     best : float64 array, shape (width, 4)
-        Room for them.
+        Scratch for them.
     start, stop : int
-        The picks to make. Before the first, ``start`` is -1 and ``stop`` 0: then
-        all pairs are looked at.
+        The picks to make. For the first call, ``start`` is -1 and ``stop`` 0: then all
+        pairs are evaluated.
 
     Returns
     -------

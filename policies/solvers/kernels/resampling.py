@@ -1,9 +1,9 @@
 """Moser-Tardos resampling (JACM 2010), as a kernel on the arrays of a plan.
 
-While a set is past its limit its entries are drawn anew, and the sets that share an entry
-with it are looked at again: no other set's load has changed. So once the queue is empty no
-set is past its limit. Under the local lemma (guarantees, C1) that takes a number of draws
-linear in the sets, in expectation; nothing ends it elsewhere but the draws that are given.
+While a set is past its limit, its entries are redrawn, and the sets that share an entry
+with it are checked again: no other set's load has changed. So once the queue is empty,
+no set is past its limit. Under the local lemma (guarantees, C1) the expected number of
+draws is linear in the number of sets; otherwise only the supply of draws ends the loop.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from policies.solvers.kernels.plan_state import (
 
 ENTRY_POINTS: Final = ("resample",)
 
-# places of progress
+# indices of ``progress``
 HEAD, TAIL, DONE, DRAWN, PROGRESS = range(5)
 
 
 def is_set_past_limit(s: State, unit: int) -> bool:
-    """Whether an observer is past the limit of a set."""
+    """Whether some observer is past the limit of a set."""
     if s.unit[unit, KIND] <= COSINE:
         return False
     for o in range(s.load.shape[1]):
@@ -59,9 +59,9 @@ def resample(
     odds : float64 array, shape (n, k)
     draws : float64 array, shape (draws,)
     queue, queued : int64 array, shape (q,)
-        A ring of units to look at, each at most once, and whether it is there.
+        A ring buffer of units to check, each at most once, and whether it is in there.
     progress : int64 array, shape (PROGRESS,)
-        Head and tail of the queue, sets that were redrawn, draws that were used.
+        Head and tail of the queue, number of sets redrawn, number of draws used.
 
     Returns
     -------
@@ -80,7 +80,7 @@ def resample(
         for i in range(first, last):
             need += s.entry[s.member[i, ENTRY], LO]
         if need == 0 or progress[DRAWN] + need > len(draws):
-            return 1  # need is 0 where history alone crosses a limit: no draw helps
+            return 1  # need is 0 where history alone exceeds a limit: no draw helps
         for i in range(first, last):
             d = s.member[i, ENTRY]
             for a in range(k):

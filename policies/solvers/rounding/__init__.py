@@ -1,1 +1,1 @@
-"""Relaxations rounded to plans, and random draws."""
+"""Rounding of relaxations to plans, and random draws."""

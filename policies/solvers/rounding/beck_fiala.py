@@ -1,9 +1,9 @@
-"""A fractional plan rounded so that no load rises by more than a constant.
+"""Round a fractional plan so that no load rises by more than a constant.
 
 Beck and Fiala's argument (1981) for loads of many adversaries (guarantees, R3; for the
-worst linear set, paper, section 4.2, where the printed roundings promise nothing): loads
-and copies stay as they are while fractions move, and a load is let go once what floats of
-it is small.
+worst linear set, paper, section 4.2, where the printed roundings guarantee nothing):
+loads and copies stay fixed while fractions move, and a load is released once the sum of
+its fractional parts is small.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ Floats = npt.NDArray[np.float64]
 MOST: Final = 1_000
 """Fractions above which nothing is rounded: a step costs their cube."""
 
-_STILL = 1e-12  # what moves less does not move
+_STILL = 1e-12  # smaller movements count as none
 _NEAR = 1e-8  # fractions this close to 0 or 1 are rounding errors of the relaxation
 
 
 def slack(it: Loads) -> float:
-    """By how much a load may rise: twice the largest sum of an entry's parts."""
+    """Return by how much a load may rise: twice the largest sum of an entry's parts."""
     return 2.0 * float(it.parts.sum(axis=0).max(initial=0.0))
 
 
@@ -47,7 +47,7 @@ def additive(it: Loads, chance: Floats, over: Callable[[], bool]) -> Bools | Non
     -------
     bool array, shape (n, k), or None
         u is no lower than that of ``chance``, each entry has lo .. hi copies, and each
-        load is less than :func:`slack` above its own there. None where there are more
+        load is less than :func:`slack` above its own there. None if there are more
         than ``MOST`` fractions, or time is over.
     """
     near = np.rint(chance)
@@ -68,16 +68,16 @@ def additive(it: Loads, chance: Floats, over: Callable[[], bool]) -> Bools | Non
 
 
 def _kept(it: Loads, d: Ints, a: Ints) -> Floats:
-    """Rows that must not change: loads with much that floats, and copies of entries.
+    """Return the fixed rows: loads with large fractional sums, and copies of entries.
 
-    Floating parts add up to at most F times the largest sum of an entry, so fewer than
-    F / 2 loads have more than twice that; entries with two fractions are at most F / 2.
-    So there is always a direction left.
+    Fractional parts add up to at most F times the largest sum of an entry, so fewer
+    than F / 2 loads have more than twice that; entries with two fractions are at most F
+    / 2. So there is always a free direction.
     """
     part, least, rows = it.parts.tocsc(), slack(it), []
     for one in np.unique(a).tolist():
         fresh = np.flatnonzero((a == one) & ~it.held[d, a])
-        mine = part[:, d[fresh]]  # sparse: sets are many, few of them have much
+        mine = part[:, d[fresh]]  # sparse: of many sets, few have large sums
         much = mine[np.flatnonzero(np.asarray(mine.sum(axis=1)).reshape(-1) > least)]
         wide = np.zeros((much.shape[0], len(d)))
         wide[:, fresh] = much.toarray()
@@ -88,7 +88,7 @@ def _kept(it: Loads, d: Ints, a: Ints) -> Floats:
 
 
 def _walked(x: Floats, worth: Floats, kept: Floats) -> Floats | None:
-    """Move along what leaves ``kept @ x`` as it is, until no such direction is left."""
+    """Move in directions that leave ``kept @ x`` fixed, until none is left."""
     free = _null(kept)
     if not free.shape[1]:
         return None
@@ -107,7 +107,7 @@ def _walked(x: Floats, worth: Floats, kept: Floats) -> Floats | None:
 
 
 def _null(kept: Floats) -> Floats:
-    """Directions that change no row, as columns."""
+    """Return the directions that change no row, as columns."""
     from scipy.linalg import qr
 
     basis, triangle, _ = qr(kept.T, pivoting=True, check_finite=False)
@@ -117,11 +117,11 @@ def _null(kept: Floats) -> Floats:
 
 
 def _without(free: Floats, i: int) -> Floats:
-    """The directions among these in which coordinate ``i`` does not move."""
+    """Return the directions among these in which coordinate ``i`` does not move."""
     j = int(np.abs(free[i]).argmax()) if free.shape[1] else -1
     if j >= 0 and abs(free[i, j]) > _STILL:
         rest = np.delete(free, j, axis=1)
         rest -= np.outer(free[:, j], rest[i] / free[i, j])
         free = rest / np.linalg.norm(rest, axis=0)
-    free[i] = 0.0  # exactly: what is left of it would grow
+    free[i] = 0.0  # exactly: a remainder would grow
     return free

@@ -1,21 +1,22 @@
-"""CONTINUOUS-GREEDY: sealing with near-optimal submodular utility (repair R1).
+"""CONTINUOUS-GREEDY: near-optimal submodular utility below limits on sets (repair R1).
 
-The paper's Theorem 2 rests on a result for a constant number of knapsacks and packing
-alone; a sealed plan has neither. In its place (1 - 1/e)(1 - theta) of the best u without
-any limit, theta = eps k / (k - t), eps = ln(P k / delta) / s for P sets of at least s
-entries, reached with probability 1 - delta, where only copies and sets bind:
+The paper's Theorem 2 uses a result for a constant number of knapsacks and for packing
+alone; a plan below limits is neither. Instead, (1 - 1/e)(1 - theta) of the best u
+without any limit is reached with probability 1 - delta, where theta = eps k / (k - t)
+and eps = ln(P k / delta) / s for P sets of at least s entries, if only copies and sets
+bind:
 
 1. continuous greedy (Vondrak 2008): x moves for a while in the direction of the plan
-   that the gains at x like best, gains being averaged over plans drawn from x;
+   with the highest gains at x, averaged over plans drawn from x;
 2. x is mixed with the even row by theta, so that an adversary has at most (1 - eps) of a
    set on average, and all of it with probability at most exp(-eps s) = delta / (P k);
 3. rows are rounded by pairs: copies are kept with certainty, and u is not lower on
    average (F is convex along e_i - e_j);
-4. what a rounding would leak is not dealt but given to others, and the plan climbs.
+4. pairs that would leak are given to others instead, and the plan climbs.
 
-Small sets leave theta above 1: then nothing is promised but that nothing leaks, and
-smaller mixtures are tried. A utility that is a sum over pairs has its gains everywhere:
-one direction is enough.
+Small sets make theta exceed 1: then the only guarantee is that nothing leaks, and
+smaller mixtures are tried. A utility that is a sum over pairs has the same gains
+everywhere: one direction is enough.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ DELTA: Final = 0.01
 
 
 def theta(problem: Problem) -> float:
-    """Return R1's mixture: 1 or more where it promises nothing; 0 without limits."""
+    """Return R1's mixture: 1 or more if it guarantees nothing; 0 without limits."""
     sets, k = problem.sets, problem.n_adversaries
     bound = np.flatnonzero(sets.total > sets.cap)
     if not bound.size:
@@ -71,7 +72,7 @@ def theta(problem: Problem) -> float:
 def relaxed(
     problem: Problem, may: Bools, rng: np.random.Generator, meter: Meter
 ) -> Floats:
-    """Continuous greedy over the copies alone, shape (n, k)."""
+    """Return continuous greedy's x for the copies alone, shape (n, k)."""
     n, k = problem.n_entries, problem.n_adversaries
     utilities = modular(problem)
     steps = 1 if problem.utilities is None else STEPS
@@ -94,16 +95,16 @@ def relaxed(
 
 
 class ContinuousGreedy:
-    """A heuristic with the guarantee of the module's head, and a bound always."""
+    """A heuristic with the guarantee in the module's docstring, and always a bound."""
 
     def supports(self, problem: Problem) -> bool:
-        """What ``submodular`` does."""
+        """The problems that ``submodular`` supports."""
         return sealed(problem)
 
     def __call__(
         self, problem: Problem, rng: np.random.Generator, limits: Limits
     ) -> Solution:
-        """Relax, mix, round, deal, climb; the best of some roundings."""
+        """Relax, mix, round, assign and climb; the best of some roundings."""
         meter, may = Meter(limits), able(problem)
         chance = relaxed(problem, may, rng, meter)
         due = theta(problem)
@@ -130,14 +131,14 @@ class ContinuousGreedy:
 
 
 def better(made: Solution, best: Solution) -> bool:
-    """Whether one answer is worth more than another."""
+    """Whether one solution has a higher value than another."""
     if made.verdict is not Verdict.SOLVED:
         return False
     return best.verdict is not Verdict.SOLVED or made.value > best.value
 
 
 def tightened(best: Solution, bound: Fraction | None) -> Solution:
-    """Return the answer with the lowest bound that any plan gave."""
+    """Return the solution with the lowest bound that any plan gave."""
     if bound is None or best.verdict is not Verdict.SOLVED:
         return best
     return replace(best, bound=max(best.value, min(best.bound, bound)))

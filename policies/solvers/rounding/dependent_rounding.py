@@ -1,14 +1,14 @@
-"""DEPENDENT-ROUNDING: a fractional plan, rounded so that copies are always right.
+"""DEPENDENT-ROUNDING: round a fractional plan so that the numbers of copies are right.
 
 Each entry's row is rounded by pairs (Gandhi et al. 2006, as the paper cites them): its
-marginals stay, its number of copies is kept with certainty, and entries are independent.
-That certainty, which the paper claims of all constraints, is of copies alone: two entries
-with x = 1/2 each meet at somebody half of the time.
-So an adversary gets all of D_p with probability at most (mean of x over D_p)^|D_p|: with
-x mixed with a uniform row by theta, limits on large sets are kept almost surely
+marginals stay, its number of copies is kept with certainty, and entries are
+independent. The paper claims that certainty for all constraints, but it applies to
+copies alone: two entries with x = 1/2 each meet at somebody half of the time. An
+adversary gets all of D_p with probability at most (mean of x over D_p)^|D_p|: with x
+mixed with a uniform row by theta, limits on large sets are kept almost surely
 (guarantees R1), at a loss of theta in utility. Every sample is judged.
 
-Mode paper rounds the relaxation as it is and keeps the sample of highest objective.
+Mode paper rounds the relaxation unmixed and keeps the sample of highest objective.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from policies.solvers.search.local_search import Meter, climb, fits, with_end
 REPEATS: Final = 100
 
 THETAS: Final = (0.0, 0.02, 0.1, 0.3)
-"""Shares of the uniform row that are tried, in turn."""
+"""Shares of the uniform row to try, in turn."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,9 +44,9 @@ class Relaxed:
     chance : float64 array, shape (n, k)
         x, 0 to 1; rows add up to lo .. hi.
     bound : Fraction
-        No plan is worth more.
+        Upper bound on the value of any plan.
     refuted : str
-        Why there is no plan at all; empty if that is not known.
+        Why there is no plan; empty if that is not known.
     """
 
     chance: Floats
@@ -82,7 +82,7 @@ def relaxed(problem: Problem, limits: Limits) -> Relaxed:
 
 
 def mixed(chance: Floats, may: Bools, theta: float) -> Floats:
-    """Mix each row with an even one of the same sum over the pairs that are possible."""
+    """Mix each row with an even one of the same sum over the possible pairs."""
     wide = np.maximum(may.sum(axis=1), 1)
     even = np.minimum(chance.sum(axis=1) / wide, 1.0)[:, None] * may
     return np.asarray((1.0 - theta) * chance + theta * even)
@@ -118,7 +118,7 @@ def rounded(chance: Floats, rng: np.random.Generator) -> Bools:
 
 
 class DependentRounding:
-    """A heuristic with a bound: the relaxation's."""
+    """A heuristic with the relaxation's bound."""
 
     def supports(self, problem: Problem) -> bool:
         """All problems that fit."""
@@ -133,17 +133,19 @@ class DependentRounding:
         if start.refuted:
             return refuted(problem, start.refuted)
         best, kept = _best(problem, start, rng, meter)
-        told = (f"{kept} of {REPEATS} roundings kept every limit",)
+        tried = (f"{kept} of {REPEATS} roundings kept every limit",)
         if best is None:
             end = meter.ended or "work"
-            return Solution(Verdict.UNKNOWN, bound=start.bound, tried=told, stopped=end)
-        made = answer(problem, best, bound=start.bound, tried=told)
+            return Solution(
+                Verdict.UNKNOWN, bound=start.bound, tried=tried, stopped=end
+            )
+        made = answer(problem, best, bound=start.bound, tried=tried)
         if limits.paper:
             return with_end(made, meter)
         gains = Gains(problem)
         gains.load(best)
         climb(gains, rng, meter)
-        better = answer(problem, gains.plan(), bound=start.bound, tried=told)
+        better = answer(problem, gains.plan(), bound=start.bound, tried=tried)
         if better.verdict is Verdict.SOLVED and better.value > made.value:
             made = better
         return with_end(made, meter)
@@ -152,7 +154,7 @@ class DependentRounding:
 def _best(
     problem: Problem, start: Relaxed, rng: np.random.Generator, meter: Meter
 ) -> tuple[Plan | None, int]:
-    """Return the best of the samples that count, and how many kept every limit."""
+    """Return the best valid sample, and how many kept every limit."""
     paper, may = meter.limits.paper, able(problem)
     best: tuple[Fraction, Plan] | None = None
     kept = 0

@@ -1,12 +1,13 @@
 """LP-ROUNDING: the linear relaxation, rounded at random a hundred times (section 4.1).
 
-As the paper says (L690): every pair is taken with the probability that the relaxation
+As in the paper (L690), every pair is taken with the probability that the relaxation
 gives it; an entry with too few copies gets its likeliest, one with too many loses its
-least likely. That can leak: in safe mode every sample is judged and only plans that keep
-all limits count; the paper's mode keeps the one of highest objective, whatever it leaks.
+least likely. That can leak: in safe mode every sample is judged and only plans that
+keep all limits count; mode paper keeps the one of highest objective, whatever it leaks.
 
-For the worst linear set safe mode adds the rounding of :mod:`policies.solvers.rounding.beck_fiala`:
-the paper's promises nothing there (E[max] is not max E), this one a bounded rise of f.
+For the worst linear set, safe mode adds the rounding of
+:mod:`policies.solvers.rounding.beck_fiala`: the paper's guarantees nothing there
+(E[max] is not max E), this one a bounded rise of f.
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ REPEATS: Final = 100
 
 
 class LpRounding:
-    """A heuristic with a bound: the relaxation's."""
+    """A heuristic with the relaxation's bound."""
 
     def supports(self, problem: Problem) -> bool:
-        """What has a linear model."""
+        """Problems with a linear model."""
         return Milp().supports(problem)
 
     def __call__(
@@ -69,16 +70,16 @@ class LpRounding:
                 best = seen.objective, plan
             if over():
                 break
-        told = (f"{feasible} of {made} roundings kept every limit",)
+        tried = (f"{feasible} of {made} roundings kept every limit",)
         if best is None:
-            return Solution(Verdict.UNKNOWN, bound=ceiling, tried=told, stopped="work")
-        return answer(problem, best[1], bound=ceiling, tried=told, stopped="work")
+            return Solution(Verdict.UNKNOWN, bound=ceiling, tried=tried, stopped="work")
+        return answer(problem, best[1], bound=ceiling, tried=tried, stopped="work")
 
 
 def _roundings(
     problem: Problem, chance: Floats, rng: np.random.Generator, limits: Limits
 ) -> Iterator[Plan]:
-    """Round the relaxation again and again."""
+    """Yield roundings of the relaxation."""
     free = not limits.paper and problem.capacity is None
     if free and plain(problem, average=False, power=1):
         sure = additive(loads(problem), chance, limits.deadline())
@@ -92,14 +93,14 @@ def _roundings(
 def rounded(
     chance: Floats, may: Bools, lo: Ints, hi: Ints, rng: np.random.Generator
 ) -> Bools:
-    """Round once and mend the number of copies.
+    """Round once and correct the numbers of copies.
 
     Parameters
     ----------
     chance : float64 array, shape (n, k)
         The relaxation's x, 0 to 1.
     may : bool array, shape (n, k)
-        Pairs that are possible.
+        Possible pairs.
     lo, hi : int64 array, shape (n,)
     """
     drawn = (rng.random(chance.shape) < chance) & may

@@ -1,9 +1,9 @@
-"""MOSER-TARDOS: draw at random, and draw anew only what crossed a limit.
+"""MOSER-TARDOS: draw at random, and redraw only what crossed a limit.
 
 Each entry gets its lo copies from a product distribution: the relaxation mixed with an
-even row. While a set is past its limit for somebody, its entries are drawn again. Under
-the certificates C1 (guarantees, table B) that ends after few redraws in expectation;
-where it does not end, the share of the even row is raised, and at last UNKNOWN is said.
+even row. While a set is past its limit for somebody, its entries are redrawn. Under the
+certificates C1 (guarantees, table B) that ends after few redraws in expectation; if it
+does not end, the share of the even row is raised, and finally the verdict is UNKNOWN.
 Local search below the limits then adds copies and utility.
 """
 
@@ -27,14 +27,14 @@ from policies.solvers.search.local_search import Meter, climb, fits, with_end
 THETAS: Final = (0.02, 0.1, 0.3, 1.0)
 """Shares of the even row, tried in this order; .02 sealed 20 of 20 (guarantees, R1)."""
 
-_RUNS = 4  # successes of which the best is kept
-_BATCH = 20  # draws for each wanted copy between two looks at the clock
-_COST = 16  # member rows looked at for each row of a redrawn entry
-_BATCHES = 20  # batches for each share, at most
+_RUNS = 4  # successful runs, of which the best is kept
+_BATCH = 20  # draws per required copy between two checks of the clock
+_COST = 16  # member rows visited per row of a redrawn entry
+_BATCHES = 20  # batches per share, at most
 
 
 class MoserTardos:
-    """For limits on sets; never proves anything but the relaxation's bound."""
+    """For limits on sets; proves nothing but the relaxation's bound."""
 
     def supports(self, problem: Problem) -> bool:
         """Disc-budget with limits on single sets, without capacities or means."""
@@ -53,7 +53,7 @@ class MoserTardos:
         if start.refuted:
             return refuted(problem, start.refuted)
         may, best, redraws = able(problem), None, 0
-        gains = Gains(problem, paper=True)  # limits are crossed, and mended
+        gains = Gains(problem, paper=True)  # limits are crossed, then repaired
         for theta in THETAS:
             odds = np.ascontiguousarray(mixed(start.chance, may, theta) * may)
             for _ in range(_RUNS):
@@ -66,21 +66,23 @@ class MoserTardos:
                     best = utility, plan
             if best is not None or meter.ended:
                 break
-        told = (f"{redraws} sets drawn anew",)
+        tried = (f"{redraws} sets drawn anew",)
         if best is None:
             end = meter.ended or "work"
-            return Solution(Verdict.UNKNOWN, bound=start.bound, tried=told, stopped=end)
+            return Solution(
+                Verdict.UNKNOWN, bound=start.bound, tried=tried, stopped=end
+            )
         walled = Gains(problem)
         walled.load(best[1])
         climb(walled, rng, meter)
-        made = answer(problem, walled.plan(), bound=start.bound, tried=told)
+        made = answer(problem, walled.plan(), bound=start.bound, tried=tried)
         return with_end(made, meter)
 
 
 def _run(
     gains: Gains, odds: Floats, rng: np.random.Generator, meter: Meter
 ) -> tuple[Plan | None, int]:
-    """Draw until no limit is crossed; the plan, or None, and how many sets were redrawn."""
+    """Draw until no limit is crossed; return the plan or None, and the sets redrawn."""
     problem = gains.problem
     gains.reset()
     gains.deal(np.arange(gains.n), drawn(odds, rng), problem.lo)

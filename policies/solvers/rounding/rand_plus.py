@@ -2,10 +2,10 @@
 
 Each entry goes to exactly t adversaries, drawn in proportion to w_da. The paper leaves
 open what "in proportion" means for several: here it is successive sampling (draw one,
-take it out, draw again from the rest), by keys E / w with E exponential. An entry whose
-weights are all 0 draws evenly.
+remove it, draw again from the rest), by keys E / w with E exponential. An entry whose
+weights are all 0 draws uniformly.
 
-Mode safe draws in the same way, but passes over adversaries whom a limit bars, entries
+Mode safe draws in the same way, but skips adversaries that a limit bars, with entries
 in random order, and compares draws as :mod:`policies.solvers.search.greedy` does.
 """
 
@@ -24,7 +24,7 @@ from policies.solvers.search.local_search import Meter, fits, with_end
 DRAWS: Final = 100
 """As in section 6 of the paper."""
 
-_LEAST = 1e-300  # stands for 0 in keys: after all others, evenly among themselves
+_LEAST = 1e-300  # replaces 0 in keys: after all others, in uniform order
 
 
 def drawn(odds: Floats, rng: np.random.Generator) -> Ints:
@@ -62,7 +62,7 @@ class RandPlus:
             gains.reset()
             order = rng.permutation(problem.n_entries)
             ranked = drawn(odds, rng)
-            if not limits.paper:  # first what is owed, so that extras take no room
+            if not limits.paper:  # required copies first, so that extras take no room
                 gains.deal(order, ranked, problem.lo)
             gains.deal(order, ranked, problem.hi)
             if best is None or gains.key < best[0]:

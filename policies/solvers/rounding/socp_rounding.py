@@ -1,10 +1,10 @@
 """SOCP-ROUNDING: means of linear and quadratic loads (paper, section 4.3).
 
 A tradeoff with them, or the most utility below a limit on them, is a cone program
-(:mod:`policies.solvers.bounds.cone_relaxation`). The paper leaves the rounding open ("open
-problem"); here the relaxation is rounded and then annealed. Below a limit, the dual of the
-limit says what disclosure is worth there: at that price annealing begins, and the price
-rises while the plan is past the limit and falls while it is within.
+(:mod:`policies.solvers.bounds.cone_relaxation`). The paper leaves the rounding open
+("open problem"); here the relaxation is rounded and then annealed. Below a limit, its
+dual gives the price of disclosure with which annealing begins; the price rises while
+the plan is past the limit and falls while it is within.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from policies.solvers.rounding.lp_rounding import rounded
 from policies.solvers.search.annealing import SmoothAnnealer, most_steps
 
 ROUNDINGS: Final = 4
-"""Random roundings of the relaxation beside the one by largest x."""
+"""Random roundings of the relaxation, beside the one by largest x."""
 
 _POWER: Final = 2
 """Highest power of loads in the cones."""
 
 
 def priced(problem: Problem) -> Problem | None:
-    """Return the tradeoff that a limit on the mean of all sets has for its price.
+    """Return the tradeoff in which a limit on the mean of all sets becomes a price.
 
     Returns
     -------
     Problem or None
-        None where there is no such limit, or more than it. Its price is still 1.
+        None if there is no such limit, or other limits too. The price is 1 at first.
     """
     cap = mean_cap(problem)
     if cap is None or not problem.n_adversaries:
@@ -81,10 +81,10 @@ class SocpRounding:
             for _ in range(ROUNDINGS):
                 annealer.offer(rounded(x, it.may, it.lo, it.hi, rng))
         stopped = annealer.anneal(most_steps(limits), bound)
-        told = ("the cone relaxation, rounded and annealed",)
+        tried = ("the cone relaxation, rounded and annealed",)
         if found is None:
-            told = ("annealing; the cone relaxation was not solved",)
+            tried = ("annealing; the cone relaxation was not solved",)
         best = start if annealer.best is None else annealer.best
         return answer(
-            problem, plan_of(best), bound=Fraction(bound), tried=told, stopped=stopped
+            problem, plan_of(best), bound=Fraction(bound), tried=tried, stopped=stopped
         )

@@ -1,20 +1,21 @@
-"""ANNEALING: the one annealer, for whatever sets ask, by two kinds of runs.
+"""ANNEALING: the one annealer for everything that sets can require, by two kinds of runs.
 
-:class:`SmoothAnnealer` takes tradeoffs and limits, with coalitions, classes, history and
-capacities. It treats disclosure in three ways. *Smooth*: the tradeoff as it is, with a
-smoothed maximum. *Level*: f of the best plan, or a value near it, is a limit on every load,
-and u alone counts; where f has few values, the smooth way is blind between them. *Border*:
-a limit on a mean has a price, which follows the side that the plan is on.
+:class:`SmoothAnnealer` accepts tradeoffs and limits, with coalitions, classes, history
+and capacities. It treats disclosure in three ways. *Smooth*: the tradeoff itself, with
+a smoothed maximum. *Level*: f of the best plan, or a value near it, becomes a limit on
+every load, and only u counts; where f has few values, the smooth way is blind between
+them. *Border*: a limit on a mean has a price, which follows the side that the plan is
+on.
 
-:class:`PenaltyAnnealer` is for many small sets that few adversaries may not hold. Where
-hardly a plan keeps all limits, a search that keeps to them gets nowhere: each step leaves
-them. So limits are crossed at a price, the same for all; while the plan cools down,
-crossings vanish, and the price that rises steeply in the end drives the last ones out. A
-price that is too low leaves some, one that is too high freezes the plan early: each run
-mends the price for the next one, which is longer.
+:class:`PenaltyAnnealer` is for many small sets with limits and few adversaries. Where
+hardly any plan keeps all limits, a search within them gets nowhere: each step violates
+some. So limits are crossed at a price, the same for all. While the plan cools down,
+crossings vanish, and the price, which rises steeply at the end, removes the last ones.
+A price that is too low leaves some, one that is too high freezes the plan early: each
+run corrects the price for the next one, which is longer.
 
-Both start from the best plan that is held and prove nothing. For tradeoffs of the worst
-linear or quadratic set (paper, section 4.2 and 4.3) the bound of
+Both start from the best plan so far and prove nothing. For tradeoffs of the worst
+linear or quadratic set (paper, sections 4.2 and 4.3) the bound of
 :mod:`policies.solvers.bounds.level_relaxation` comes with the plan.
 """
 
@@ -54,13 +55,13 @@ from policies.solvers.search.exchange import closed, ending
 Cooling = tuple[tuple[float, float], ...]
 
 STEPS: Final = 400_000
-"""Steps of smooth runs for each unit of work."""
+"""Steps of smooth runs per unit of work."""
 
 STEPS_ACROSS: Final = 2_000_000
-"""The same of runs at a price of limits, which cost a fifth."""
+"""Steps of penalty runs per unit of work; each costs a fifth."""
 
 RUN: Final = 500_000
-"""Steps of the first smooth run; each further one is longer, up to ``LONG``."""
+"""Steps of the first smooth run; later ones are longer, up to ``LONG``."""
 
 LONG: Final = 6_000_000
 
@@ -70,7 +71,7 @@ RUN_BORDER: Final = 125_000
 RUN_ACROSS: Final = 8_000_000
 LONG_ACROSS: Final = 32_000_000
 
-# How the numbers below were looked at (one core, CPU seconds; drawn by
+# How the numbers below were measured (one core, CPU seconds; drawn by
 # benchmarks/paper_data.py and families.py, entries, sets, k, t; two runs each):
 # - _SHARP_LOADS: linear worst 500, 50, 3, 2, 1.5 s: .49629 .49640; twice .49543 .49584;
 #   half .49812 .49659, but then four entries of crowded adversaries stay apart from the best.
@@ -83,46 +84,49 @@ LONG_ACROSS: Final = 32_000_000
 #   .63478 .62411.
 # - levels of f help linear sets and not squares: quadratic worst 500, 50, 3, 2 and 10, 2,
 #   4 s: .7466 and .9456 with them, .7475 and .9459 without.
-_MOST: Final = 25.0  # units of work where there is no limit and no clock
+_MOST: Final = 25.0  # units of work if neither work nor time is limited
 _ENDLESS: Final = 1e9  # the same under a clock
 _GROWTH, _GROWTH_ACROSS = 2.0, 1.5
-_STRIDE, _STRIDE_ACROSS = 4_000, 20_000  # steps between two looks at the clock, at most
+_STRIDE, _STRIDE_ACROSS = 4_000, 20_000  # most steps between two checks of the clock
 _LOADS: Final = 4_000_000  # loads that change between them, about
 _LARGEST: Final = 2**25  # numbers of a table above which a problem is refused
-_LARGEST_ACROSS: Final = 50_000  # pairs above which a run looks too seldom at each
+_LARGEST_ACROSS: Final = 50_000  # pairs above which a run tries each too seldom
 _POOLS: Final = 2_000  # coalitions above which a problem is refused
-_LOOK: Final = 100  # steps between two looks at the true objective, at least
-_SWEEP: Final = 100.0  # loads looked through in the time that it takes to change one
+_LOOK: Final = 100  # least steps between two evaluations of the true objective
+_SWEEP: Final = 100.0  # loads read in the time that it takes to change one
 _COOL: Final[Cooling] = ((0.3, 4e-3), (0.1, 1e-3))
-# temperatures, of an entry's mean share of utility; pairs of runs take turns
+# temperatures, in units of an entry's mean share of utility; runs alternate in pairs
 _COOL_LOADS: Final[Cooling] = ((5e-2, 5e-4),)
 _COOL_BORDER: Final[Cooling] = ((5e-3, 5e-5), (5e-2, 2e-4))
-_SHARP: Final = (1.0, 12.0)  # beta, times the entries of a set
+_SHARP: Final = (1.0, 12.0)  # beta, in units of the entries of a set
 _SHARP_LOADS: Final = (0.7, 10.0)
 _SHARP_BORDER: Final = (5.0, 50.0)
-_RATE: Final = (0.02, 0.002)  # what prices change by, relative, from first to last
-_NEAR: Final = 1e-9  # what a mean is kept away from a strict limit, relative to it
-_AT: Final = 1e-12  # what a mean may be off a limit that it may reach: rounding
-_PRICE: Final = 2.0  # of a limit on a set at first, in mean shares of utility
-_LOW: Final = 0.05  # the lowest that it may be, so that it is soon up again
-_HIGH: Final = 6.0  # the highest, where no pair is worth much more than others:
-_SURE: Final = 1.0  # else so many of the dearest
+_RATE: Final = (0.02, 0.002)  # relative changes of prices, from first to last
+_NEAR: Final = 1e-9  # relative distance of a mean from a strict limit
+_AT: Final = 1e-12  # rounding error by which a mean may exceed a limit
+_PRICE: Final = 2.0  # first price of a limit on a set, in mean shares of utility
+_LOW: Final = 0.05  # its lowest value, so that it can soon rise again
+_HIGH: Final = 6.0  # its highest, where no pair is worth much more than others;
+_SURE: Final = 1.0  # else so many times the worth of the best pair
 _OFF: Final = (0.0, -0.3, 0.3, -1.0, 0.0, 1.0)
 # entries of a mean set above the best plan's level, in turn
 _TRIAL: Final = 4  # a run at a level below it is so many times shorter
-_FREE: Final = 4  # one of so many pairs of runs lets wholes be disclosed
-_AFRESH: Final = 3  # one of so many runs starts from the first plan, not the best
-_HOT, _COLD = 0.5, 0.1  # temperatures across limits, of the highest worth of a pair
-_CROSSING: Final = 1.5  # the first price of a crossing, in the same
-_RISE, _STEEP = 3.0, 4  # what is added to the price by the end, and how late
-_LOWER, _HIGHER = 0.92, 1.25  # prices after a run that kept all limits, or did not
+_FREE: Final = 4  # one in so many pairs of runs allows whole sets to be disclosed
+_AFRESH: Final = 3  # one in so many runs starts from the first plan, not the best
+_HOT, _COLD = (
+    0.5,
+    0.1,
+)  # temperatures of penalty runs, in units of the best pair's worth
+_CROSSING: Final = 1.5  # first price of a crossing, in the same units
+_RISE, _STEEP = 3.0, 4  # rise of the price by the end, and how late it comes
+_LOWER, _HIGHER = 0.92, 1.25  # factors of the price after a run kept all limits, or not
 _LEAST, _DEAREST = 1.2, 6.0
-_SHARE: Final = 0.5  # of the time, at most, before the bound
-_RELAXATIONS: Final = 40  # that it takes at most, by work
+_SHARE: Final = 0.5  # largest share of the time before the bound
+_RELAXATIONS: Final = 40  # relaxations for the bound, at most, by work
 
 
 def annealable(problem: Problem) -> bool:
-    """Whether sets say all that counts, with a limit on no mean but that of all."""
+    """Whether sets cover all that counts, and no mean is limited but that of all sets."""
     goal, sets = problem.goal, problem.sets
     if problem.links is not None or problem.utilities is not None:
         return False
@@ -136,7 +140,7 @@ def annealable(problem: Problem) -> bool:
 
 
 def crossable(problem: Problem) -> bool:
-    """Whether there is nothing but small sets with limits for few, and not too many pairs."""
+    """Whether there is nothing but small sets with limits, and not too many pairs."""
     pairs = problem.n_entries * problem.n_adversaries
     return packed(problem) and pairs <= _LARGEST_ACROSS
 
@@ -149,9 +153,9 @@ class Annealer(ABC):
     problem : Problem
     rng : numpy.random.Generator
     limits : Limits
-        A run that has not enough time cools down as much faster.
+        A run that lacks time cools down proportionally faster.
     done : callable
-        True once the plan is not wanted any more.
+        True once the plan is no longer wanted.
 
     Attributes
     ----------
@@ -160,7 +164,7 @@ class Annealer(ABC):
     value : float
         Its objective, up to rounding; -inf without one.
     spent, runs : int
-        Steps and runs that were made.
+        Steps and runs made so far.
     """
 
     def __init__(
@@ -182,13 +186,13 @@ class Annealer(ABC):
         self._over = limits.deadline()
 
     def over(self) -> bool:
-        """Whether there is no time for more, or no wish."""
+        """Whether time is over, or the plan is no longer wanted."""
         return self._over() or self._done()
 
     @property
     @abstractmethod
     def possible(self) -> bool:
-        """Whether there is anything to start from."""
+        """Whether there is a plan to start from."""
 
     @abstractmethod
     def offer(self, chosen: Bools) -> None:
@@ -196,10 +200,10 @@ class Annealer(ABC):
 
     @abstractmethod
     def run(self, most: int) -> None:
-        """Anneal once, so many steps at most."""
+        """Anneal once, for at most so many steps."""
 
     def anneal(self, steps: int, bound: float) -> str:
-        """Make runs, so many steps, or until the bound; return why that ended."""
+        """Run for so many steps or until the bound is reached; return why it ended."""
         end = self.spent + steps
         while self.possible and self.spent < end:
             if closed(self.value, bound):
@@ -210,31 +214,31 @@ class Annealer(ABC):
         return "work"
 
     def _part(self, steps: int, done: int, began: float) -> float:
-        """Part of a run that is over, by steps, or by time if it ends with all there is."""
+        """Return the part of a run that is over, by steps or by time."""
         end = self._began + self._limits.seconds
         late = (self._limits.clock() - began) / max(end - began, 1e-9)
         return max(done / steps, min(late, 1.0))
 
 
 class SmoothAnnealer(Annealer):
-    """Runs with a smoothed maximum, and prices of limits: see the module's head.
+    """Runs with a smoothed maximum and prices of limits: see the module's docstring.
 
     Parameters
     ----------
     problem : Problem
-        One that is :func:`annealable`.
+        Must be :func:`annealable`.
     rng, limits, done
         See :class:`Annealer`.
     start : bool array, shape (n, k), optional
-        Where runs begin that do not begin at the best plan; by default each entry's best
-        pairs within the capacities.
+        Where runs begin that do not begin at the best plan; by default, each entry's
+        best pairs within the capacities.
     price : float, optional
-        What a limited mean costs at first.
+        First price of a limited mean.
 
     Attributes
     ----------
     level : float
-        F of the best plan; 1 without one.
+        f of the best plan; 1 without one.
     """
 
     def __init__(
@@ -250,7 +254,7 @@ class SmoothAnnealer(Annealer):
         super().__init__(problem, rng, limits, done)
         self._rest = int(self.arrays.sweep / self.arrays.cost / _SWEEP)
         self.level = 1.0
-        self._at = self._failed = -1  # levels of this run, and the highest in vain
+        self._at = self._failed = -1  # level of this run, and the highest that failed
         goal, t = problem.goal, self.arrays.tables
         self._tradeoff = goal.objective is Objective.TRADEOFF and goal.lambda_ > 0
         self._price = float(goal.lambda_) if self._tradeoff else price
@@ -260,7 +264,7 @@ class SmoothAnnealer(Annealer):
             cap = problem.averages[0]
             self._limit = float(cap.limit) * (1 - _NEAR if cap.strict else 1 + _AT)
         worst = self._tradeoff and not goal.average
-        linear = t.power.max(initial=0) <= 1  # powers: smooth is better
+        linear = t.power.max(initial=0) <= 1  # for higher powers, smooth is better
         self._ladder = self._levels() if worst and linear else []
         self._steps = np.array([*map(float, self._ladder)])
         self._whole = not t.power.any()
@@ -269,7 +273,7 @@ class SmoothAnnealer(Annealer):
         self._schedule, self._run = (_COOL, _SHARP), RUN
         if problem.averages:
             self._schedule = _COOL, _SHARP_BORDER
-            if start is not None:  # a relaxation's: near the best already
+            if start is not None:  # from a relaxation: near the best already
                 self._schedule, self._run = (_COOL_BORDER, _SHARP_BORDER), RUN_BORDER
         elif plain(problem, average=goal.average):
             self._schedule = _COOL_LOADS, _SHARP_LOADS
@@ -284,7 +288,7 @@ class SmoothAnnealer(Annealer):
             self.offer(self._start)
 
     def _levels(self) -> list[Fraction]:
-        """Values that f may have, with what history says."""
+        """Return the values that f may have, given history."""
         empty = np.zeros(self.arrays.able.shape, np.bool_)
         least = self.arrays.judged(empty)[1]
         return [v for v in levels(self.problem.sets) if float(v) >= least - _NEAR]
@@ -304,7 +308,7 @@ class SmoothAnnealer(Annealer):
         return self._start is not None
 
     def run(self, most: int = LONG) -> None:
-        """Anneal once, so many steps at most: from the best plan, or now and then afresh.
+        """Anneal once, from the best plan or, now and then, from the first one.
 
         Each run is longer than the one before it.
         """
@@ -321,9 +325,9 @@ class SmoothAnnealer(Annealer):
         extra = self.arrays.annealing(state, cap, smooth=smooth)
         numbers = self._numbers(extra)
         anneal = kernels("annealing", quick=True)["anneal"]
-        anneal(state, extra, numbers, np.empty((0, kernel.DRAWS)))  # before time runs
+        anneal(state, extra, numbers, np.empty((0, kernel.DRAWS)))  # load before timing
         began = self._limits.clock()
-        slow = (RUN / max(steps, RUN)) ** 0.5  # long runs look more often
+        slow = (RUN / max(steps, RUN)) ** 0.5  # long runs evaluate more often
         stride = int(min(max(_LOADS / self.arrays.cost, 10), _STRIDE))
         stride = max(stride, self._rest)  # the sweep before it costs as much
         for i in range(0, steps, stride):
@@ -343,8 +347,8 @@ class SmoothAnnealer(Annealer):
         self.runs += 1
 
     def _numbers(self, extra: kernel.Annealing) -> Floats:
-        """Return what a run starts with."""
-        worst = extra.smooth and not extra.divisor  # else looks pass over the loads
+        """Return a run's initial parameters."""
+        worst = extra.smooth and not extra.divisor  # else evaluations read no loads
         numbers = np.zeros(kernel.NUMBERS)
         numbers[kernel.LAMBDA] = self._price
         numbers[kernel.PRICE] = self._wall
@@ -355,7 +359,7 @@ class SmoothAnnealer(Annealer):
         return numbers
 
     def _pace(self, numbers: Floats, part: float, slow: float) -> None:
-        """Set beta, the temperature and the step of prices at a part of a run."""
+        """Set beta, the temperature and the price step for a part of a run."""
         cool, sharp = self._schedule
         ends = (
             (kernel.BETA, sharp, self.arrays.width),
@@ -366,15 +370,15 @@ class SmoothAnnealer(Annealer):
             numbers[place] = unit * one * (two / one) ** part
 
     def _cap(self) -> SetSystem | None:
-        """Limits on single sets that stand for f in a run; None where f itself counts.
+        """Return limits on single sets that replace f in a run; None if f itself counts.
 
-        Levels at or below one that no plan was found for are not tried again.
+        Levels at or below one that failed are not tried again.
         """
         self._at = -1
         if not self._ladder:
             return None
         last, turn = len(self._ladder) - 1, self.runs // 2
-        if self._whole:  # the smooth way tells nothing: f = 0, or now and then f = 1
+        if self._whole:  # the smooth way cannot guide: f is 0 or, now and then, 1
             return capped(
                 self.problem.sets,
                 self._ladder[last if turn % _FREE == _FREE - 1 else 0],
@@ -390,7 +394,7 @@ class SmoothAnnealer(Annealer):
 
 
 class PenaltyAnnealer(Annealer):
-    """Runs that cross limits at a price: see the module's head; their value is utility.
+    """Runs that cross limits at a price: see the module's docstring; value is utility.
 
     On sparse limits (``families.SPARSE``, k = 2 and 3, 4 s of CPU) they reach .8207, .6540,
     .7619, .9129 and .8023 where smooth runs reach .7157, .6033, nothing, nothing, .7933.
@@ -398,14 +402,14 @@ class PenaltyAnnealer(Annealer):
     Parameters
     ----------
     problem : Problem
-        One that is :func:`crossable`.
+        Must be :func:`crossable`.
     rng, limits, done
         See :class:`Annealer`.
 
     Attributes
     ----------
     price : float
-        Of a crossing in the next run, in the highest worth of a pair.
+        Price of a crossing in the next run, in units of the best pair's worth.
     """
 
     def __init__(
@@ -423,7 +427,7 @@ class PenaltyAnnealer(Annealer):
 
     @property
     def possible(self) -> bool:
-        """Whether there are adversaries for the copies of every entry."""
+        """Whether there are enough adversaries for the copies of every entry."""
         return self._seated
 
     def offer(self, chosen: Bools) -> None:
@@ -433,7 +437,7 @@ class PenaltyAnnealer(Annealer):
             self.best, self.value = chosen.copy(), value
 
     def run(self, most: int = LONG_ACROSS) -> None:
-        """Anneal once from a drawn plan, so many steps at most."""
+        """Anneal once from a random plan, for at most so many steps."""
         state = self.arrays.state(self._drawn())
         extra = self.arrays.annealing(state, smooth=False)
         extra.sums[kernel.OVER] = np.maximum(state.load - extra.cap, 0).sum()
@@ -464,7 +468,7 @@ class PenaltyAnnealer(Annealer):
         self.runs += 1
 
     def _drawn(self) -> Bools:
-        """Draw a plan: each entry's least copies, or one, to whom they may go."""
+        """Draw a plan: each entry's least copies, or one, among adversaries allowed."""
         t = self.arrays.tables
         draws = np.where(t.able, self.rng.random(t.able.shape), -1.0)
         rank = np.argsort(np.argsort(-draws, axis=1), axis=1)
@@ -473,7 +477,7 @@ class PenaltyAnnealer(Annealer):
 
 
 def most_steps(limits: Limits, each: int = STEPS) -> int:
-    """Return the steps of all runs: under a clock as many as there is time for."""
+    """Return the steps of all runs: under a clock, as many as time permits."""
     most = _MOST if limits.seconds == inf else _ENDLESS
     return int(min(limits.work, most) * each)
 
@@ -490,12 +494,12 @@ def anneal_smoothly(
     Parameters
     ----------
     problem : Problem
-        One that is :func:`annealable`.
+        Must be :func:`annealable`.
     rng, limits
     start : Pairs, optional
-        A plan within all limits: the answer is never worse.
+        A plan within all limits: the result is never worse.
     done : callable
-        True once the plan is not wanted any more.
+        True once the plan is no longer wanted.
     """
     annealer = SmoothAnnealer(problem, rng, limits, done)
     return _annealed(annealer, most_steps(limits), start, "annealing")
@@ -508,43 +512,43 @@ def anneal_across(
     limits: Limits,
     done: Callable[[], bool] = never,
 ) -> Solution:
-    """Do the same across limits, where the problem is :func:`crossable`."""
+    """Do the same by penalty runs, where the problem is :func:`crossable`."""
     annealer = PenaltyAnnealer(problem, rng, limits, done)
     steps = most_steps(limits, STEPS_ACROSS)
     found = _annealed(annealer, steps, start, "annealing across limits")
     best = found.verdict is Verdict.SOLVED and found.value == found.bound
-    return replace(found, stopped="optimal") if best else found  # a race ends with it
+    return replace(found, stopped="optimal") if best else found  # ends the race
 
 
 def _annealed(
     annealer: Annealer, steps: int, start: Pairs | None, how: str
 ) -> Solution:
-    """Make so many steps and have the best plan judged."""
+    """Anneal for so many steps and judge the best plan."""
     problem = annealer.problem
     bound = free_bound(problem)
     if start is not None:
         annealer.offer(grid_of(problem, start))
     stopped = annealer.anneal(steps, float(bound))
     if annealer.best is None:
-        told = (f"{how} found no plan within the limits",)
-        return Solution(Verdict.UNKNOWN, bound=bound, tried=told, stopped=stopped)
+        tried = (f"{how} found no plan within the limits",)
+        return Solution(Verdict.UNKNOWN, bound=bound, tried=tried, stopped=stopped)
     return answer(problem, plan_of(annealer.best), tried=(how,), stopped=stopped)
 
 
 @dataclass(frozen=True)
 class AnnealingSolver:
-    """A heuristic; with a tightened bound where the worst load of plain sets counts.
+    """A heuristic; with a tighter bound where the worst load of weighted sets counts.
 
     Attributes
     ----------
     start : Pairs or None
-        A plan within all limits: the answer is never worse.
+        A plan within all limits: the result is never worse.
     """
 
     start: Pairs | None = None
 
     def supports(self, problem: Problem) -> bool:
-        """All that sets ask, with a limit on no mean but that of all."""
+        """All that sets can require, with no mean limited but that of all sets."""
         return annealable(problem)
 
     def __call__(
@@ -559,7 +563,7 @@ class AnnealingSolver:
         if self.start is not None:
             annealer.offer(grid_of(problem, self.start))
         annealer.run(most_steps(half))
-        rest = limits.left(began)  # the bound wants its share of the time
+        rest = limits.left(began)  # the bound needs its share of the time
         annealer.within(rest)
         ladder = Ladder(problem, loads(problem))
         relaxations = int(min(_RELAXATIONS, 2 + limits.work * 4))
@@ -568,8 +572,8 @@ class AnnealingSolver:
         finite = bool(np.isfinite(ladder.bound))
         bound = Fraction(ladder.bound) if finite else free_bound(problem)
         if annealer.best is None:
-            told = ("no plan within the capacities was found",)
-            return Solution(Verdict.UNKNOWN, bound=bound, tried=told, stopped="work")
+            tried = ("no plan within the capacities was found",)
+            return Solution(Verdict.UNKNOWN, bound=bound, tried=tried, stopped="work")
         return answer(
             problem,
             plan_of(annealer.best),

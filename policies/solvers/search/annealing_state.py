@@ -1,4 +1,4 @@
-"""What annealing changes and looks at, laid out for a problem and a plan."""
+"""The annealing state of a problem and a plan, as arrays for the kernel."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from policies.solvers.kernels.plan_state import State
 from policies.solvers.search.delta_evaluation import NOBODY_NEAR, plan_arrays
 
 _LISTED: Final = 20_000
-"""Loads whose exponentials are listed, of all sets: few beside the steps between looks."""
+"""Loads with tabulated exponentials, over all sets: few compared to a run's steps."""
 
 
 class AnnealingState:
-    """What observers see of the plans of one problem.
+    """Arrays of one problem from which annealing states of its plans are made.
 
-    Observers that another one sees all of are left out: f and loads never fall with what
-    is held. All stay where somebody is trusted, as observers are judged for different
-    sets then, and where history may be past a limit, which it may be for one observer
-    alone.
+    Observers who see a part of what another one sees are left out: f and loads never
+    fall with what is held. All stay if somebody is trusted, as observers are judged for
+    different sets then, and if history may be past a limit, which it may be for one
+    observer alone.
 
     Attributes
     ----------
     tables : Tables
     width : float
-        Entries of a set, on average.
+        Mean number of entries of a set.
     cost : float
-        Loads that a pair changes, on average, at least 1.
+        Mean number of loads that a pair changes, at least 1.
     sweep : int
-        Loads and pairs, all of which a look at the true objective goes through.
+        Number of loads and pairs, which an evaluation of the true objective reads.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -71,7 +71,7 @@ class AnnealingState:
         self.caps = self._caps(t.cap)
 
     def _barred(self) -> Bools:
-        """Pairs of sets that history is past the limit of, for an observer of them."""
+        """Mask of pairs whose set history has taken past the limit, for some observer."""
         from scipy.sparse import csr_array
 
         t = self.tables
@@ -84,7 +84,7 @@ class AnnealingState:
         return np.asarray(seen.astype(np.int64) @ self._members.T > 0)
 
     def _lay(self) -> None:
-        """Lay out loads as products: of entries, and of classes by numbers of their own."""
+        """Set up loads as products: over entries, and over classes by their own numbers."""
         from scipy.sparse import csr_array
 
         s = self._arrays
@@ -102,21 +102,21 @@ class AnnealingState:
         self._of = csr_array((np.ones(slots, np.int64), places), shape=(m, slots))
 
     def _loads(self, holds: Bools) -> tuple[Ints, Ints]:
-        """Loads of what is held, and how many entries of each class are."""
+        """Return the loads of held pairs, and the number of entries held of each class."""
         whole = holds.astype(np.int64)
         touched = np.asarray(self._slots @ whole)
         classed = self._of @ (touched > 0).astype(np.int64)
         return np.asarray(self._plain @ whole + classed), touched
 
     def _caps(self, cap: Ints) -> Ints:
-        """Highest load of each set and observer; what history is past may stay."""
+        """Return the highest load of each set and observer; past history may stay."""
         caps: Ints = np.where(self.tables.judged, cap[:, None], NO_CAP)
         if not self.problem.strict_history:
             np.maximum(caps, self._base, out=caps)
         return caps
 
     def state(self, chosen: Bools) -> State:
-        """Lay a plan out, shape (n, k)."""
+        """Return the kernel's state for a plan, shape (n, k)."""
         copies = self._held + chosen.astype(np.int64) @ self._members
         load, touched = self._loads(copies > 0)
         entry, adversary = self._arrays.entry.copy(), self._arrays.adversary.copy()
@@ -137,7 +137,7 @@ class AnnealingState:
     def annealing(
         self, state: State, sets: SetSystem | None = None, *, smooth: bool
     ) -> Annealing:
-        """What annealing keeps beside a plan, with the limits of these sets if given."""
+        """Return annealing's own arrays for a plan, with the limits of given sets."""
         m, h = state.load.shape
         width = int(self.tables.full.max(initial=0)) + 1
         return ready(
@@ -158,7 +158,7 @@ class AnnealingState:
         t = self.tables
         copies = self._held + chosen.astype(np.int64) @ self._members
         load, _ = self._loads(copies > 0)
-        f = load / t.full[:, None]  # changed in place: it can be large
+        f = load / t.full[:, None]  # changed in place below: it can be large
         np.minimum(f, 1.0, out=f)
         raise_parts(f, t.power)
         f *= t.judged
@@ -168,7 +168,7 @@ class AnnealingState:
 
 
 def _seen_by(t: Tables, observers: Bools, kept: Ints) -> Tables:
-    """Return the tables with these observers alone, rows of (h, k)."""
+    """Return the tables for these observers alone, given as rows of (h, k)."""
     adversary, observer = np.nonzero(observers.T)
     start = np.searchsorted(adversary, np.arange(observers.shape[1] + 1))
     return replace(
@@ -180,7 +180,7 @@ def _seen_by(t: Tables, observers: Bools, kept: Ints) -> Tables:
 
 
 def widest(observers: Bools) -> Ints:
-    """Observers who are no part of another one, as rows of (h, k)."""
+    """Return the observers that are part of no other, as rows of (h, k)."""
     inside = (observers.astype(np.int64) @ (~observers).T.astype(np.int64)) == 0
     np.fill_diagonal(inside, val=False)
     return np.flatnonzero(~inside.any(axis=1))

@@ -1,14 +1,15 @@
-"""CLASS RESERVATION: which classes of a set of classes each adversary had better keep away from.
+"""CLASS RESERVATION: which classes each adversary should keep away from.
 
-Of a rule like "any name with any disease of one patient" an adversary can serve names
-or diseases, never both. Where a patient has more copies than there are adversaries,
-spreading the names alone over all of them would leave nobody for a disease, or only as
-many as a repair frees: then one task that is handed back can never be given to another.
-So every adversary is meant for one side beforehand, in shares that follow the square
-root of the copies (the load would ask for the copies themselves, spare adversaries for equal
-shares: of 270 sides of patients with 20 to 60 names, fewer reasons and drugs, 6 to 16
-adversaries and 1 to 3 copies, every entry could be handed back once on 223, 243 with roots,
-and 252). A side is a preference of the greedy search, never a limit.
+Under a rule like "any name with any disease of one patient" an adversary can serve
+names or diseases, never both. If a patient has more copies than there are adversaries,
+spreading the names over all of them would leave nobody for a disease, or only as many
+as a repair frees: then one task that is returned can never be given to another worker.
+So every adversary is assigned a class in advance, in shares that follow the square root
+of the copies. (Balancing load would take the copies themselves, balancing spare
+adversaries equal shares. Of 270 classes of patients with 20 to 60 names, fewer reasons
+and drugs, 6 to 16 adversaries and 1 to 3 copies, every entry could be returned once on
+223, on 243 with roots, and on 252.) A reservation is a preference of the greedy search,
+never a limit.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from policies.model.problem import Problem
 from policies.model.sets import Bools, Ints
 
 MOST_CHOICES: Final = 256
-"""Ways to keep away that are weighed for one group of sets; beyond it, none is.
+"""Choices weighed for one group of sets, at most; groups with more get none.
 
 Groups of Synthea backlogs of 60 and 100 patients have 2 or 4: it bounds the time of others.
 """
@@ -50,14 +51,14 @@ class _Group:
 
 
 class ClassReservation:
-    """The side of every adversary, for every group of sets of classes.
+    """The reserved class of every adversary, for every group of sets of classes.
 
     Parameters
     ----------
     problem : Problem
-        Adversaries keep to the side that its history put them on.
+        Adversaries keep the class that their history puts them in.
     rng : Generator
-        Decides who takes which side.
+        Decides which adversary gets which class.
     """
 
     def __init__(self, problem: Problem, rng: np.random.Generator) -> None:
@@ -69,7 +70,7 @@ class ClassReservation:
             self._take_sides(problem, group, rng)
 
     def away(self, entry: int) -> Bools | None:
-        """Mask of the adversaries that are not meant for the entry; None: nobody."""
+        """Mask of the adversaries not meant for the entry; None if all are."""
         return self._mask_of.get(entry)
 
     def _take_sides(
@@ -98,7 +99,7 @@ class ClassReservation:
 
 
 def _crowded(problem: Problem) -> Ints:
-    """Sets of classes with more copies than half the adversaries, or with a history."""
+    """Sets of classes with more copies than half the adversaries, or with history."""
     sets, k = problem.sets, problem.n_adversaries
     if not sets.classes.any() or not k:
         return np.empty(0, np.int64)
@@ -114,7 +115,7 @@ def _crowded(problem: Problem) -> Ints:
 
 
 def _places(problem: Problem, chosen: Ints) -> dict[int, list[Place]]:
-    """Chosen sets that each entry is in, with its class there."""
+    """Return the chosen sets that each entry is in, with its class there."""
     sets = problem.sets
     found: dict[int, list[Place]] = defaultdict(list)
     for one in chosen.tolist():
@@ -126,7 +127,7 @@ def _places(problem: Problem, chosen: Ints) -> dict[int, list[Place]]:
 
 
 def _groups(chosen: Ints, places: dict[int, list[Place]]) -> list[_Group]:
-    """Put sets together that share an entry."""
+    """Group the sets that share an entry."""
     parent = {one: one for one in chosen.tolist()}
 
     def root(one: int) -> int:
@@ -147,7 +148,7 @@ def _groups(chosen: Ints, places: dict[int, list[Place]]) -> list[_Group]:
 
 
 def _choices(problem: Problem, group: _Group) -> list[Kind]:
-    """Ways to keep away: from enough classes of every set to stay below its cap."""
+    """Return ways to avoid enough classes of every set to stay below its cap."""
     found: list[list[tuple[Place, ...]]] = []
     classes: dict[int, set[int]] = defaultdict(set)
     for kind in group.kinds:
@@ -164,7 +165,7 @@ def _choices(problem: Problem, group: _Group) -> list[Kind]:
 
 
 def _holds(problem: Problem, group: _Group) -> dict[int, Kind]:
-    """Places of the group that adversaries hold an entry of."""
+    """Return the places of the group of which each adversary holds an entry."""
     kind_of = {e: kind for kind, entries in group.kinds.items() for e in entries}
     held: dict[int, set[Place]] = defaultdict(set)
     history = problem.history

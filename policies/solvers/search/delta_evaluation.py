@@ -1,9 +1,9 @@
-"""Incremental gains of one problem: the plan state that all greedy searches share.
+"""Incremental gains: the plan state that all greedy searches share.
 
-The gain of a pair costs O(sets of the entry), whatever the function: step, power,
-classes, cosine or common, worst or average, with history, trust, coalitions
-and limits. From :data:`policies.solvers.kernels.compiling.FROM` pairs the kernels are
-compiled; below it the very same functions run as they are.
+The gain of a pair costs O(sets of the entry) for every function: step, power, classes,
+cosine or common, worst or average, with history, trust, coalitions and limits. From
+:data:`policies.solvers.kernels.compiling.FROM` pairs on, the kernels are compiled;
+below, the same functions run uncompiled.
 """
 
 from __future__ import annotations
@@ -27,39 +27,39 @@ from policies.solvers.kernels.plan_state import Candidates, State
 Floats = npt.NDArray[np.float64]
 
 NOBODY_NEAR: Final = np.empty((2, 0), np.int64)
-"""For whoever asks for no pairs of adversaries who share an observer."""
+"""Used where pairs of adversaries who share an observer are not needed."""
 
-_CLOSE: Final = 1e-12  # what floats cannot tell, relative to a limit and to 1
+_CLOSE: Final = 1e-12  # rounding error of floats, relative to a limit and to 1
 
 
 class Gains:
-    """A plan under construction, with its gains.
+    """A plan under construction, and the gains of pairs.
 
     Parameters
     ----------
     problem : Problem
     paper : bool
-        Whether to keep to the paper's objective G = u + lambda (tau - f) - C alone: no
-        limit bars a pair, only allowed pairs, copies and capacities are.
+        Whether to use only the paper's objective G = u + lambda (tau - f) - C: no limit
+        bars a pair; only allowed pairs, copies and capacities are enforced.
     quick : bool or None
-        Whether kernels are compiled; None: by size.
+        Whether to compile kernels; None: by size.
     every : bool
-        Whether gains of all pairs are remembered (global constructions).
+        Whether to remember the gains of all pairs (global constructions).
 
     Attributes
     ----------
     n, k : int
         Entries and adversaries.
     size : int
-        Pairs that a sweep looks at.
+        Number of pairs examined in a sweep.
     rows : float
-        Mean number of member rows of an entry, and one more, times the observers who see
+        Mean number of member rows of an entry, plus one, times the observers who see
         it: the cost of a gain.
     around : float
-        Mean cost of looking again at all who share a set with an entry.
+        Mean cost of re-examining all entries that share a set with an entry.
     picked : float
-        Mean cost of what is looked at again after a pick: all pairs, where one may change
-        what any other is worth.
+        Mean cost of what a pick makes necessary to re-examine: all pairs, if one may
+        change the value of any other.
     """
 
     def __init__(
@@ -74,9 +74,7 @@ class Gains:
         self.n, self.k = problem.n_entries, problem.n_adversaries
         layout = tables(problem)
         self.size = (len(layout.entry) + self.n) * len(layout.seen)
-        sights = (
-            len(layout.seen) / max(1, self.k) or 1.0
-        )  # observers who see one's gain
+        sights = len(layout.seen) / max(1, self.k) or 1.0  # observers who see a gain
         near = _near(problem) if every else NOBODY_NEAR
         self.state, incidence = plan_arrays(problem, layout, near, paper=paper)
         self.rows, self.around = (cost * sights for cost in incidence.cost(self.n))
@@ -89,7 +87,7 @@ class Gains:
         self.candidates = self._none_known(0)
 
     def use_kernels(self, *, quick: bool) -> None:
-        """Run compiled kernels from here on, or plain functions."""
+        """Use compiled kernels from now on, or plain functions."""
         self.quick, self._kernels = quick, kernels("search", quick=quick)
         self._given = self.state if quick else views(self.state)
 
@@ -104,7 +102,7 @@ class Gains:
         return self._kernels[name](self._given, *rest)
 
     def _hold(self, history: Pairs) -> None:
-        """Count history for disclosure, and not as a part of the plan."""
+        """Count history for disclosure, but not as part of the plan."""
         s, missing = self.state, self.missing
         self.give(history, 1)
         s.chosen[...] = False
@@ -113,13 +111,13 @@ class Gains:
         s.total[columns.U], s.total[columns.MISSING] = 0.0, missing
 
     def give(self, pairs: Pairs, sign: int) -> None:
-        """Plan pairs (sign 1), or take them back (-1); nothing is checked."""
+        """Plan pairs (sign 1) or take them back (-1), unchecked."""
         both = (pairs.entry, pairs.adversary)
         one, other = (np.require(x, np.int64, ["C", "W"]) for x in both)
         self.run("give_pairs", one, other, sign)
 
     def assign(self, order: Ints, draws: Floats, best: Floats) -> int:
-        """Give each entry its next best adversary, drawn from the best; how many got one."""
+        """Give each entry an adversary drawn from the next best; return the number."""
         nobody, free = np.empty((0, 0), np.int64), np.empty(0, np.int64)
         return int(self.run("assign", order, draws, best, nobody, free))
 
@@ -131,23 +129,23 @@ class Gains:
         order : int64 array, shape (entries,)
         ranked : int64 array, shape (n, k)
         most : int64 array, shape (n,)
-            Copies that each gets at most.
+            Number of copies that each gets at most.
         """
         if self.k:
             most = np.require(most, requirements=["C", "W"])
             self.run("assign", order, np.empty(0), np.empty((0, 4)), ranked, most)
 
     def search(self, name: str, *rest: Any) -> Any:  # noqa: ANN401 - as the kernel's
-        """Run a kernel on the plan and what is remembered of all pairs."""
+        """Run a kernel on the plan and on the remembered gains."""
         return self._kernels[name](self._given, self._remembered, *rest)
 
     def prepare(self, width: int) -> Floats:
-        """Look at every pair of the plan as it is, before picks are made.
+        """Evaluate every pair for the present plan, before picks are made.
 
         Returns
         -------
         float64 array, shape (width, 4)
-            Room for the best pairs (p, q, g, id).
+            Scratch for the best pairs (p, q, g, id).
         """
         self.state.entry[:, columns.STAMP] = -1
         self.candidates = c = self._none_known(width)
@@ -158,7 +156,7 @@ class Gains:
         return best
 
     def _none_known(self, width: int) -> Candidates:
-        """Return room to remember pairs in, of which so many are best."""
+        """Return empty memory for pairs, of which so many are best."""
         n, k = (self.n, self.k) if width else (0, 0)
         return Candidates(
             open=np.zeros((n, k), np.bool_),
@@ -179,38 +177,38 @@ class Gains:
         return sum(one.nbytes for one in every if isinstance(one, np.ndarray))
 
     def reset(self) -> None:
-        """Go back to the empty plan."""
+        """Return to the empty plan."""
         for one, kept in zip(self._changing(), self._kept, strict=True):
             one[...] = kept
 
     def load(self, plan: Pairs) -> None:
-        """Start from a plan; nothing is checked."""
+        """Start from a plan, unchecked."""
         self.reset()
         self.give(plan, 1)
 
     def plan(self) -> Plan:
-        """Return the plan as it is."""
+        """Return the present plan."""
         return plan_of(self.state.chosen)
 
     @property
     def objective(self) -> float:
-        """U - lambda f, without the constant lambda tau."""
+        """Return u - lambda f, without the constant lambda tau."""
         total = self.state.total
         return float(total[columns.U] - self.state.lambda_ * total[columns.F])
 
     @property
     def missing(self) -> int:
-        """Copies owed and not planned."""
+        """Number of copies owed and not planned."""
         return int(self.state.total[columns.MISSING])
 
     @property
     def whole(self) -> int:
-        """(unit, observer) with f = 1; cosines do not count."""
+        """Number of (unit, observer) with f = 1, cosines excluded."""
         return int(self.state.total[columns.WHOLE])
 
     @property
     def key(self) -> tuple[float, ...]:
-        """What plans are compared by, lower is better.
+        """The key by which plans are compared; lower is better.
 
         Mode safe: copies missing, complete sets, then the objective. Mode paper: -G.
         """
@@ -222,13 +220,13 @@ class Gains:
 def plan_arrays(
     problem: Problem, t: Tables, near: Ints, *, paper: bool = False
 ) -> tuple[State, Incidence]:
-    """Lay out an empty plan.
+    """Return the arrays of an empty plan.
 
     Parameters
     ----------
     problem : Problem
     t : Tables
-        Of the problem, perhaps of some of its observers alone.
+        Tables of the problem, perhaps of some of its observers alone.
     near : int64 array, shape (2, pairs)
         Adversaries who share an observer, by the first.
     paper : bool
@@ -311,14 +309,14 @@ def _near(problem: Problem) -> Ints:
 
 
 def _top(t: Tables) -> Ints:
-    """Load of each set once everything is held, or more."""
+    """Return the load of each set once everything is held, or more."""
     top = np.zeros(len(t.cap), np.int64)
     np.add.at(top, t.set_of, np.where(t.classes[t.set_of], 1, t.amount))
     return top
 
 
 def _over(problem: Problem, t: Tables, links: Links | None) -> Floats:
-    """What each observer's sum of f is divided by: the sets on which it is judged."""
+    """Return the divisor of each observer's mean: the number of sets judged for it."""
     size = t.judged.sum(axis=0)
     if links is not None:
         size = np.full(t.n_observers, links.n_links)
@@ -328,7 +326,7 @@ def _over(problem: Problem, t: Tables, links: Links | None) -> Floats:
 
 
 def _permitted(problem: Problem) -> Bools:
-    """Pairs that are wanted and not forbidden."""
+    """Mask of the pairs that are wanted and not forbidden."""
     may = np.repeat((problem.hi > 0)[:, None], problem.n_adversaries, axis=1)
     return may & ~grid_of(problem, problem.forbidden)
 
@@ -368,14 +366,14 @@ class Incidence:
         self.members = np.searchsorted(unit[by_unit], bounds)
 
     def cost(self, n: int) -> tuple[float, float]:
-        """Rows of an entry; rows of all who share a unit with it."""
+        """Return the rows of an entry, and those of all that share a unit with it."""
         rows = 1.0 + len(self.row) / max(1, n)
         size = np.diff(self.members).astype(np.float64)
         near = min(float((size * size).sum()) / max(1, n), float(n))
         return rows, 1.0 + near * rows
 
     def units(self, t: Tables, links: Links | None) -> Ints:
-        """Table of the units, and one row more for where the last one's members end."""
+        """Return the table of units, and one more row for the end of the last members."""
         m = len(t.cap)
         table = np.zeros((m + self.n_links + 1, columns.UNIT_COLUMNS), np.int64)
         table[:, columns.MEMBERS] = self.members
@@ -401,7 +399,7 @@ def _class_slots(set_of: Ints, number: Ints, classed: Bools) -> tuple[Ints, int]
 
 
 def _mates(links: Links) -> Ints:
-    """For each member row, the entry at the same place at the other end, or -1."""
+    """Return for each member row the entry at the same place at the other end, or -1."""
     mate = np.full(len(links.entry), -1, np.int64)
     spot = links.place[links.entry]
     order = np.lexsort((links.side, spot, links.link))
@@ -417,7 +415,7 @@ def _no_means(units: int, observers: int) -> tuple[Any, Any]:
 
 
 def _means(problem: Problem, t: Tables, units: int) -> tuple[Any, Any]:
-    """Caps on means: weight of each unit, and the limit of each observer's sum."""
+    """Return caps on means: weight of each unit, and the limit of each observer's sum."""
     counted = reachable(problem.sets)
     lines = []
     for cap in problem.averages:
@@ -445,7 +443,8 @@ def _means(problem: Problem, t: Tables, units: int) -> tuple[Any, Any]:
 def _with_aggregate(problem: Problem, n_links: int, state: State) -> State:
     """Return a state with the aggregate of the problem, if it has one.
 
-    Gains are seen by trying: a pair may change what all observers together are.
+    Gains are then found by trying: a pair may change the value of all observers
+    together.
 
     Parameters
     ----------
@@ -457,7 +456,7 @@ def _with_aggregate(problem: Problem, n_links: int, state: State) -> State:
     how = problem.aggregate
     if how is None:
         return state
-    owner = problem.sets.owner * int(problem.links is None)  # else they are only limits
+    owner = problem.sets.owner * int(problem.links is None)  # else they only limit
     owner = np.concatenate([owner, np.arange(n_links)])
     weights = np.array([float(w) for w in how.weights])
     state.weight[-1] = weights[owner] if how.weights else 1.0
@@ -483,7 +482,7 @@ def _aggregate_kind(how: Aggregate) -> int:
 
 
 def _aggregate_limits(problem: Problem) -> list[float]:
-    """What the aggregate may be at most, for each cap on it."""
+    """Return the upper bound of the aggregate for each cap on it."""
     caps = [(c.limit, c.strict) for c in problem.averages if c.aggregate is not None]
     links = problem.links
     if links is not None and links.aggregate_tau is not None:

@@ -1,11 +1,11 @@
-"""Ejection chains: plans of large backlogs, entry by entry, limits never crossed.
+"""Ejection chains: plans of large backlogs, entry by entry, never crossing limits.
 
-Entries come one by one, high degree first, each to its best adversaries that may have it:
-weight, then those reserved for its class, then the fewest exposures. Where an entry finds
-nobody, others are moved on to make room for it (Glover, Ejection chains, reference structures and
-alternating path methods, 1996); then copies move to better adversaries until nothing
-improves. It is the order of the paper's GREEDYL (algorithms 1 to 4, section 5); what is
-registered as ``greedyl`` is that algorithm itself
+Entries come one by one, high degree first, and go to the best adversaries who may have
+them: by weight, then those reserved for their class, then the fewest exposures. If an
+entry finds nobody, others are moved to make room for it (Glover, Ejection chains,
+reference structures and alternating path methods, 1996); then copies move to better
+adversaries until nothing improves. The order is that of the paper's GREEDYL (algorithms
+1 to 4, section 5); ``greedyl`` is that algorithm itself
 (:mod:`policies.solvers.search.greedy`), without such repairs.
 """
 
@@ -33,30 +33,28 @@ from policies.solvers.search.plan_state import PlanState
 # and sparse 200-500-3-2 and 100-260-2-1 (seeds 0 to 2), work 3: _ENOUGH of 3, 10 and 30 and
 # _PASSES of 2, 8 and 16 end alike; _STEP of 100, 300 and 900 leaves 67, 48 and 57 entries
 # short in the four problems that are not solved.
-_VISITS = 100_000  # members looked at by ejections for each unit of work
-_ENOUGH = (
-    10  # work for ejections, and as much again for each short entry: no more helps
-)
-_STEP = 300  # what an ejection costs besides, in visits
-_PASSES = 8  # local search ends here even while it still improves
+_VISITS = 100_000  # members that ejections visit per unit of work
+_ENOUGH = 10  # work for ejections, and again for each short entry: more does not help
+_STEP = 300  # overhead of an ejection, in visits
+_PASSES = 8  # passes of local search, even if it still improves
 
 
 def constructed(problem: Problem, rng: np.random.Generator, limits: Limits) -> Solution:
-    """Build, repair, improve: SOLVED only if the judge agrees; it proves nothing."""
+    """Build, repair and improve a plan; SOLVED if the judge agrees, without proof."""
     state = PlanState(problem)
     rank = Ranking(state, rng, soft_ceiling(problem, limits.spread))
     short = build(state, rank, rng, limits)
     if short:
-        told = f"ejection chains left {len(short)} entries short of copies"
+        outcome = f"ejection chains left {len(short)} entries short of copies"
         held, bound = np.array(sorted(short), np.int64), free_bound(problem)
-        return Solution(Verdict.UNKNOWN, held=held, bound=bound, tried=(told,))
+        return Solution(Verdict.UNKNOWN, held=held, bound=bound, tried=(outcome,))
     entries = np.flatnonzero(problem.hi > 0).tolist()
     improve(state, rank, entries, limits.deadline())
     return answer(problem, state.plan(), tried=("ejection chains",))
 
 
 def soft_ceiling(problem: Problem, spread: float) -> Ints | None:
-    """``spread`` times the fair share of the copies owed, for each adversary."""
+    """Return ``spread`` times the fair share of copies, for each adversary."""
     k = problem.n_adversaries
     if spread == float("inf") or not k:
         return None
@@ -65,16 +63,16 @@ def soft_ceiling(problem: Problem, spread: float) -> Ints | None:
 
 
 class Ranking:
-    """Orders adversaries for an entry: weight, reservation, the fewest exposures, chance.
+    """Ranks adversaries for an entry: weight, reservation, fewest exposures, chance.
 
     Parameters
     ----------
     state : PlanState
     rng : Generator
     fair : int64 array, shape (k,), or None
-        Exposures from which an adversary comes last: its soft ceiling.
+        Exposures from which an adversary ranks last: its soft ceiling.
     load : int64 array, shape (k,), or None
-        Exposures that the adversaries get from other parts of the plan.
+        Exposures of the adversaries in other parts of the plan.
     """
 
     def __init__(
@@ -88,7 +86,9 @@ class Ranking:
         self.state = state
         self.chance = rng.permutation(k)
         self.reserved = ClassReservation(state.problem, rng)
-        self.careful = False  # close as few doors as possible, whatever the weight
+        self.careful = (
+            False  # block as few other pairs as possible, whatever the weight
+        )
         self.load = np.zeros(k, np.int64) if load is None else load
         self.fair = np.full(k, NO_CAP) if fair is None else fair
 
@@ -97,7 +97,7 @@ class Ranking:
         return np.asarray(self.load + self.state.given < self.fair)
 
     def best(self, entry: int, copies: int) -> list[int]:
-        """Up to ``copies`` adversaries who may get the entry, best first."""
+        """Return up to ``copies`` adversaries who may get the entry, best first."""
         state = self.state
         able = np.flatnonzero(state.open(entry))
         if len(able) == 0:
@@ -118,7 +118,7 @@ class Ranking:
 
 
 def sequence(state: PlanState, rng: np.random.Generator) -> list[int]:
-    """Entries that want copies: many sets first, then many copies, then by chance."""
+    """Return entries that need copies: most sets first, then most copies, then chance."""
     problem = state.problem
     degree = np.bincount(problem.sets.entry, minlength=problem.n_entries)
     chance = rng.permutation(problem.n_entries)
@@ -140,12 +140,12 @@ def build(
     ----------
     state, rank, rng, limits
     repair : bool
-        Whether to move others on for entries that find nobody.
+        Whether to move other entries for those that find nobody.
 
     Returns
     -------
     set of int
-        Entries that stayed short; empty on success.
+        Entries that still lack copies; empty on success.
     """
     lo = state.problem.lo
     order = sequence(state, rng)
@@ -159,7 +159,7 @@ def build(
 def _again(
     state: PlanState, rank: Ranking, order: list[int], short: list[int]
 ) -> list[int]:
-    """Start the components of short entries anew, with care; who is short then."""
+    """Rebuild the components of short entries with care; return who is short then."""
     label = split(state.problem.sets).label
     stuck = set(label[short].tolist())
     mine = [d for d in order if int(label[d]) in stuck]
@@ -174,7 +174,7 @@ def _again(
 
 
 def _fill(state: PlanState, rank: Ranking, entry: int, copies: int) -> bool:
-    """Give the entry its missing copies; whether it got all."""
+    """Give the entry its missing copies; return whether it got all."""
     missing = copies - len(state.holders[entry])
     for adversary in rank.best(entry, missing) if missing > 0 else ():
         state.give(entry, adversary)
@@ -183,7 +183,7 @@ def _fill(state: PlanState, rank: Ranking, entry: int, copies: int) -> bool:
 
 
 def looked_at(limits: Limits, short: Sequence[int]) -> int:
-    """Return the visits of ejections: a number, even where work has no limit."""
+    """Return the visits that ejections may make: finite even if work has no limit."""
     return int(min(limits.work, _ENOUGH + len(short)) * _VISITS)
 
 
@@ -194,11 +194,11 @@ def eject(
     visits: int,
     over: Callable[[], bool],
 ) -> set[int]:
-    """Make room for the entries that are short by moving others on.
+    """Make room for entries that are short of copies by moving others.
 
-    Each ejected entry grows dearer, so that chains do not turn in circles (ejection
-    chains in the sense of Glover; weights as in breakout local search). ``visits`` is
-    how many members of sets may be looked at in all.
+    Each ejection makes the entry costlier, so that chains do not run in circles
+    (ejection chains in the sense of Glover; weights as in breakout local search).
+    ``visits`` limits the members of sets that are visited.
     """
     lo = state.problem.lo
     cost = [1] * state.problem.n_entries
@@ -223,7 +223,7 @@ def eject(
 def _force(
     state: PlanState, rank: Ranking, entry: int, cost: list[int]
 ) -> set[int] | None:
-    """Give the entry to the adversary for whom that is cheapest; who lost theirs."""
+    """Give the entry to the cheapest adversary; return the entries ejected."""
     best: tuple[int, int, int, set[int]] | None = None
     spent = state.exhausted(entry)
     for adversary in range(state.problem.n_adversaries):
@@ -251,7 +251,7 @@ def _force(
 def _make_room(
     state: PlanState, adversary: int, victims: set[int], cost: list[int]
 ) -> set[int] | None:
-    """Add one more victim where the adversary's capacity is used up."""
+    """Add one more victim if the adversary's capacity is used up."""
     after = int(state.given[adversary]) - len(victims) + 1
     if after <= int(state.room[adversary]):
         return victims
@@ -264,7 +264,7 @@ def _make_room(
 def improve(
     state: PlanState, rank: Ranking, entries: list[int], over: Callable[[], bool]
 ) -> None:
-    """Local search: move a copy to a better adversary, add copies that are worth it."""
+    """Local search: move copies to better adversaries, add copies that pay off."""
     for _ in range(_PASSES):
         moved = [_better(state, rank, d) for d in entries]
         if not any(moved) or over():
@@ -272,7 +272,7 @@ def improve(
 
 
 def _better(state: PlanState, rank: Ranking, entry: int) -> bool:
-    """Move or add one entry's copies where utility rises; whether anything changed."""
+    """Move or add one entry's copies where utility rises; return whether any did."""
     changed = False
     worth = state.problem.weights.row(entry)
     limit = int(state.problem.hi[entry])

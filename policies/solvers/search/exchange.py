@@ -5,10 +5,11 @@ With linear f the mean of one adversary is a sum of one cost an entry, so the tr
     max  worth @ x - lambda * max over adversaries a of (base_a + cost_a @ x_a)
 
 has as many coupling rows as adversaries (guarantees, R2). Their prices come from the
-relaxation, whose vertex splits fewer than k entries. What rounding loses is won back by
-meeting in the middle where few plans are near the relaxation, else by exchanges: of the
-changes of one entry that cost least at these prices, the two whose loads fit together
-best. The prices prove the bound; a search of the middle that came to its end lowers it.
+relaxation, whose vertex splits fewer than k entries. The loss from rounding is
+recovered by meeting in the middle if few plans are near the relaxation, else by
+exchanges: of the changes of one entry that cost least at these prices, the two whose
+loads fit together best. The prices prove the bound; a completed search of the middle
+lowers it.
 """
 
 from __future__ import annotations
@@ -41,29 +42,29 @@ from policies.solvers.search.meet_in_the_middle import FEW, MANY, nearest
 # .0194; _KICK 1 .0260, 6 .0204. At k = 5 half of _SHARE or a quarter of MANY .0061, ROWS 0
 # .0078. The others change nothing there.
 STARTS: Final = 8
-"""Roundings of the relaxation that are improved."""
+"""Roundings of the relaxation to improve."""
 
 KICKS: Final = 60
-"""Times that the best plan is disturbed and improved again, for each unit of work."""
+"""Times that the best plan is disturbed and improved, per unit of work."""
 
 CLOSE: Final = 1e-8
 """Gap, relative to the value, at which the search ends."""
 
 ROWS: Final = 6
-"""Rows of one price up to which much time is given to meeting in the middle."""
+"""Rows of one price up to which meeting in the middle gets much time."""
 
 PAIRS: Final = 300
-"""Moves of which two are made together.
+"""Moves of which pairs are tried.
 
 Triples of the first 70 and fours of the first 120, compiled, won nothing: 500 entries, 50
 sets, k = 10, t = 2, 3 s of CPU: gap .0170 % with pairs, .0157 % with all; k = 5: .0117 %
 both ways; k = 3 was proven in .75 s instead of 2.5 s.
 """
 
-_SHARE: Final = 0.4  # of the time that is left, at most, for meeting in the middle
-_MOST: Final = 1e6  # units of work, where there is no limit
+_SHARE: Final = 0.4  # largest share of the remaining time for meeting in the middle
+_MOST: Final = 1e6  # units of work if there is no limit
 _SPLIT: Final = 1e-9  # values further than this from 0 and 1 are fractional
-_KICKED: Final = 40  # moves that a kick draws from, cheapest first
+_KICKED: Final = 40  # moves from which a kick draws, cheapest first
 _KICK: Final = 3  # moves of a kick
 _ROUNDS: Final = 200  # exchanges of one start; tens are usual
 _TINY: Final = 1e-13
@@ -103,29 +104,29 @@ class Exchange:
             return unassigned(bound)
         kicks = int(min(limits.work, _MOST) * KICKS)
         end = _kicked(b, best, prices, rng, kicks, bound, limits, over)
-        told = ("roundings of the relaxation, improved by exchanges",)
+        tried = ("roundings of the relaxation, improved by exchanges",)
         return answer(
-            problem, plan_of(best), bound=Fraction(bound), tried=told, stopped=end
+            problem, plan_of(best), bound=Fraction(bound), tried=tried, stopped=end
         )
 
 
 def proven(
     b: Balance, best: Bools, prices: Floats, bound: float, most: int, limits: Limits
 ) -> tuple[Bools, float, bool]:
-    """Search what a better plan could do differently, where that is little.
+    """Search for better plans near the relaxation's optimum, if they are few.
 
-    Adversaries of one price are put together first: the relaxation does not tell them
-    apart, so what it splits among them can be balanced, and the few rows that remain are
-    soon searched.
+    Adversaries of one price are merged first: the relaxation does not distinguish them,
+    so what it splits among them can be balanced, and the few remaining rows are soon
+    searched.
 
     Parameters
     ----------
     b : Balance
-        Nothing is searched where there are capacities.
+        If it has capacities, nothing is searched.
     best : bool array, shape (n, k)
         A plan.
     prices : float64 array, shape (k,)
-        Of the means.
+        Prices of the means.
     bound : float
     most : int
         Size of the search: see :mod:`policies.solvers.search.meet_in_the_middle`.
@@ -134,11 +135,11 @@ def proven(
     Returns
     -------
     best : bool array, shape (n, k)
-        The plan, or a better one.
+        The given plan, or a better one.
     bound : float
-        Lowered where the search says so.
+        Lowered if the search proves less.
     even : bool
-        Whether some plan reaches the bound but for the balance within rows.
+        Whether some plan reaches the bound, balance within rows aside.
     """
     over, each = limits.deadline(), np.arange(len(prices))
     alike, even = _alike(b, prices), False
@@ -159,18 +160,18 @@ def proven(
 
 
 def _alike(b: Balance, prices: Floats) -> Ints:
-    """Number the adversaries from 0, those of one price alike."""
+    """Number the adversaries from 0, with one number for each price."""
     price = scaled(prices, b.it.lambda_) / (b.it.lambda_ or 1.0)
     return np.unique(np.round(price, 9), return_inverse=True)[1]
 
 
 def closed(value: float, bound: float) -> bool:
-    """Whether nothing is left to gain."""
+    """Whether the gap is closed."""
     return bound - value <= CLOSE * (1 + abs(bound))
 
 
 def ending(limits: Limits) -> str:
-    """Why the deadline says that a search is over."""
+    """Return the reason why the deadline ended a search."""
     return "interrupt" if limits.stopped() else "time"
 
 
@@ -199,7 +200,7 @@ def _rounded(
 def _start(
     b: Balance, x: Floats, prices: Floats, rng: np.random.Generator, *, first: bool
 ) -> Bools | None:
-    """Round: the relaxation's pairs first, then those of best reduced worth."""
+    """Round: the relaxation's pairs first, then those of highest reduced worth."""
     it = b.it
     reduced = it.worth - b.cost * scaled(prices, it.lambda_)
     if not x.any():  # the relaxation was not solved
@@ -252,13 +253,13 @@ class Moves:
     entry, gone, come : int64 array, shape (moves,)
         The entry leaves ``gone`` and comes to ``come``; -1 for neither.
     gain : float64 array, shape (moves,)
-        What u gains.
+        Gain of u.
     paid : float64 array, shape (moves,)
-        The same less what the change of loads costs at the prices.
+        Gain minus the cost of the change of loads at the prices.
     shift : float64 array, shape (moves, k)
-        What the means change by.
+        Changes of the means.
     seats : int64 array, shape (moves, k)
-        What the numbers of pairs change by.
+        Changes of the numbers of pairs.
     """
 
     entry: Ints
@@ -324,7 +325,7 @@ def _at(table: Floats, entry: Ints, adversary: Ints) -> Floats:
 def improve(
     b: Balance, chosen: Bools, prices: Floats, over: Callable[[], bool]
 ) -> None:
-    """Exchange one or two entries at once until that gains nothing; changes ``chosen``.
+    """Exchange one or two entries at a time while that gains; changes ``chosen``.
 
     Parameters
     ----------
@@ -337,8 +338,8 @@ def improve(
     for _ in range(_ROUNDS):
         if over():
             return
-        # no exchange gains more than its moves are paid at the prices and what the
-        # loads are out of balance by: so few are looked at once the plan is good
+        # an exchange gains at most what its moves are paid at the prices plus the
+        # imbalance of the loads, so few are examined once the plan is good
         means = b.means(chosen)
         slack = float(price @ (float(means.max()) - means)) - _TINY
         some = moves(b, chosen, price, PAIRS, -slack)
@@ -350,14 +351,14 @@ def improve(
 
 
 def best_exchange(some: Moves, means: Floats, free: Ints, lambda_: float) -> list[int]:
-    """Return the move, or two moves of two entries, that gain most; none if none do.
+    """Return the move, or the two moves of two entries, of highest gain; empty if none.
 
     Parameters
     ----------
     some : Moves
     means : float64 array, shape (k,)
     free : int64 array, shape (k,)
-        Pairs that each adversary has room for.
+        Remaining capacity of each adversary.
     lambda_ : float
     """
     m = len(some.entry)
@@ -365,10 +366,10 @@ def best_exchange(some: Moves, means: Floats, free: Ints, lambda_: float) -> lis
     total = gain[:, None] + gain
     top = np.full((m + 1, m + 1), -np.inf)
     barred = entry[:, None] == entry
-    for a in range(len(means)):  # tables (moves, moves), one adversary after another
+    for a in range(len(means)):  # tables (moves, moves), one adversary at a time
         shift = np.append(some.shift[:, a], 0.0)
         np.maximum(top, (means[a] + shift)[:, None] + shift, out=top)
-        if free[a] < 2:  # two moves bring two pairs at most
+        if free[a] < 2:  # two moves bring at most two pairs
             seats = np.append(some.seats[:, a], 0)
             barred |= seats[:, None] + seats > free[a]
     total -= lambda_ * (top - float(means.max()))

@@ -1,8 +1,8 @@
 """GREEDY, GREEDYL, GRASP and GRASPL: algorithms 1 to 3 of the paper, incrementally.
 
-Mode safe (the default) is the algorithms mended: the best repetition is kept, plans are
-compared by (copies missing, complete sets, -objective), no limit is ever crossed, local
-search runs to a local optimum. For step functions that is the order (missing, complete
+Mode safe (the default) corrects the algorithms: the best repetition is kept, plans are
+compared by (copies missing, complete sets, -objective), no limit is ever crossed, and
+local search runs to a local optimum. For step functions the order is (missing, complete
 sets, max f, -u), since f is 1 as soon as one set is complete.
 
 Mode paper is the algorithms as printed, on G = u + lambda (tau - f) - C (section 5,
@@ -10,18 +10,18 @@ correctness), mistakes included:
 
 - algorithm 1 resets g_opt inside its loop, so the last repetition that beats the empty
   plan is returned, not the best;
-- f is flat: once one set is complete, more of them are free;
-- algorithm 3 asks for G > g strictly, so that at lambda = 1 an entry can stay
-  unassigned by a tie;
-- local search makes one pass; of neighbours that tie, the plan as it is comes first.
+- f is flat: once one set is complete, more of them cost nothing;
+- algorithm 3 requires G > g strictly, so that at lambda = 1 a tie can leave an entry
+  unassigned;
+- local search makes one pass; among tied neighbours the unchanged plan comes first.
 
-What the printing leaves open is read as the text has it: g, which algorithm 2 never
-sets, is the objective of the plan as it is; algorithm 3 returns the pair it found; of
-pairs that tie the lower id comes first.
+What the paper leaves open follows its text: g, which algorithm 2 never sets, is the
+objective of the present plan; algorithm 3 returns the pair it found; among tied pairs
+the lower id comes first.
 
-The local form exists twice. ``rounds`` is the section's text (extensions): t rounds over
-all entries. ``onward`` is the listing SelectCandidates that the paper's source leaves
-out, to the letter: candidates are all pairs of the entry that was planned last and of
+The local form exists twice. ``rounds`` is the section's text (extensions): t rounds
+over all entries. ``onward`` is, to the letter, the listing SelectCandidates that the
+paper's source leaves out: candidates are all pairs of the entry planned last and of
 those after it in the order. Entries that are passed over are left to local search.
 """
 
@@ -46,14 +46,14 @@ from policies.solvers.search.local_search import (
     fits,
 )
 
-_SLOW = 0.005  # seconds of a pick from which it is worth several threads
-_PACE = 60_000  # member rows between two looks at the clock
+_SLOW = 0.005  # seconds of a pick from which several threads pay off
+_PACE = 60_000  # member rows between two checks of the clock
 # Loading compiled kernels takes .7 s of CPU. GREEDYL over so many pairs takes less
 # without them (500 entries, 50 sets, k = 10: 80,000 pairs, .2 s); climbing from its plan
 # takes as long at half of them.
 _CONSTRUCTED: Final = 100_000
 _CLIMBED: Final = 40_000
-_LOADED: Final = 1.0  # seconds of a limit from which they are loaded for that
+_LOADED: Final = 1.0  # limit in seconds from which they are loaded for that
 
 ORDERS: Final = ("degree", "input", "random")
 LOCALS: Final = ("rounds", "onward")
@@ -61,27 +61,27 @@ LOCALS: Final = ("rounds", "onward")
 
 @dataclass(frozen=True)
 class Greedy:
-    """Algorithm 1 with its choices.
+    """Algorithm 1 with its options.
 
     Attributes
     ----------
     repeats : int
         r, repetitions.
     width : int
-        n: a pair is drawn from the n best (GRASP); 1 takes the best (GREEDY). For the
-        myopic form at most k.
+        n: a pair is drawn from the n best (GRASP); 1 takes the best (GREEDY). At most k
+        in the myopic form.
     myopic : bool
-        The local form (section 5, extensions): in a fixed order of the entries, instead
-        of over all pairs.
+        Whether to use the local form (section 5, extensions): in a fixed order of the
+        entries instead of over all pairs.
     order : str
-        The fixed order, where myopic: ``degree`` (in most sets first), ``input`` or
-        ``random``.
+        The fixed order of the myopic form: ``degree`` (in most sets first), ``input``
+        or ``random``.
     local : str
-        Which local form, where myopic: ``rounds`` or ``onward``.
+        The kind of local form, if myopic: ``rounds`` or ``onward``.
     repairs : int
-        Times that ejection chains start afresh where copies stay missing.
+        Restarts of ejection chains while copies are missing.
     whole : bool
-        Whether the clock ends no more than repairs after the first.
+        Whether the clock ends only repairs after the first.
     """
 
     repeats: int = 1
@@ -131,23 +131,24 @@ class Greedy:
             if gains.size >= _CLIMBED and limits.seconds >= _LOADED:
                 gains.use_kernels(quick=True)
             climb(gains, rng, meter, passes=1 if limits.paper else None)
-            # printed: compared with the empty plan each time, not with the best
+            # as printed: compared with the empty plan each time, not with the best
             if gains.key < (empty if limits.paper else best) or i == 0:
                 best, kept = gains.key, gains.plan()
             if meter.ended:
                 break
         if limits.paper and not kept_beats(best, empty):
             kept = Plan()
-        return finish(gains, kept, rng, meter, (self._told(),), self.repairs, over)
+        tried = (self._description(),)
+        return finish(gains, kept, rng, meter, tried, self.repairs, over)
 
     def _once(self, problem: Problem) -> bool:
-        """Whether the plan is made before compiled kernels could be loaded."""
+        """Whether the plan is finished before compiled kernels could be loaded."""
         observers = problem.n_adversaries + len(problem.groups)
         looks = (len(problem.sets.entry) + problem.n_entries) * observers
         rounds = self.myopic and self.local == "rounds"
         return rounds and self.repeats == 1 and looks < _CONSTRUCTED
 
-    def _told(self) -> str:
+    def _description(self) -> str:
         form = "over all pairs"
         if self.myopic:
             form = f"entry by entry ({self.order} order, {self.local})"
@@ -164,10 +165,10 @@ class Greedy:
         else:
             done = _by_pair(gains, self.width, rng, meter)
         if not done:
-            self._by_entry(gains, rng, meter)  # cut: the rest in linear time
+            self._by_entry(gains, rng, meter)  # out of work: the rest in linear time
 
     def _by_entry(self, gains: Gains, rng: np.random.Generator, meter: Meter) -> None:
-        """Go round after round over all entries, until nobody gets more."""
+        """Repeat rounds over all entries until nobody gets more."""
         problem, k = gains.problem, gains.k
         order = fixed_order(problem, self.order, rng)
         top = np.zeros((min(self.width, max(1, k)), 4))
@@ -205,7 +206,7 @@ def kept_beats(key: tuple[float, ...], empty: tuple[float, ...]) -> bool:
 
 
 def fixed_order(problem: Problem, order: str, rng: np.random.Generator) -> Ints:
-    """Return the total order of entries, those with hi = 0 left out."""
+    """Return the total order of entries, without those with hi = 0."""
     n = problem.n_entries
     if order == "random":
         ranked = rng.permutation(n)
@@ -222,13 +223,13 @@ def fixed_order(problem: Problem, order: str, rng: np.random.Generator) -> Ints:
 def _onward(
     gains: Gains, width: int, order: Ints, rng: np.random.Generator, meter: Meter
 ) -> bool:
-    """Plan the best pair of the entry before and of all later ones, over and over.
+    """Repeatedly plan the best pair of the last entry planned and of all later ones.
 
-    Ids are places in the order, so that of pairs that tie the earlier entry comes first.
-    Whether it was done to the end.
+    Ids are places in the order, so that among tied pairs the earlier entry comes first.
+    Returns whether this was completed.
     """
     problem, k = gains.problem, gains.k
-    rest = np.setdiff1d(np.arange(gains.n), order)  # nobody wants them: history only
+    rest = np.setdiff1d(np.arange(gains.n), order)  # history only
     order = np.concatenate([order, rest])
     ranked = problem.select(order, np.arange(problem.sets.n_sets))
     mine = Gains(ranked, paper=gains.paper, quick=gains.quick, every=True)
@@ -254,7 +255,7 @@ def _onward(
 
 
 def _by_pair(gains: Gains, width: int, rng: np.random.Generator, meter: Meter) -> bool:
-    """Plan the best pair over and over; whether it was done to the end."""
+    """Plan the best pair repeatedly; return whether this was completed."""
     n, k, looks = gains.n, gains.k, gains.picked
     most = int(np.minimum(gains.problem.hi, k).sum())
     draws = rng.random(most)
@@ -287,10 +288,10 @@ def _side_by_side(
     at: int,
     stop: int,
 ) -> int:
-    """Run ``construct`` with PickNextBest in threads; the same pairs (a total order).
+    """Run ``construct`` with PickNextBest in threads; the result is the same.
 
-    Each thread finds the best pairs of its adversaries, which are remembered; so
-    ``construct`` has only to take the best of those.
+    Each thread finds and remembers the best pairs of its adversaries, by a total order;
+    ``construct`` only takes the best of those.
     """
     cuts = np.linspace(0, gains.k, threads + 1).astype(int).tolist()
     tops = [np.zeros_like(top) for _ in range(threads)]

@@ -1,10 +1,10 @@
-"""LOCAL-SEARCH: algorithm 4 of the paper, mended: until nothing improves.
+"""LOCAL-SEARCH: algorithm 4 of the paper, corrected: until nothing improves.
 
-Neighbours of a plan: one entry added to one more adversary, taken from one, or moved.
-Entries come in random order, pass after pass; ties keep the plan as it is, so no copy
-is lost for nothing. LOCAL-SEARCH by itself then exchanges two entries of two adversaries,
-which no single move replaces where both are full or both keep to a limit. Where copies
-stay missing, ejection chains move others on.
+Neighbours of a plan: one entry given to one more adversary, taken from one, or moved.
+Entries come in random order, pass after pass; ties keep the plan unchanged, so no copy
+is lost for nothing. LOCAL-SEARCH as an algorithm of its own then exchanges two entries
+of two adversaries, which no single move can do where both are full or at a limit. If
+copies are missing, ejection chains move others.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from policies.solvers.search.delta_evaluation import Gains
 from policies.solvers.search.ejection_chains import Ranking, eject, looked_at
 from policies.solvers.search.plan_state import PlanState
 
-_LOOKS = 2_000_000  # member rows looked at for each unit of work
-_PACE = 60_000  # member rows between two looks at the clock
+_LOOKS = 2_000_000  # member rows visited per unit of work
+_PACE = 60_000  # member rows between two checks of the clock
 REPAIRS: Final = 3
-"""Times that ejections start afresh, as ties can turn them in circles.
+"""Restarts of ejections, as ties can run in circles.
 
 Of 36 sparse problems of 60 to 200 entries (seeds 0 to 3 of nine shapes of
 ``benchmarks.families.sparse``) GREEDYL finds plans of 2 without repairs, 31 with one, 32
-with three and 33 with six; GREEDY of 0, 32, 32 and 32. In vain, one takes .2 s of CPU.
+with three and 33 with six; GREEDY of 0, 32, 32 and 32. A failed one takes .2 s of CPU.
 """
 
-_EACH: Final = 6  # the part of the visits that one repair may take
+_EACH: Final = 6  # one repair may use 1 / _EACH of the visits
 _LARGEST = 2**27  # numbers of the plan state above which a problem is refused
 
 
@@ -56,15 +56,15 @@ def fits(problem: Problem) -> bool:
 
 @dataclass
 class Meter:
-    """Deterministic work, and the clock.
+    """Deterministic work and the clock.
 
     Attributes
     ----------
     limits : Limits
     left : float
-        Member rows that may still be looked at.
+        Member rows that may still be visited.
     ended : str
-        Why work was cut: time, interrupt or work; empty if it was not.
+        Why work was cut short: time, interrupt or work; empty if it was not.
     """
 
     limits: Limits
@@ -76,7 +76,7 @@ class Meter:
         self.over: Callable[[], bool] = self.limits.deadline()
 
     def spend(self, looks: float) -> bool:
-        """Count work done; whether more may be done."""
+        """Count work; return whether more may be done."""
         self.left -= looks
         if not self.ended and self.over():
             self.ended = "interrupt" if self.limits.stopped() else "time"
@@ -84,13 +84,13 @@ class Meter:
             self.ended = "work"
         return not self.ended
 
-    def told(self, value: Fraction, bound: Fraction) -> str:
-        """Return what a Solution says under ``stopped``."""
+    def ending(self, value: Fraction, bound: Fraction) -> str:
+        """Return why the search stopped, for ``Solution.stopped``."""
         return "optimal" if value >= bound else self.ended or "gap"
 
 
 def blocks(order: Ints, looks: float) -> Iterator[Ints]:
-    """Cut an order of entries into pieces of bounded work; ``looks`` for one entry."""
+    """Cut an order of entries into pieces of bounded work; each entry takes ``looks``."""
     size = max(1, int(_PACE / max(1.0, looks)))
     for i in range(0, len(order), size):
         yield order[i : i + size]
@@ -115,7 +115,7 @@ def climb(
 
 
 def swaps(gains: Gains, rng: np.random.Generator, meter: Meter) -> bool:
-    """Exchange what two adversaries hold of entries; whether anything was exchanged.
+    """Exchange entries of two adversaries; return whether anything was exchanged.
 
     Partners are entries of a common set, and all entries of adversaries who are full.
     """
@@ -138,7 +138,7 @@ def repair(
     times: int = REPAIRS,
     over: Callable[[], bool] | None = None,
 ) -> Plan:
-    """Give missing copies by moving others on; the plan as it was if that fails.
+    """Add missing copies by moving others; return the plan unchanged if that fails.
 
     ``over`` ends repairs after the first, where the limits do not.
     """
@@ -170,7 +170,7 @@ def finish(
     repairs: int = REPAIRS,
     over: Callable[[], bool] | None = None,
 ) -> Solution:
-    """Mend a plan that is short of copies, climb once more, and have it judged.
+    """Repair a plan that is short of copies, climb once more, and judge it.
 
     ``over`` ends repairs after the first, where the meter's limits do not.
     """
@@ -178,7 +178,7 @@ def finish(
     degree = np.bincount(plan.entry, minlength=problem.n_entries)
     if not gains.paper and (degree < problem.lo).any():
         mended = repair(problem, plan, rng, meter.limits, repairs, over)
-        meter.spend(0.0)  # it looks at the clock itself, but does not say so
+        meter.spend(0.0)  # it checks the clock itself, without reporting it
         if mended is not plan:
             gains.load(mended)
             climb(gains, rng, meter)
@@ -199,12 +199,12 @@ def improved(
 
 
 def with_end(made: Solution, meter: Meter) -> Solution:
-    """Say why the search ended."""
-    return replace(made, stopped=meter.told(made.value, made.bound))
+    """Add the reason why the search ended."""
+    return replace(made, stopped=meter.ending(made.value, made.bound))
 
 
 class LocalSearch:
-    """Algorithm 4 by itself, from every entry's best adversaries.
+    """Algorithm 4 by itself, starting from every entry's best adversaries.
 
     Mode paper: one pass, as printed.
     """
@@ -216,7 +216,7 @@ class LocalSearch:
     def __call__(
         self, problem: Problem, rng: np.random.Generator, limits: Limits
     ) -> Solution:
-        """Start from the best weights that no limit bars, and climb."""
+        """Start from the highest weights that no limit bars, and climb."""
         gains, meter = Gains(problem, paper=limits.paper), Meter(limits)
         order = np.arange(problem.n_entries)
         ranked = np.argsort(-gains.state.worth, axis=1, kind="stable")

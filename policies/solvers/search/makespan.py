@@ -1,9 +1,9 @@
 """MAKESPAN: linear average tradeoffs of one copy an entry as scheduling (paper, 4.2).
 
-An entry is a job, an adversary a machine, and f the load of the fullest one: with equal
-worths this is P||Cmax, else generalised assignment. The rounding is Shmoys' and Tardos':
-no utility is lost against the relaxation, and no mean rises by more than one entry's
-share. Longest-job-first is tried beside it.
+An entry is a job, an adversary a machine, and f the load of the fullest machine: with
+equal worths this is P||Cmax, else generalised assignment. The rounding is that of
+Shmoys and Tardos: no utility is lost against the relaxation, and no mean rises by more
+than one entry's share. Longest-job-first is tried too.
 """
 
 from __future__ import annotations
@@ -19,41 +19,40 @@ from policies.solvers.interfaces import Limits, Solution, answer
 from policies.solvers.load_tables import Balance, Floats, loads, relaxed, unassigned
 from policies.solvers.search.exchange import Exchange
 
-_ZERO = 1e-9  # values of the relaxation below this are rounding errors
+_ZERO = 1e-9  # smaller values of the relaxation are rounding errors
 
 
 class Makespan:
-    """An approximation with a guarantee: f within the largest share of one entry."""
+    """An approximation: f is at most one entry's largest share above the relaxation's."""
 
     def supports(self, problem: Problem) -> bool:
-        """What ``exchange`` can solve, with one copy of every entry that is assigned."""
+        """What ``exchange`` can solve, with one copy of every assigned entry."""
         single = bool((problem.lo == problem.hi).all() and (problem.hi <= 1).all())
         return single and Exchange().supports(problem)
 
     def __call__(
         self, problem: Problem, rng: np.random.Generator, limits: Limits
     ) -> Solution:
-        """Relax, round by matching; and longest job first."""
-        del rng  # nothing is drawn
+        """Relax and round by matching; also try longest job first."""
+        del rng  # deterministic
         b = Balance.of(loads(problem))
         x, prices, rent = relaxed(b, limits)
         bound = Fraction(b.bound(prices, rent))
         plans = [p for p in (matched(b, x), longest_first(b)) if p is not None]
         if not plans:
             return unassigned(bound)
-        told = ("the relaxation rounded by matching; longest job first",)
+        tried = ("the relaxation rounded by matching; longest job first",)
         best = max(plans, key=b.value)
-        return answer(problem, plan_of(best), bound=bound, tried=told, stopped="work")
+        return answer(problem, plan_of(best), bound=bound, tried=tried, stopped="work")
 
 
 def matched(b: Balance, x: Floats) -> Bools | None:
     """Round the relaxation: a matching of entries to unit slots of adversaries.
 
-    Notes
-    -----
-    The pairs of an adversary, dearest first, are poured into slots of size 1. A matching
-    of best worth is integral, so it is worth no less than ``x``; an entry of slot s + 1
-    costs no more than any of slot s, so a mean rises by one entry's cost at most.
+    Notes ----- The pairs of an adversary, costliest first, are poured into slots of
+    size 1. A matching of highest worth is integral, so it is worth no less than ``x``;
+    an entry of slot s + 1 costs no more than any of slot s, so a mean rises by at most
+    one entry's cost.
     """
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import min_weight_full_bipartite_matching
@@ -68,18 +67,18 @@ def matched(b: Balance, x: Floats) -> Bools | None:
         return None
     row = np.searchsorted(jobs, entry)
     worth = it.worth[entry, owner[slot]]
-    price = worth.max() - worth + 1.0 + np.abs(worth).max()  # 0 would be no edge
+    price = worth.max() - worth + 1.0 + np.abs(worth).max()  # a 0 would mean no edge
     graph = coo_array((price, (row, slot)), shape=(len(jobs), len(owner))).tocsr()
     try:
         rows, columns = min_weight_full_bipartite_matching(graph)
-    except ValueError:  # rounding errors of the relaxation left a slot too few
+    except ValueError:  # rounding errors of the relaxation left one slot too few
         return None
     chosen[jobs[rows], owner[columns]] = True
     return chosen
 
 
 def _slots(x: Floats, cost: Floats) -> tuple[Ints, Ints, Ints]:
-    """Pour pairs into slots: entry and slot of each edge, and each slot's adversary."""
+    """Return entry and slot of each edge, and the adversary of each slot."""
     edges: list[tuple[int, int]] = []
     owner: list[int] = []
     for a in range(x.shape[1]):
@@ -98,9 +97,9 @@ def _slots(x: Floats, cost: Floats) -> tuple[Ints, Ints, Ints]:
 
 
 def longest_first(b: Balance) -> Bools | None:
-    """Give entries, dearest first, to where worth - lambda * (highest mean) is best.
+    """Give entries, costliest first, where worth - lambda * (highest mean) is best.
 
-    Ties of that objective go to the adversary whose mean stays lowest.
+    Ties go to the adversary whose mean stays lowest.
     """
     it = b.it
     means, room = b.base.copy(), it.room.copy()

@@ -1,21 +1,23 @@
-"""Meet in the middle: the plan that loses least at the prices of a balanced tradeoff.
+"""Meet in the middle: the plan of least loss at the prices of a balanced tradeoff.
 
-At prices that sum to lambda every plan loses what its entries' deviations from their best
-sets of adversaries lose, and lambda times what its highest mean is above the priced mean.
-So a plan is its deviations: one an entry, with a loss and a change of the means.
+At prices that sum to lambda, a plan loses what its entries' deviations from their best
+sets of adversaries lose, plus lambda times the excess of its highest mean over the
+priced mean. So a plan is a set of deviations: one an entry, each with a loss and a
+change of the means.
 
-The entries that could deviate are dealt into two halves. All sets of deviations of a half that
-lose no more than some amount are listed, and halves whose changes cancel out are joined:
-the means of a good plan are nearly even, so few pairs of them come near each other. What
-is joined is complete up to that amount, which is raised until a plan is found: it is the
-best there is, and where none is found the amount is taken off the bound (Horowitz and
-Sahni, JACM 1974, for knapsacks).
+The entries that could deviate are dealt into two halves. All sets of deviations of a
+half with a loss up to some amount are listed, and halves whose changes cancel out are
+joined: the means of a good plan are nearly even, so few pairs of halves are close to
+each other. The join is complete up to that amount, which is raised until a plan is
+found. That plan is optimal; if none is found, the amount is subtracted from the bound
+(Horowitz and Sahni, JACM 1974, for knapsacks).
 
-What it wins (3 s of CPU): of linear averages of 500 entries, 50 sets, k = 5, t = 2 the gap is
-.0044 %, and .0117 % without it, where .01 % is asked (docs/targets.md); 50 entries, 50 sets,
-k = 2, t = 1 are proven in .04 s, and not at all without it. Branch and bound by HiGHS over
-the pairs that the prices leave open, beside it, won only the bound of problems with
-capacities, which HiGHS proves by itself in ``auto``.
+What it gains (3 s of CPU): for linear averages of 500 entries, 50 sets, k = 5, t = 2
+the gap is .0044 %, and .0117 % without it, where .01 % is required (docs/targets.md);
+50 entries, 50 sets, k = 2, t = 1 are proven in .04 s, and not at all without it. Branch
+and bound by HiGHS over the pairs that the prices leave open, as an alternative, only
+improved the bound of problems with capacities, which HiGHS proves by itself in
+``auto``.
 """
 
 from __future__ import annotations
@@ -33,42 +35,42 @@ from policies.solvers.load_tables import Balance, Floats, Loads, scaled
 Over = Callable[[], bool]
 
 FEW: Final = 20_000
-"""Sets of deviations of a half that are listed in passing."""
+"""Sets of deviations that are listed for a half in any case."""
 
 MANY: Final = 500_000
-"""Sets of deviations of a half that are listed at most."""
+"""Sets of deviations that are listed for a half, at most."""
 
 SUBSETS: Final = 400
 """Sets of adversaries up to which an entry's choices are listed."""
 
 TABLE: Final = 2_000_000
-"""Entries times sets up to which they are."""
+"""Entries times sets up to which choices are listed."""
 
-_SAME: Final = 1e-12  # losses closer than this are one
-_PAIRS: Final = 80  # of halves that are looked at for one amount, for each such set
+_SAME: Final = 1e-12  # closer losses are equal
+_PAIRS: Final = 80  # pairs of halves examined for one amount, per listed set
 
-_FIRST: Final = 64  # the first amount is this part of the gap
+_FIRST: Final = 64  # the first amount is the gap divided by this
 _GROWTH: Final = 1.3
-_LEVELS: Final = 8  # of loss, into which a half is cut
-_DENSE: Final = 300_000  # pairs up to which all are looked at
+_LEVELS: Final = 8  # levels of loss into which a half is divided
+_DENSE: Final = 300_000  # pairs up to which all are examined
 _CHUNK: Final = 500_000
-_AXES: Final = 3  # rows by which halves are sought
-_SCANT: Final = 1e-12  # price, as a part, of a row whose mean may be as low as it likes
-_SLACK: Final = 1e-10  # of a loss: what rounding amounts to
+_AXES: Final = 3  # rows by which halves are matched
+_SCANT: Final = 1e-12  # relative price of a row whose mean may be arbitrarily low
+_SLACK: Final = 1e-10  # rounding error of a loss
 
 
 @dataclass(frozen=True, eq=False)
 class Choices:
-    """Every set of adversaries that an entry may have, at prices.
+    """All sets of adversaries that an entry may have, at prices.
 
     Attributes
     ----------
     subset : bool array, shape (subsets, k)
     loss : float64 array, shape (n, subsets)
-        What u less the priced means loses against the entry's best; inf where the entry
+        Loss of u minus the priced means against the entry's best set; inf if the entry
         may not have the set.
     count : int64 array, shape (n, subsets, rows)
-        Copies that are new to the adversaries of each row.
+        New copies for the adversaries of each row.
     """
 
     subset: Bools
@@ -77,7 +79,7 @@ class Choices:
 
     @classmethod
     def of(cls, it: Loads, value: Floats, row: Ints) -> Choices | None:
-        """List them; None where there are too many.
+        """Return the choices; None if there are too many.
 
         Parameters
         ----------
@@ -85,7 +87,7 @@ class Choices:
         value : float64 array, shape (n, k)
             Worth of pairs at the prices.
         row : int64 array, shape (k,)
-            Numbers from 0: adversaries of one number are taken for one.
+            Numbers from 0: adversaries with one number are treated as one.
         """
         subset = _subsets(it)
         if subset is None or it.shape[0] * len(subset) * (int(row.max()) + 1) > TABLE:
@@ -102,14 +104,14 @@ class Choices:
         return cls(subset, loss, fresh.astype(np.int64) @ to)
 
     def alike(self, entry: int, subset: int) -> Ints:
-        """Sets that lose as much and change the rows' means as much, as indices."""
+        """Return the sets of the same loss and change of the rows' means, as indices."""
         same = (self.count[entry] == self.count[entry, subset]).all(axis=1)
         near = np.abs(self.loss[entry] - self.loss[entry, subset]) <= _SAME
         return np.flatnonzero(same & near)
 
 
 def _subsets(it: Loads) -> Bools | None:
-    """Return the sets of adversaries of a size that some entry may have."""
+    """Return the sets of adversaries of sizes that some entry may have."""
     k = it.shape[1]
     low, high = int(it.lo.min()), int(min(it.hi.max(), k))
     found: list[tuple[int, ...]] = []
@@ -127,18 +129,18 @@ def _subsets(it: Loads) -> Bools | None:
 
 @dataclass(frozen=True, eq=False)
 class Deviations:
-    """Deviations from the best plan at the prices that lose little, by entry.
+    """Deviations of little loss from the best plan at the prices, by entry.
 
     Attributes
     ----------
     entry, subset : int64 array, shape (deviations,)
     loss : float64 array, shape (deviations,), >= 0
     shift : float64 array, shape (deviations, rows)
-        What the rows' means change by, less what their priced mean changes by.
+        Changes of the rows' means minus the change of their priced mean.
     best : int64 array, shape (n,)
-        The set of each entry that no deviation changes.
+        Each entry's set without a deviation.
     start : float64 array, shape (rows,)
-        What the means of the best plan are above their priced mean.
+        Excess of the best plan's means over their priced mean.
     """
 
     entry: Ints
@@ -152,7 +154,7 @@ class Deviations:
     def of(
         cls, b: Balance, choices: Choices, row: Ints, share: Floats, most: float
     ) -> Deviations:
-        """Return those that lose at most ``most``; of deviations alike one.
+        """Return those that lose at most ``most``; one of those that are alike.
 
         Parameters
         ----------
@@ -198,9 +200,9 @@ class Half:
     loss : float64 array, shape (sets,)
     shift : float64 array, shape (sets, rows)
     parent, deviation : int64 array, shape (listed,)
-        The set that was listed without its last deviation, and that deviation; -1 for the empty.
+        The set without its last deviation, and that deviation; -1 for the empty set.
     place : int64 array, shape (sets,)
-        Where each is listed.
+        Place of each in that list.
     """
 
     loss: Floats
@@ -213,9 +215,9 @@ class Half:
     def of(
         cls, deviations: Deviations, use: Bools, amount: float, most: int, over: Over
     ) -> Half | None:
-        """List the sets of the deviations of a mask that lose at most ``amount``.
+        """List the sets of a mask's deviations that lose at most ``amount``.
 
-        None where they are more than ``most``, or time is over.
+        None if they are more than ``most``, or time is over.
         """
         if _bits(deviations, use, amount) > np.log2(most):
             return None
@@ -252,7 +254,7 @@ class Half:
 
 
 def _bits(deviations: Deviations, use: Bools, amount: float) -> float:
-    """Return log2 of how many sets there are at least, of deviations that lose next to nothing."""
+    """Return log2 of a lower bound on the number of sets of nearly no loss."""
     entries = len(np.unique(deviations.entry[use]))
     little = use & (deviations.loss * max(1, entries) <= amount)
     many = np.unique(deviations.entry[little], return_counts=True)[1]
@@ -261,7 +263,7 @@ def _bits(deviations: Deviations, use: Bools, amount: float) -> float:
 
 @dataclass
 class Join:
-    """The pair of halves that loses least.
+    """The pair of halves of least loss.
 
     Attributes
     ----------
@@ -270,15 +272,15 @@ class Join:
     share : float64 array, shape (rows,)
     lambda_ : float
     amount : float
-        Every pair that loses no more is looked at.
+        All pairs with a loss up to this are examined.
     least : float
-        Of the pairs seen so far; at first what a pair may lose.
+        Least loss of the pairs seen so far; at first, the loss allowed.
     pair : (int, int), optional
     most : int
-        Pairs that are looked at.
+        Pairs to examine, at most.
     over : callable
     seen : int
-        Pairs that were looked at.
+        Pairs examined so far.
     """
 
     left: Half
@@ -294,9 +296,9 @@ class Join:
     seen: int = 0
 
     def run(self) -> bool:
-        """Look at every pair that can lose at most ``amount``.
+        """Examine every pair with a loss of at most ``amount``.
 
-        False where they are more than ``most``, or time is over.
+        False if they are more than ``most``, or time is over.
         """
         if self._small(len(self.left.loss), len(self.right.loss)):
             self._every(slice(None), slice(None))
@@ -326,7 +328,7 @@ class Join:
         self._look(np.repeat(i, len(j)), np.tile(j, len(i)))
 
     def _look(self, i: Ints, j: Ints) -> None:
-        """Look at these pairs."""
+        """Examine these pairs."""
         self.seen += len(i)
         if not len(i):
             return
@@ -337,7 +339,7 @@ class Join:
             self.least, self.pair = float(loss[at]), (int(i[at]), int(j[at]))
 
     def _near(self, mine: slice, other: slice, rest: float) -> bool:
-        """Look at the pairs whose means are even enough to lose at most ``rest``."""
+        """Examine the pairs with means even enough for a loss of at most ``rest``."""
         a, z = self.left.shift[mine] + self.start, self.right.shift[other]
         if self._small(len(a), len(z)):
             self._every(mine, other)
@@ -356,15 +358,15 @@ class Join:
 
 @dataclass(frozen=True, eq=False)
 class Boxes:
-    """Points sorted into boxes as large as what is asked for.
+    """Points sorted into boxes of the width of a query.
 
     Attributes
     ----------
     floor, width : float64 array, shape (axes,)
     size, step : int64 array, shape (axes,)
-        Boxes along each axis, and what a box is apart from the next.
+        Boxes along each axis, and the distance of keys between neighbours.
     key, place : int64 array, shape (points,)
-        Box of each point, in order, and which point it is.
+        Box of each point, ascending, and the index of the point.
     """
 
     floor: Floats
@@ -376,7 +378,7 @@ class Boxes:
 
     @classmethod
     def of(cls, points: Floats, width: Floats) -> Boxes:
-        """Sort points, shape (points, axes), into boxes of a width, shape (axes,), > 0."""
+        """Sort points, shape (points, axes), into boxes of width > 0, shape (axes,)."""
         floor = points.min(axis=0)
         width = np.maximum(width, np.ptp(points, axis=0) / 2**19)
         box = np.floor((points - floor) / width).astype(np.int64)
@@ -387,7 +389,7 @@ class Boxes:
         return cls(floor, width, size, step, key[place], place)
 
     def within(self, corner: Floats) -> Iterator[tuple[Ints, Ints]]:
-        """Yield (asked, point) in pieces: points less than a width above each corner.
+        """Yield (query, point) in pieces: points less than a width above each corner.
 
         Parameters
         ----------
@@ -421,7 +423,7 @@ class Boxes:
 def nearest(
     b: Balance, prices: Floats, row: Ints, gap: float, most: int, over: Over
 ) -> tuple[Bools | None, float, bool]:
-    """Return the plan that loses least at the prices, and what every plan loses.
+    """Return the plan of least loss at the prices, and a lower bound on every loss.
 
     Parameters
     ----------
@@ -429,12 +431,13 @@ def nearest(
         Without capacities.
     prices : float64 array, shape (k,)
     row : int64 array, shape (k,)
-        Numbers from 0: adversaries of one number have one price and are taken for one, so
-        that what is lost is a bound, and the plan's means within a row are evened out.
+        Numbers from 0: adversaries with one number have one price and are treated as
+        one, so that the loss is a bound, and the plan's means within a row are
+        balanced.
     gap : float
-        Plans that lose more are not sought.
+        Plans of a higher loss are not searched.
     most : int
-        Sets of deviations of a half that are listed.
+        Sets of deviations listed for a half, at most.
     over : callable
 
     Returns
@@ -443,10 +446,10 @@ def nearest(
     loss : float
         At most ``gap``; every plan's value is at least this below the prices' bound.
     whole : bool
-        Whether the search came to its end; or the plan is the best that was met.
+        Whether the search was completed; if not, the plan is the best one seen.
     """
     it = b.it
-    if it.lambda_ <= 0:  # the bound is reached
+    if it.lambda_ <= 0:  # the bound is reached already
         return None, 0.0, True
     price = scaled(prices, it.lambda_)
     share = np.bincount(row, price) / it.lambda_
@@ -472,7 +475,7 @@ def _join(
     numbers: tuple[float, float, float, int],
     over: Over,
 ) -> Join | None:
-    """Deal entries into halves by their least loss, to join; None if they are too large."""
+    """Deal entries into halves by their least loss; None if the halves are too large."""
     lambda_, amount, least, most = numbers
     entry, at = np.unique(deviations.entry, return_inverse=True)
     lowest = np.full(len(entry), np.inf)
@@ -490,7 +493,7 @@ def _join(
 
 
 def _plan(b: Balance, choices: Choices, deviations: Deviations, join: Join) -> Bools:
-    """Return the plan of a pair; sets that are alike go where least lies."""
+    """Return the plan of a pair; sets that are alike go where the load is least."""
     chosen = deviations.best.copy()
     i, j = join.pair or (0, 0)
     taken = join.left.deviations(i) + join.right.deviations(j)

@@ -1,9 +1,10 @@
-"""Large neighbourhood search: free some entries of a plan, let HiGHS place them anew.
+"""Large neighbourhood search: free some entries of a plan, let HiGHS reassign them.
 
-Most of a good plan is right. Entries that share sensitive sets are freed together, all
-others stay where they are, and the small problem that is left is solved to the end; its
-size follows how long that takes. Annealing takes turns with that, where it can: it leaves
-plans that no small problem leads out of. It proves nothing and never makes a plan worse.
+Most of a good plan is right. Entries that share sensitive sets are freed together, the
+others stay, and the small problem that is left is solved to optimality; its size is
+adapted to the time that takes. It alternates with annealing, where possible, which
+leaves plans that no small problem can improve. It proves nothing and never makes a plan
+worse.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ from policies.solvers.search.annealing import LONG, STEPS, SmoothAnnealer, annea
 # 10 ends alike; 100 wins .3 % on the second in 1.4 times the CPU seconds. In 2.5 s of CPU
 # _SECONDS of .1 loses 1.2 and .2 % on the first two, 1.6 loses .1 % on the second; a _TURN of
 # .1, .5 and 2 ends within .1 %.
-_FIRST: Final = 0.2  # share of the entries that is freed at first
+_FIRST: Final = 0.2  # share of the entries freed at first
 _NODES: Final = 0.25  # work of one small problem, at most
 _SECONDS: Final = 0.4
 _GAP: Final = 1.0  # in cost: a millionth of the objective
-_TURN: Final = 0.5  # seconds of small problems at least, before a run of annealing
-_EACH: Final = 4  # small problems of a turn, where no clock tells
+_TURN: Final = 0.5  # least seconds of small problems before a run of annealing
+_EACH: Final = 4  # small problems between runs of annealing, without a clock
 
 
 def improve(
@@ -50,15 +51,15 @@ def improve(
     Parameters
     ----------
     problem : Problem
-        One that has a linear model.
+        Must have a linear model.
     plan : Pairs
         A plan that keeps all limits.
     rng : Generator
     limits : Limits
     done : callable
-        True once the answer is not wanted any more.
+        True once the answer is no longer wanted.
     """
-    ended, start = limits.deadline(), limits.clock()  # the model's making counts
+    ended, start = limits.deadline(), limits.clock()  # building the model counts
 
     def over() -> bool:
         return ended() or done()
@@ -86,7 +87,7 @@ def improve(
 
 @dataclass
 class _Search:
-    """A plan, and how much of it is freed at a time."""
+    """A plan, and the share of it that is freed at a time."""
 
     problem: Problem
     model: Model
@@ -101,7 +102,7 @@ class _Search:
         self.owner = self.problem.sets.member_set
 
     def steps(self, most: int, limits: Limits, over: Callable[[], bool]) -> None:
-        """Free and place anew so many times, until time ends."""
+        """Free and reassign so many times, until time ends."""
         late = limits.deadline()
         for _ in range(most):
             if over() or late():
@@ -109,7 +110,7 @@ class _Search:
             self._step(limits, over)
 
     def _step(self, limits: Limits, done: Callable[[], bool]) -> None:
-        """Free some entries and place them anew."""
+        """Free some entries and reassign them."""
         n = self.problem.n_entries
         count = min(max(2, round(self.share * n)), n)
         fixed = np.flatnonzero(~self._freed(count)[self.model.entry])
@@ -132,7 +133,7 @@ class _Search:
         self._keep(made)
 
     def anneal(self, annealer: SmoothAnnealer, steps: int) -> None:
-        """Anneal once, at most so many steps; the plan is one to start from."""
+        """Anneal once, for at most so many steps, from the plan."""
         chosen = np.zeros(
             (self.problem.n_entries, self.problem.n_adversaries), np.bool_
         )
@@ -146,18 +147,18 @@ class _Search:
             self._keep(made)
 
     def _keep(self, made: Solution) -> None:
-        """Go on from a plan that is as good, or better."""
+        """Continue from a plan that is as good or better."""
         self.best = made
         self.taken = self._columns(made.plan)
 
     def _columns(self, plan: Pairs) -> Bools:
-        """Which of the model's pairs are in a plan."""
+        """Mask of the model's pairs that are in a plan."""
         width = self.problem.n_adversaries
         chosen = plan.entry * width + plan.adversary
         return np.isin(self.model.entry * width + self.model.adversary, chosen)
 
     def _freed(self, count: int) -> Bools:
-        """Entries that share sets with each other, about so many."""
+        """Mask of about so many entries that share sets with each other."""
         sets, n = self.problem.sets, self.problem.n_entries
         freed = np.zeros(n, np.bool_)
         queue: list[int] = []

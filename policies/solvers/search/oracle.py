@@ -1,7 +1,7 @@
-"""Marginal gains of u while a plan is built, for any utility that can be asked.
+"""Marginal gains of u while a plan is built, for any utility function.
 
-Built-in utilities answer for all entries at once; what someone else wrote is asked entry
-by entry. A gain is known until its adversary is given something.
+Built-in utilities return all gains at once; functions of others are called entry by
+entry. A gain is cached until its adversary is given something.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from policies.model.utility_functions import KNOWN, Additive, Utilities
 
 Floats = npt.NDArray[np.float64]
 
-_SLACK = 1e-9  # of a sum of gains: more than what floats lose in it
+_SLACK = 1e-9  # relative to a sum of gains: more than its rounding error
 
 
 def modular(problem: Problem) -> Utilities:
-    """Return the problem's utilities; the weights as additive ones where it has none."""
+    """Return the problem's utilities; if it has none, the weights as additive ones."""
     if problem.utilities is not None:
         return problem.utilities
     weights = problem.weights
@@ -41,7 +41,7 @@ class Oracle:
     ----------
     utilities : Utilities
     held : bool array, shape (k, n)
-        What the plan gives to each adversary.
+        The entries that the plan gives to each adversary.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -71,7 +71,7 @@ class Oracle:
         return self._column[adversary]
 
     def gain(self, entry: int, adversary: int) -> float:
-        """What the pair would add to u."""
+        """Return what the pair would add to u."""
         function = self.utilities.functions[adversary]
         if isinstance(function, KNOWN) or adversary in self._column:
             return float(self.column(adversary)[entry])
@@ -83,7 +83,7 @@ class Oracle:
 
 
 def ceiling(problem: Problem, oracle: Oracle, value: Fraction) -> Fraction | None:
-    """Bound u of every plan by what the plan at hand could still gain.
+    """Bound u of every plan by the gains that are left in the present one.
 
     A monotone submodular u has u(T) <= u(S + T) <= u(S) + the gains over S of the pairs
     of T, and T has at most hi copies of an entry (Nemhauser, Wolsey and Fisher 1978).
@@ -92,14 +92,14 @@ def ceiling(problem: Problem, oracle: Oracle, value: Fraction) -> Fraction | Non
     ----------
     problem : Problem
     oracle : Oracle
-        Holds the plan S.
+        Contains the plan S.
     value : Fraction
         u(S).
 
     Returns
     -------
     Fraction or None
-        None where only samples say that u is submodular.
+        None if only samples suggest that u is submodular.
     """
     if not oracle.utilities.known:
         return None

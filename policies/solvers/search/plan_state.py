@@ -1,13 +1,13 @@
-"""What every adversary holds while a plan is being built: counters kept up to date.
+"""A plan under construction: counters of what every adversary holds, kept up to date.
 
-The counters are sparse and made when a set is first asked about, so that work is
-linear in what is touched. They serve solvers only; the judge shares nothing with them.
-The other state of a plan is :mod:`policies.solvers.search.delta_evaluation`: arrays, for
-searches that change a plan millions of times.
+The counters are sparse and created when a set is first used, so that work is linear in
+what is touched. They serve solvers only; the judge shares nothing with them. The other
+plan state is :mod:`policies.solvers.search.delta_evaluation`: arrays, for searches that
+change a plan millions of times.
 
-Caps on means are kept exactly (:class:`AverageBudgets`): the mean of f over many sets is
-a budget in the sum of f, and sums are integers over one common denominator, so that no
-comparison is ever rounded.
+Caps on means are kept exactly (:class:`AverageBudgets`): a cap on the mean of f over
+many sets is a budget for the sum of f, and sums are integers over one common
+denominator, so that no comparison is rounded.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class PlanState:
     Parameters
     ----------
     problem : Problem
-        Its sets, limits and history; history can be added to and never given up.
+        Its sets, limits and history; entries can be added to history, never removed.
 
     Attributes
     ----------
     holders : list of set of int
-        Adversaries that the plan gives each entry to.
+        Adversaries to which the plan gives each entry.
     held : list of set of int
         Entries that the plan gives to each adversary.
     given : int64 array, shape (k,)
@@ -77,7 +77,7 @@ class PlanState:
         return [frozenset(np.flatnonzero(row).tolist()) for row in problem.trusted]
 
     def _history(self, problem: Problem) -> None:
-        """Count what was shown before."""
+        """Count past exposures."""
         for d, a in zip(
             problem.history.entry.tolist(),
             problem.history.adversary.tolist(),
@@ -91,7 +91,7 @@ class PlanState:
         return list(zip(self._row_set[rows], self._row_amount[rows], strict=True))
 
     def around(self, entry: int) -> int:
-        """Members of the entry's sets, with repeats, and one more."""
+        """Return the number of members of the entry's sets, with repeats, plus one."""
         start = self.problem.sets.start
         return 1 + sum(int(start[s + 1] - start[s]) for s, _ in self.rows(entry))
 
@@ -119,7 +119,7 @@ class PlanState:
         return self._load.get(one, {}).get(adversary, 0)
 
     def exhausted(self, entry: int, out: Collection[int] = ()) -> set[int]:
-        """Adversaries, not out already, whose caps on means forbid the entry."""
+        """Return adversaries, not out already, whose caps on means forbid the entry."""
         if self._budgets is None:
             return set()
         found = set()
@@ -156,7 +156,7 @@ class PlanState:
             self._count(entry, adversary, -1)
 
     def _over(self, one: int, amount: int, held: frozenset[int] | set[int]) -> set[int]:
-        """Adversaries that would be past the cap of the set with the entry added."""
+        """Return adversaries that the entry would take past the cap of the set."""
         cap = self._cap[one]
         if self._classed[one]:
             return {
@@ -171,7 +171,7 @@ class PlanState:
         }
 
     def blocked(self, entry: int) -> set[int]:
-        """Adversaries who may not get the entry now: barred, holding it, or at a limit."""
+        """Return adversaries who may not get the entry now: barred, holding it, or full."""
         out = set(self.holders[entry]) | self._barred.get(entry, frozenset())
         held = self._before.get(entry, frozenset())
         for one, amount in self.rows(entry):
@@ -186,10 +186,10 @@ class PlanState:
         return out | self.exhausted(entry, out)
 
     def burden(self, entry: int) -> Ints:
-        """How much each adversary would be closed to others by getting the entry.
+        """Return how many other entries the entry would close to each adversary.
 
-        Counts the members of the entry's sets that the adversary may get now and could
-        not get any more (least constraining value), shape (k,).
+        Counts the members of the entry's sets that the adversary may get now but could
+        not get afterwards (least constraining value), shape (k,).
         """
         out = np.zeros(len(self.given), np.int64)
         sets = self.problem.sets
@@ -210,7 +210,7 @@ class PlanState:
         return out
 
     def _closed(self, one: int, amount: int, other: int) -> Bools:
-        """Adversaries for whom the set has no room for ``other`` beside ``amount``."""
+        """Mask of adversaries whose set has no room for ``other`` after ``amount``."""
         cap = self._cap[one]
         if self._classed[one]:
             out = np.full(len(self.given), cap < 2)
@@ -242,18 +242,18 @@ class PlanState:
         return False
 
     def conflicts(self, entry: int, adversary: int, cost: list[int]) -> set[int] | None:
-        """Entries the adversary must give up to be given this one.
+        """Return entries that the adversary must give up to get this one.
 
         Parameters
         ----------
         entry, adversary : int
         cost : list of int
-            What giving up each entry costs; cheap ones go first.
+            Cost of giving up each entry; cheap ones go first.
 
         Returns
         -------
         set of int, or None
-            None where history alone stands in the way.
+            None if history alone is in the way.
         """
         out: set[int] = set()
         for one, _ in self.rows(entry):
@@ -274,7 +274,7 @@ class PlanState:
         return out
 
     def _is_past_cap(self, one: int, entry: int, adversary: int, out: set[int]) -> bool:
-        """Whether the set stays past its cap with ``out`` given up and entry added."""
+        """Whether the set stays past its cap after giving up ``out`` and adding entry."""
         sets = self.problem.sets
         rows = slice(int(sets.start[one]), int(sets.start[one + 1]))
         pairs = zip(sets.entry[rows].tolist(), sets.amount[rows].tolist(), strict=True)
@@ -293,9 +293,9 @@ class PlanState:
         return load > self._cap[one]
 
     def give_all(self, entries: list[int], plan: Plan) -> bool:
-        """Give the plan of these entries; nothing where a cap on a mean forbids a pair.
+        """Apply a plan of these entries, unless a cap on a mean forbids one of its pairs.
 
-        Entry i of the plan is ``entries[i]``. Returns whether it was given.
+        Entry i of the plan is ``entries[i]``. Returns whether it was applied.
         """
         done: list[tuple[int, int]] = []
         for d, a in zip(plan.entry.tolist(), plan.adversary.tolist(), strict=True):
@@ -317,7 +317,7 @@ class PlanState:
 
 
 def _by_entry(entry: Ints, adversary: Ints) -> dict[int, frozenset[int]]:
-    """Adversaries of each entry that has any."""
+    """Return the adversaries of each entry that has any."""
     out: dict[int, set[int]] = defaultdict(set)
     for d, a in zip(entry.tolist(), adversary.tolist(), strict=True):
         out[d].add(a)
@@ -326,7 +326,7 @@ def _by_entry(entry: Ints, adversary: Ints) -> dict[int, frozenset[int]]:
 
 @dataclass
 class _Budget:
-    """One cap: sums of f so far and at most, by adversary, in units of the whole."""
+    """One cap: sums of f so far and at most, by adversary, in units of the divisor."""
 
     properties: frozenset[int]
     most: list[int]
@@ -334,13 +334,13 @@ class _Budget:
 
 
 class AverageBudgets:
-    """The sums of f that caps on means allow.
+    """The budgets of f that caps on means allow.
 
     Parameters
     ----------
     problem : Problem
-        Its ``averages`` are kept, but for those of an aggregate: the judge sees to
-        them. Without any, nothing is ever full.
+        Its ``averages`` are kept, except those of an aggregate, left to the judge.
+        Without any, nothing is ever full.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -374,7 +374,7 @@ class AverageBudgets:
         return self._trusted is not None and bool(self._trusted[number, adversary])
 
     def rise(self, one: int, before: int, after: int) -> int:
-        """How much f of a set changes from one load to another, in units."""
+        """Return the change of f of a set from one load to another, in units."""
         full, measure = self._full[one], self._measures[self._owner[one]]
         change = measure.numerator(after, full) - measure.numerator(before, full)
         return int(change * (self.whole // full**measure.power))
@@ -390,7 +390,7 @@ class AverageBudgets:
                 budget.total[adversary] += change
 
     def near(self, sets: int) -> list[int]:
-        """Adversaries who might not have room for f = 1 in so many further sets."""
+        """Return adversaries who might lack room for f = 1 in so many more sets."""
         need = sets * self.whole
         return sorted(
             {

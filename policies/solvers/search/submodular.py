@@ -1,11 +1,11 @@
-"""SUBMODULAR: lazy greedy and exchanges for monotone submodular utilities, sealed.
+"""SUBMODULAR: lazy greedy and exchanges for monotone submodular utilities below limits.
 
-What Theorem 2 of the paper promises cannot be had (finding a plan at all is colouring a
-hypergraph). What can: greedy over pairs, with no limit ever crossed. Where no limit but
-the number of copies bites, that is greedy over a partition matroid and reaches half of
-the best u (Fisher, Nemhauser and Wolsey 1978), usually far more; the bound that comes
-with the plan says how much. Gains shrink, so a gain that is out of date is an upper
-bound and only the best few are asked again (Minoux 1978).
+Theorem 2 of the paper promises the impossible (finding any plan is colouring a
+hypergraph). What is possible: greedy over pairs that never crosses a limit. If only the
+number of copies binds, that is greedy over a partition matroid and reaches half of the
+best u (Fisher, Nemhauser and Wolsey 1978), usually far more; the bound that comes with
+the plan says how much. Gains shrink, so an outdated gain is an upper bound, and only
+the best few are recomputed (Minoux 1978).
 
 Copies that limits leave missing are moved in by ejection chains, then by an exact
 search for any plan; then pairs are added and moved while u rises.
@@ -36,11 +36,11 @@ from policies.solvers.search.oracle import Oracle, ceiling
 from policies.solvers.search.plan_state import PlanState
 
 _LARGEST = 10**6  # pairs
-_LEAST = 1e-12  # of u: a smaller rise is rounding
+_LEAST = 1e-12  # relative to u: smaller rises are rounding errors
 
 
 def sealed(problem: Problem) -> bool:
-    """Whether this is u below limits on what single adversaries hold, of a fit size."""
+    """Whether limits are on single adversaries and u alone counts, at a feasible size."""
     links = problem.links
     free = links is None or not links.limited
     budget = problem.goal.objective is Objective.DISC_BUDGET
@@ -50,7 +50,7 @@ def sealed(problem: Problem) -> bool:
 
 
 class SubmodularPlan:
-    """A plan under construction: what limits allow, and what u gains.
+    """A plan under construction: what limits allow, and the gains of u.
 
     Parameters
     ----------
@@ -75,13 +75,13 @@ class SubmodularPlan:
         self.oracle.take(entry, adversary)
 
     def deal(self, pairs: Iterable[tuple[int, int]]) -> None:
-        """Plan those of the pairs, in their order, that no limit bars."""
+        """Plan the pairs that no limit bars, in this order."""
         for entry, adversary in pairs:
             if self.state.open(entry)[adversary]:
                 self.give(entry, adversary)
 
     def fill(self, copies: Ints) -> None:
-        """Plan the pair of highest gain over and over, up to so many copies."""
+        """Plan the pair of highest gain repeatedly, up to so many copies."""
         n, k = self.problem.n_entries, self.problem.n_adversaries
         version = [0] * k
         heap = [
@@ -95,7 +95,7 @@ class SubmodularPlan:
         while heap:
             _, d, a, seen = heapq.heappop(heap)
             if len(self.state.holders[d]) >= copies[d] or not self.state.open(d)[a]:
-                continue  # limits only tighten: this pair will never be open again
+                continue  # limits only tighten: this pair stays barred
             if seen != version[a]:
                 heapq.heappush(heap, (-self.oracle.gain(d, a), d, a, version[a]))
                 continue
@@ -114,7 +114,7 @@ class SubmodularPlan:
                     return
 
     def _visit(self, entry: int) -> bool:
-        """Give the entry where it gains most; whether anything changed."""
+        """Move or add the entry where it gains most; return whether anything changed."""
         changed = False
         for a in sorted(self.state.holders[entry]):
             self.take(entry, a)
@@ -141,18 +141,18 @@ class SubmodularPlan:
         return -a, gain
 
     def load(self, plan: Plan) -> None:
-        """Start again from a plan."""
+        """Restart from a plan."""
         self.state, self.oracle = PlanState(self.problem), Oracle(self.problem)
         for d, a in zip(plan.entry.tolist(), plan.adversary.tolist(), strict=True):
             self.give(d, a)
 
     def short(self) -> bool:
-        """Whether copies are owed."""
+        """Whether copies are missing."""
         degree = np.array([len(h) for h in self.state.holders], np.int64)
         return bool((degree < self.problem.lo).any())
 
     def complete(self, rng: np.random.Generator) -> Solution | None:
-        """Give what is owed, then what gains, then climb; a Solution if that fails."""
+        """Plan copies owed, then all that gain; climb. Return a Solution on failure."""
         problem = self.problem
         self.fill(problem.lo)
         if self.short():
@@ -167,7 +167,7 @@ class SubmodularPlan:
         return None
 
     def answer(self, tried: tuple[str, ...]) -> Solution:
-        """Have the plan judged, with the bound that its own gains prove."""
+        """Judge the plan, with the bound that its own gains prove."""
         made = answer(self.problem, self.state.plan(), tried=tried)
         bound = ceiling(self.problem, self.oracle, made.value)
         if made.verdict is Verdict.SOLVED and bound is not None:
@@ -176,7 +176,7 @@ class SubmodularPlan:
 
 
 def _any_plan(problem: Problem, rng: np.random.Generator, limits: Limits) -> Solution:
-    """Search exactly for a plan, whatever its u."""
+    """Search exactly for any plan, whatever its u."""
     bare = plain(problem)
     if CpSat().supports(bare):
         found = search(bare, rng, limits, utility=False)
@@ -187,7 +187,7 @@ def _any_plan(problem: Problem, rng: np.random.Generator, limits: Limits) -> Sol
 
 
 class Submodular:
-    """A heuristic with half of the best u where only copies bind, and a bound always."""
+    """A heuristic: half of the best u if only copies bind, and a bound in any case."""
 
     def supports(self, problem: Problem) -> bool:
         """Disc-budget problems without coalitions and links, up to 10^6 pairs."""

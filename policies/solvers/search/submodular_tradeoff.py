@@ -1,13 +1,13 @@
-"""Tradeoffs of a utility that is no sum: levels of disclosure, slopes, single entries.
+"""Tradeoffs with a utility that is not a sum: levels of disclosure, slopes, single moves.
 
-1. The epsilon-constraint method (:mod:`policies.solvers.exact.epsilon_constraint`) cuts
-   the span of f that might hold the best plan, again and again: each new level gives a
-   plan, and a bound that only plans above it may pass.
-2. Near a plan u is about the sum of what single pairs add to it. With these slopes as
-   weights it is a problem of sums, which compiled climbs and annealing plan well,
-   disclosure and all. The judge tells what the plan is worth by u itself. Far from the
-   plan slopes are others: half of what they are there is taken into the next turn.
-3. Single entries are given otherwise while that is worth more.
+1. The epsilon-constraint method (:mod:`policies.solvers.exact.epsilon_constraint`)
+   repeatedly splits the span of f that might contain the best plan: each new level
+   gives a plan, and a bound that only plans above it may exceed.
+2. Near a plan, u is about the sum of what single pairs add to it. With these slopes as
+   weights, it is a problem of sums, which compiled climbs and annealing plan well,
+   disclosure included. The judge then computes the true u of the plan. Far from the
+   plan the slopes differ: half of the slopes there are mixed into the next iteration.
+3. Single entries are reassigned while that improves the objective.
 """
 
 from __future__ import annotations
@@ -43,48 +43,48 @@ TURNS: Final = 2
 CLIMBS: Final = 12
 
 STEPS: Final = 10**6
-"""Parts of the steepest slope in which slopes are told."""
+"""Slopes are integer multiples of 1 / this of the steepest one."""
 
 LARGEST: Final = 50_000
-"""Pairs of entry and adversary above which to ask for all slopes takes long."""
+"""Entries x adversaries above which computing all slopes takes long."""
 
 
 CUTS: Final = 24
 LEAST: Final = 0.1
-"""Seconds in which a level can be decided at all."""
+"""Seconds in which any level can be decided."""
 
 AT: Final = Fraction(3, 4)
-"""Where a span is cut: high, since tight levels are long to decide and often empty."""
+"""Where a span is split: high, since tight levels take long and are often empty."""
 
 NARROW: Final = Fraction(1, 64)
-"""A span of such a part of all is cut no more."""
+"""Relative length below which a span is not split."""
 
 LATE: Final = 4.0
-"""Seconds that exact engines may be late: they are loaded, and look at the clock seldom."""
+"""Seconds by which exact engines may be late: they load, and seldom check the clock."""
 
 LOADED: Final = 1.5
-"""The same of heuristics, which only have to be loaded and compiled."""
+"""The same for heuristics, which only load and compile."""
 
 LEVELS: Final = 0.4
 SLOPES: Final = 0.5
-"""Of the time that is left, what levels and then slopes take; the rest is for climbing."""
+"""Shares of the remaining time for levels, then for slopes; the rest is for climbing."""
 
 SHARE: Final = 0.3
-"""Of the time that is left, what one level may take at most."""
+"""Share of the remaining time for one level, at most."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """Whom a tradeoff is asked of.
+    """The solvers that work on parts of a tradeoff.
 
     Attributes
     ----------
     solver : Solver
-        Takes the problem with its disclosure held at a level, and bounds u there.
+        Solves the problem with its disclosure limited to a level, and bounds u there.
     feasible : callable
-        Decides whether there is a plan at a level, with weights in place of utilities.
+        Decides whether there is a plan at a level, with weights instead of utilities.
     led : callable
-        Plans the tradeoff with weights in place of utilities.
+        Plans the tradeoff with weights instead of utilities.
     """
 
     solver: Solver
@@ -94,15 +94,15 @@ class Asked:
 
 @dataclass
 class Punctual:
-    """A question that is asked only while there is time for an answer that comes late.
+    """A solver that is called only if there is time for an answer that comes late.
 
     Attributes
     ----------
     question : callable
     limits : Limits
-        Of all that is asked, from ``began`` on.
+        For all calls, from ``began`` on.
     late : float
-        Seconds that the next answer may come late: what the last one did.
+        Seconds by which the next answer may be late: those of the last one.
     """
 
     question: Question
@@ -113,11 +113,11 @@ class Punctual:
     def __call__(
         self, problem: Problem, rng: np.random.Generator, limits: Limits
     ) -> Solution:
-        """Ask, or count alone where there is no time."""
+        """Solve, or return only a counting bound if there is no time."""
         left = self.limits.left(self.began).seconds
         if left < limits.seconds + self.late and not counted(problem):
-            told = ("no time for exact engines",)
-            return Solution(Verdict.UNKNOWN, bound=free_bound(problem), tried=told)
+            tried = ("no time for exact engines",)
+            return Solution(Verdict.UNKNOWN, bound=free_bound(problem), tried=tried)
         asked = limits.clock()
         found = self.question(problem, rng, limits)
         self.late = max(limits.clock() - asked - limits.seconds, 0.0)
@@ -131,7 +131,7 @@ def cut_levels(
     rng: np.random.Generator,
     limits: Limits,
 ) -> Solution:
-    """Return the best plan of all levels that were asked, with what they prove.
+    """Return the best plan over all levels tried, with the bound that they prove.
 
     Parameters
     ----------
@@ -139,13 +139,13 @@ def cut_levels(
     problem : Problem
         A tradeoff.
     first : Solution
-        A plan of it, as the judge sees it as a tradeoff.
+        A plan of it, judged as a tradeoff.
     rng, limits
     """
     assert first.judged is not None
     goal, top = problem.goal, first.judged.f_goal
     known = Sweep.over(problem, [top], [Fraction(0), top])
-    if not top or problem.links is not None:  # levels hold what sets disclose
+    if not top or problem.links is not None:  # levels limit what sets disclose
         known.spans[0] = replace(known.spans[0], open=False)
     began, most = limits.clock(), known.spans[-1].u
     exactly = Punctual(who.feasible, limits, began, LATE)
@@ -184,7 +184,7 @@ def cut_levels(
 
 
 def _wide(known: Sweep, top: Fraction) -> Iterator[Span]:
-    """Go through the spans that may be cut."""
+    """Yield the spans that may be split."""
     for span in known.spans:
         if span.open and span.high and span.high - span.low > top * NARROW:
             yield span
@@ -193,7 +193,7 @@ def _wide(known: Sweep, top: Fraction) -> Iterator[Span]:
 def climb(
     problem: Problem, best: Solution, rng: np.random.Generator, limits: Limits
 ) -> Solution:
-    """Give single entries otherwise while that is worth more; the judge sees every try."""
+    """Reassign single entries while that improves the objective; each try is judged."""
     meter = Meter(limits)
     cost = 4 * (problem.n_entries + len(problem.sets.entry))  # fractions are slower
     holders: list[frozenset[int]] = [frozenset()] * problem.n_entries
@@ -220,7 +220,7 @@ def climb(
 def _others(
     problem: Problem, entry: int, row: frozenset[int]
 ) -> Iterator[frozenset[int]]:
-    """Who else may hold an entry: one more, one other, or one fewer."""
+    """Yield other holders of an entry: one more, one other, or one fewer."""
     for a in sorted(set(range(problem.n_adversaries)) - row):
         if len(row) < problem.hi[entry]:
             yield row | {a}
@@ -230,7 +230,7 @@ def _others(
 
 
 def _better(best: Solution, made: Solution) -> Solution:
-    """The one that is worth more; in a draw the first."""
+    """Return the solution of higher value; the first on a tie."""
     return made if made.value > best.value else best
 
 
@@ -241,16 +241,16 @@ def along_slopes(
     rng: np.random.Generator,
     limits: Limits,
 ) -> Solution:
-    """Return the best of a plan and of those that are best by its slopes.
+    """Return the best of a plan and of those found by its slopes.
 
     Parameters
     ----------
     led : callable
-        Plans a tradeoff with weights in place of utilities.
+        Plans a tradeoff with weights instead of utilities.
     problem : Problem
         A tradeoff.
     first : Solution
-        A plan of it, as the judge sees it as a tradeoff.
+        A plan of it, judged as a tradeoff.
     rng, limits
     """
     best, began, over = first, limits.clock(), limits.deadline()
@@ -274,7 +274,7 @@ def along_slopes(
 def climbed(
     problem: Problem, first: Solution, rng: np.random.Generator, limits: Limits
 ) -> Solution:
-    """Climb by slopes from a plan, again and again while it gets better."""
+    """Climb by slopes from a plan, repeatedly while it improves."""
     best, began, over = first, limits.clock(), limits.deadline()
     for _ in range(CLIMBS if _sloping(problem) else 0):
         slopes = _slopes(problem, best.plan)
@@ -290,19 +290,19 @@ def climbed(
 
 
 def singly(problem: Problem) -> Problem:
-    """The problem with what each pair is worth by itself in place of u, where that is told."""
+    """Return the problem with each pair's worth by itself instead of u, if computable."""
     slopes = _slopes(problem, Plan()) if _sloping(problem) else np.zeros(0)
     return _near(problem, slopes) if slopes.any() else replace(problem, utilities=None)
 
 
 def _sloping(problem: Problem) -> bool:
-    """Whether all slopes are soon told, and fit a board."""
+    """Whether all slopes are quickly computed, and fit the plan state."""
     small = problem.n_entries * problem.n_adversaries <= LARGEST
     return small and fits(replace(problem, utilities=None))
 
 
 def _near(problem: Problem, slopes: Floats) -> Problem:
-    """Put slopes, in integers, in place of u; each entry is of a kind of its own."""
+    """Return the problem with integer slopes instead of u; each entry its own kind."""
     n, top = slopes.shape[1], float(slopes.max())
     weights = Weights(
         kind=np.arange(n),
@@ -314,7 +314,7 @@ def _near(problem: Problem, slopes: Floats) -> Problem:
 
 
 def _slopes(problem: Problem, plan: Plan) -> Floats:
-    """What each pair adds to u beside all others of a plan, shape (k, n)."""
+    """Return what each pair adds to u beside all others of a plan, shape (k, n)."""
     oracle = Oracle(problem)
     held = list(zip(plan.entry.tolist(), plan.adversary.tolist(), strict=True))
     for d, a in held:
