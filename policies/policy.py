@@ -1,9 +1,9 @@
-"""The policy as values: what a checked policy file says, nothing more.
+"""The policy as values: the content of a checked policy file, nothing more.
 
 Built by :func:`policies.document.parse`; frozen, hashable where it matters, exact
-(every number of the file is a :class:`~fractions.Fraction` or an ``int``).
-The words are those of the policy language; the paper's word stands in the glossary
-(field = kind of data entry, property = sensitive property, worker = adversary).
+(every number of the file is a :class:`~fractions.Fraction` or an ``int``). Names are
+those of the policy language; the glossary gives the paper's (field = kind of data
+entry, property = sensitive property, worker = adversary).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from policies.model.objective import Objective
 
 
 class Scope(StrEnum):
-    """What one sensitive set of a property is made for."""
+    """The unit for which a property has one sensitive set."""
 
     RECORD = "record"
     SUBJECT = "subject"
@@ -37,13 +37,13 @@ class Disclosure:
     at : int or None
         Step only: complete when any ``at`` entries of the set are held.
     weights : Mapping[str, Fraction] or None
-        Powers of a sum: a_dp by field, adding up to 1; None means 1/size each.
+        For powers of a sum: a_dp by field, adding up to 1; None means 1/size each.
     per_entry : Fraction or None
-        Powers of a sum: one weight for each entry of an open-ended set.
+        For powers of a sum: one weight for each entry of an open-ended set.
     vector, count : str or None
-        Common and cosine: the columns of the location and of the visits.
+        For common and cosine: the columns of the location and of the visits.
     table, prior : str or None
-        Posterior and information gain: the file of the joint table, the prior.
+        For posterior and information gain: the file of the joint table, the prior.
     plugin : str or None
         Name of the user's function.
     """
@@ -61,7 +61,7 @@ class Disclosure:
 
 @dataclass(frozen=True)
 class Property:
-    """A rule: the sensitive sets it makes and how far they may be disclosed.
+    """A rule: its sensitive sets, and how far they may be disclosed.
 
     Attributes
     ----------
@@ -70,13 +70,13 @@ class Property:
         The fields of ``of`` as the only alternative, or the alternatives of
         ``any_of``; each in the order of the file.
     uses_any_of : bool
-        Whether the file wrote ``any_of``.
+        Whether the file uses ``any_of``.
     scope : Scope
-    relation : str or None
+        Name of the link table, for scope relation.
         Name of the link table, for scope relation.
     disclosure : Disclosure
     tau : Fraction or None
-        The limit in force for this rule (its own or the budget's): f < tau. None is
+        The limit that applies to this rule (its own or the budget's): f < tau. None is
         ``"none"``: no limit.
     average : Fraction or None
         This rule's own cap on the mean of f over its sets, per adversary.
@@ -114,12 +114,12 @@ QUESTIONS: Final = {
     "spans": "Copy each passage that is asked for",
     "table": "Type the table you see, row by row",
 }
-"""What is asked where a field of the policy has no question, by ``ask``."""
+"""Default questions, by ``ask``, for fields without a question of their own."""
 
 
 @dataclass(frozen=True)
 class Example:
-    """A made-up value of a field and its right answer, for workers to look at."""
+    """A made-up value of a field and its right answer, shown to workers."""
 
     shown: str
     answer: str
@@ -127,7 +127,7 @@ class Example:
 
 @dataclass(frozen=True)
 class Field:
-    """One field of the entity: how it is asked for and shown."""
+    """One field of the entity: how it is asked and shown."""
 
     name: str
     ask: str | None = None
@@ -135,9 +135,9 @@ class Field:
     columns: tuple[str, ...] = ()
     minimum: Fraction | None = None
     maximum: Fraction | None = None
-    decimal: str | None = None  # before the decimals of a number: comma or point
-    order: str | None = None  # of day, month and year in a date: dmy, mdy or ymd
-    ignore: tuple[str, ...] = ()  # in what answers may differ and yet agree
+    decimal: str | None = None  # decimal separator of a number: comma or point
+    order: str | None = None  # order of day, month and year in a date: dmy, mdy or ymd
+    ignore: tuple[str, ...] = ()  # differences between answers that agree all the same
     question: str | None = None
     image_column: str | None = None
     image_box: str | None = None
@@ -151,18 +151,18 @@ class Field:
 
     @property
     def column(self) -> str:
-        """The loaded column that makes the entry exist: the page's or its own."""
+        """The loaded column by which the entry exists: the page's or the field's."""
         return self.image_column if self.image_column is not None else self.name
 
     @property
     def asked(self) -> str:
-        """The question that people are asked: its own, or the usual one of its kind."""
+        """The question that workers are asked: its own, or the default of its kind."""
         return self.question or QUESTIONS.get(self.ask or "", "")
 
 
 @dataclass(frozen=True)
 class Box:
-    """A box on the scan: page from 1; x, y, width, height as shares of the page."""
+    """A box on the scan: page from 1; x, y, width, height as fractions of the page."""
 
     page: int
     x: Fraction
@@ -173,7 +173,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Entity:
-    """The kind of record that the policy speaks of."""
+    """The kind of record of the policy."""
 
     name: str
     key: str
@@ -186,14 +186,14 @@ class Entity:
 
 @dataclass(frozen=True)
 class Budget:
-    """The limits and the objective that hold unless a rule says otherwise."""
+    """The limits and the objective that apply unless a rule says otherwise."""
 
     objective: Objective = Objective.DISC_BUDGET
     tau: Fraction | None = Fraction(1)
     average: Fraction | None = None
     t: int | None = None
     lambda_: Fraction = Fraction(1)
-    utility: str | None = None  # name of a user's function, in place of a sum
+    utility: str | None = None  # name of a user's function, instead of a sum
 
 
 @dataclass(frozen=True)
@@ -220,7 +220,7 @@ class Group:
 
 @dataclass(frozen=True)
 class UtilityRow:
-    """One ``[[utility]]`` row; all rows that match multiply."""
+    """One ``[[utility]]`` row; all matching rows multiply."""
 
     worker: str = "*"
     fields: tuple[str, ...] = ()
@@ -231,9 +231,9 @@ class UtilityRow:
 
 @dataclass(frozen=True)
 class Capacity:
-    """How much one worker that matches the glob may be given; None = no limit.
+    """How much one worker matching the glob may be given; None = no limit.
 
-    ``worker = "default"`` stands for what no matching row says: ask
+    ``worker = "default"`` applies where no other row matches: see
     :meth:`Policy.capacity`.
     """
 
@@ -244,12 +244,12 @@ class Capacity:
     per_hour: int | None = None
 
     def room(self, given: int, live: int, day: int, hour: int) -> int | None:
-        """How many more tasks fit now.
+        """Return how many more tasks fit now.
 
         Parameters
         ----------
         given, live, day, hour : int
-            Tasks ever given, in hand now, given in the last day, in the last hour.
+            Tasks ever given, open now, given in the last day, in the last hour.
 
         Returns
         -------
@@ -268,7 +268,7 @@ class Capacity:
 
 @dataclass(frozen=True)
 class TestFacts:
-    """Facts of a ``[[test]]`` about its records and links."""
+    """Facts about records and links in a ``[[test]]``."""
 
     __test__ = False
 
@@ -299,7 +299,7 @@ class PolicyTest:
 
 @dataclass(frozen=True)
 class Policy:
-    """A whole policy file that passed every check."""
+    """A policy file that passed every check."""
 
     name: str
     entity: Entity
@@ -312,9 +312,9 @@ class Policy:
     tests: tuple[PolicyTest, ...] = ()
 
     def capacity(self, account: str) -> Capacity:
-        """How much one account may be given: the least of all rows that match it.
+        """Return how much one account may be given: the least of all matching rows.
 
-        A row called ``default`` holds for the limits that no matching row names.
+        A row called ``default`` applies to limits that no matching row names.
         """
         rows = [
             row
@@ -333,7 +333,7 @@ class Policy:
         )
 
     def showings(self, name: str) -> int:
-        """Lifetime cap t of the field: ``budget.t``, or its own answers + 2."""
+        """Return the lifetime cap t of the field: ``budget.t``, or its answers + 2."""
         if self.budget.t is not None:
             return self.budget.t
         return self.entity.fields[name].answers + 2

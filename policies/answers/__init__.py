@@ -1,4 +1,4 @@
-"""Answers of workers: whether one is valid, and what several say together.
+"""Answers of workers: validation of one, and the consensus of several.
 
 - ``validation``, ``notation``: one answer, valid and in normal form;
 - ``consensus``, ``distance``: one value from several answers, with a confidence;

@@ -1,14 +1,15 @@
-"""Several answers to one task: one value, a confidence, and what to do next.
+"""Consensus of several answers to one task: a value, a confidence, and what to do next.
 
 :func:`estimate` finds the true values and the workers' skill together, by expectation
-maximisation. In open answers each worker has one coin, the probability of being right;
+maximisation. For open answers each worker has one coin, the probability of being right;
 a wrong answer is any of K - 1 values, and K is large (two strangers who write the same
-are right). Where nothing has a majority the value is the medoid by edit distance.
+are right). If no value has a majority, the result is the medoid by edit distance.
 
-In closed answers (declared choices, or few distinct values) each worker has confusions:
-how often which value is given for which. Each row of such a matrix has a Dirichlet prior
-around the worker's coin in this field. The evidence decides how many answers the prior
-weighs: the field keeps one coin a worker until another model is e^15 times as probable.
+For closed answers (declared choices, or few distinct values) each worker has
+confusions: how often which value is given for which. Each row of such a matrix has a
+Dirichlet prior around the worker's coin in this field. The evidence decides how many
+answers the prior weighs: the field keeps one coin per worker until another model is
+e^15 times as probable.
 
 References
 ----------
@@ -40,25 +41,25 @@ DECLARED: Final = frozenset({"choose", "yes_no"})
 """Kinds of question whose possible values are declared."""
 
 OUTVOTED_CONFIDENCE: Final = 0.8
-"""Confidence that accepts a declared value which no majority of the workers gave."""
+"""Confidence from which a declared value is accepted without a majority of the workers."""
 
 MOST_CLASSES: Final = 12
-"""Closed fields with more possible values have one coin a worker."""
+"""Closed fields with more possible values use one coin per worker."""
 
 FEW_VALUES: Final = 20
-"""Answers for each distinct value from which an open field counts as closed."""
+"""Answers per distinct value from which an open field is treated as closed."""
 
 CLASS_PRIOR: Final = 100.0
-"""Tasks that "every value is as frequent" weighs as much as, for each value: a skew is
-believed only where many tasks show it."""
+"""Tasks, per value, by which the prior "all values are equally frequent" is weighted: a
+skew is inferred only if many tasks show it."""
 
 STRENGTHS: Final = (np.inf, 64.0, 16.0, 8.0, 4.0, 2.0)
-"""Answers a row that the one coin may weigh as much as, beside a worker's confusions."""
+"""Candidate weights of the coin, in answers per row, beside a worker's confusions."""
 
 WARM_UP: Final = 10
-"""Rounds with one coin a worker before confusions are learned. Where one value is nearly
-always true, the rows of the others would else be learned from mere doubt, and the model
-end where answers say nothing of the truth."""
+"""Rounds with one coin per worker before confusions are learned. Where one value is nearly
+always true, the rows of the others would otherwise be learned from mere doubt, and the
+model would end where answers say nothing about the truth."""
 
 STRONG_EVIDENCE: Final = 15.0
 
@@ -72,20 +73,20 @@ _Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Skill:
-    """Estimates of :func:`estimate`.
+    """The estimates of :func:`estimate`.
 
     Attributes
     ----------
     right : ndarray, shape (workers,), float64 in (0, 1)
         Probability that a worker is right.
     posterior : ndarray, shape (answers,), float64 in [0, 1]
-        Probability that the value of this answer is the true one of its task.
+        Probability that the value of this answer is the true value of its task.
     rounds : int
-        Rounds until nothing changed by more than the tolerance.
+        Rounds until no change exceeded the tolerance.
     confusions : dict of int to ndarray, shape (workers of the field, L, L)
         Closed field -> for each of its workers, in the order of their numbers: row l is
-        the distribution of the label that is given where l is true. L: labels that
-        somebody gave, in their order, and one more where only one was given.
+        the distribution of the label given where l is true. L: the labels that occur,
+        in their order, and one more if only one does.
     """
 
     right: _Floats
@@ -107,10 +108,10 @@ def estimate(
 ) -> Skill:
     """Estimate the workers' skill and the right answers together (Dawid and Skene 1979).
 
-    Deterministic; starts from the share of the votes. A worker's coin has a Beta prior
-    that weighs as much as twenty answers (0.8 of them right, unless `expected` knows
-    better); confusions have a Dirichlet prior around the coin. A round takes time linear
-    in the answers.
+    Deterministic; starts from the shares of the votes. A worker's coin has a Beta prior
+    with the weight of twenty answers (0.8 of them right, unless `expected` says
+    otherwise); confusions have a Dirichlet prior around the coin. A round takes time
+    linear in the answers.
 
     Parameters
     ----------
@@ -118,15 +119,15 @@ def estimate(
         Row i: this worker gave this label to this task; tasks and workers are numbered
         from 0. Labels of tasks that are not of one closed field are never compared.
     values : ndarray, shape (tasks,), int64
-        K: how many values are possible, >= 2 each.
+        K: number of possible values, >= 2 each.
     closed : ndarray, shape (tasks,), int64, optional
-        Number of the closed field that a task is of, or -1 for an open one (all, by
-        default). Tasks of one field have one K, and labels from 0 to K - 1.
+        Number of each task's closed field, or -1 for an open one (all, by default).
+        Tasks of one field have one K, and labels from 0 to K - 1.
     expected : ndarray, shape (workers,), float64 in (0, 1), optional
-        What is known of the workers from before.
+        Prior accuracy of each worker.
     max_rounds : int
     tolerance : float
-        Largest change of a coin and of a posterior that still counts as none.
+        Largest change of a coin and of a posterior that counts as none.
 
     Raises
     ------
@@ -181,7 +182,7 @@ def _check_shapes(tasks: _Ints, workers: _Ints, labels: _Ints, values: _Ints) ->
 
 
 class _Open:
-    """Answers whose labels are compared in their task only: one coin a worker."""
+    """Answers whose labels are compared only within their task: one coin per worker."""
 
     def __init__(
         self, rows: _Ints, tasks: _Ints, workers: _Ints, labels: _Ints, values: _Ints
@@ -250,7 +251,7 @@ class _Closed:
                 f"closed field {number} has labels outside 0 to K - 1, or several K"
             )
         # Errors go to values that somebody gave; if a coin spread them over all K, the
-        # evidence would favour confusions where none are.
+        # evidence would favour confusions where there are none.
         given, labels = np.unique(labels, return_inverse=True)
         self._labels = labels
         self._classes = classes = max(2, given.size)
@@ -267,10 +268,10 @@ class _Closed:
         return posterior
 
     def expect(self, _: _Floats) -> _Floats:
-        """M step of the confusions and the frequencies of the values, then E step.
+        """M step of the confusions and of the values' frequencies, then E step.
 
-        The coin in the field is a mean over the true values: who always gives the
-        most frequent one would else seem skilled.
+        The coin in the field is a mean over the true values: otherwise a worker who
+        always gives the most frequent value would seem skilled.
         """
         classes = self._classes
         cells = self._workers * classes + self._labels
@@ -288,7 +289,7 @@ class _Closed:
         hits = np.diagonal(counts, axis1=1, axis2=2)
         prior = PRIOR_ANSWERS * self._known
         total = counts.sum(axis=2)
-        # A value that is never true says nothing of a worker's skill.
+        # A value that is never true says nothing about a worker's skill.
         weight = total / (total + PRIOR_ANSWERS) + np.finfo(np.float64).eps
         rows = (hits + prior) / (total + PRIOR_ANSWERS)
         mine = (rows * weight).sum(axis=1) / weight.sum(axis=1)
@@ -320,17 +321,17 @@ class _Closed:
 
 
 def _normal(score: _Floats) -> _Floats:
-    """Rows of logarithms to distributions; the greatest is 1 first, so none is all 0."""
+    """Turn rows of log scores into distributions, shifted so that none underflows to 0."""
     mass = np.exp(score - score.max(axis=1, keepdims=True))
     normal: _Floats = mass / mass.sum(axis=1, keepdims=True)
     return normal
 
 
 def _strength(counts: _Floats, coins: _Floats) -> float:
-    """Choose how many answers a row the coin weighs as much as.
+    """Choose the coin's weight, in answers per row.
 
     By the evidence of the (expected) counts, integrated over the confusions; one coin
-    unless another is e^15 times as probable.
+    unless another weight is e^15 times as probable.
     """
     best, most = np.inf, float((counts * np.log(coins)).sum()) + STRONG_EVIDENCE
     for strength in STRENGTHS[1:]:
@@ -344,7 +345,7 @@ def _strength(counts: _Floats, coins: _Floats) -> float:
 
 
 def _log_gamma(x: _Floats) -> _Floats:
-    """Logarithm of the gamma function of x > 0: Stirling's series from x + 6 on."""
+    """Logarithm of the gamma function of x > 0, by Stirling's series from x + 6 on."""
     shifted = x + 6.0
     below = np.log(x * (x + 1) * (x + 2) * (x + 3) * (x + 4) * (x + 5))
     series = 1 / (12 * shifted) - 1 / (360 * shifted**3)
@@ -356,15 +357,15 @@ def _log_gamma(x: _Floats) -> _Floats:
 class Next(StrEnum):
     """What to do with a task."""
 
-    WAIT = "wait"  # answers that were asked for are still missing
+    WAIT = "wait"  # requested answers are still missing
     ACCEPT = "accept"
-    ONE_MORE = "one_more"  # they disagree: show it once more
+    ONE_MORE = "one_more"  # they disagree: show the field once more
     CONFLICT = "conflict"  # they disagree and no showing is left
 
 
 @dataclass(frozen=True)
 class Given:
-    """A valid answer of one worker; `worker` is any text that tells workers apart."""
+    """A valid answer of one worker; `worker` is any text that identifies workers."""
 
     worker: str
     answer: Valid
@@ -372,18 +373,18 @@ class Given:
 
 @dataclass(frozen=True)
 class Consensus:
-    """The joint result of the answers to one task.
+    """The result of the answers to one task.
 
     Attributes
     ----------
     next : Next
     text : str
-        The value for the record; the best guess also in a conflict; empty for a mark.
+        The value for the record; in a conflict the best guess; empty for a mark.
     mark : Mark or None
-        The answer is that there is nothing to give.
+        Set if the answer is that there is nothing to give.
     confidence : float in [0, 1]
-        Probability that the value is right, as :func:`weigh` found it; for a medoid
-        that nobody else wrote, that of its own key.
+        Probability that the value is right, from :func:`weigh`; for a medoid that
+        nobody else wrote, that of its own key.
     """
 
     next: Next
@@ -393,7 +394,7 @@ class Consensus:
 
 
 def possible_values(asked: Field) -> int:
-    """Return K of a field: its choices, two for yes or no, else many; marks count."""
+    """Return K of a field: its choices, two for yes or no, else many; marks count too."""
     if asked.ask == "choose":
         return len(asked.choices) + len(Mark)
     if asked.ask == "yes_no":
@@ -403,12 +404,12 @@ def possible_values(asked: Field) -> int:
 
 @dataclass(frozen=True)
 class Weighed:
-    """Answers to several tasks, weighed together.
+    """The joint estimates for the answers to several tasks.
 
     Attributes
     ----------
     confidence : list of list of float
-        In the shape of the tasks: how probable the value of each answer is.
+        In the shape of the tasks: probability that the value of each answer is right.
     right : dict of str to float
         Worker -> probability that an answer of theirs is right.
     """
@@ -421,14 +422,14 @@ def weigh(
     tasks: Sequence[tuple[Field, Sequence[Given]]],
     expected: Mapping[str, float] | None = None,
 ) -> Weighed:
-    """Estimate how probable each answer is, judging all tasks together.
+    """Estimate the probability of each answer from all tasks together.
 
     Parameters
     ----------
     tasks : sequence of (Field, sequence of Given)
-        A worker is named alike in all of them: skill is learned over all.
+        A worker has the same name in all of them: skill is learned over all.
     expected : Mapping of str to float, optional
-        Worker -> what is known from before; those not in it are taken for average.
+        Worker -> prior accuracy; all others are assumed to be average.
     """
     names: dict[str, int] = {}
     closed_fields = _closed_fields(tasks)
@@ -468,7 +469,7 @@ def weigh(
 
 
 def _closed_fields(tasks: Sequence[tuple[Field, Sequence[Given]]]) -> dict[str, int]:
-    """Name -> K of the fields whose answers are closed: declared, or few in fact."""
+    """Return name -> K of the fields with closed answers: declared, or few in fact."""
     fields: dict[str, Field] = {}
     keys: dict[str, set[str]] = {}
     answers: dict[str, int] = {}
@@ -481,7 +482,7 @@ def _closed_fields(tasks: Sequence[tuple[Field, Sequence[Given]]]) -> dict[str, 
         if asked.ask in DECLARED:
             classes = possible_values(asked)
         elif answers[name] >= FEW_VALUES * len(keys[name]):
-            classes = len(keys[name]) + 1  # one more: a value that nobody gave
+            classes = len(keys[name]) + 1  # plus one for values that nobody gave
         else:
             continue
         if 2 <= classes <= MOST_CLASSES:
@@ -497,21 +498,21 @@ def decide(
 ) -> Consensus:
     """Combine the answers to one task into a consensus.
 
-    Accepted is a value that more than half of the answers say and that is at least as
-    probable as :data:`MIN_CONFIDENCE`; a single answer is accepted where one was asked
-    for. Where the values are declared, the most probable one is accepted even against
+    A value is accepted that more than half of the answers give and that is at least as
+    probable as :data:`MIN_CONFIDENCE`; a single answer is accepted if only one was
+    requested. If values are declared, the most probable one is accepted even against
     the majority, from :data:`OUTVOTED_CONFIDENCE` on.
 
     Parameters
     ----------
     asked : Field
-        ``answers`` says how many are wanted.
+        ``answers`` is the number requested.
     given : sequence of Given
-        Valid answers, one a worker.
+        Valid answers, one per worker.
     confidence : sequence of float
         From :func:`weigh`, for the same answers.
     showings_left : int
-        How often the field may still be shown to somebody new, >= 0.
+        How often the field may still be shown to a new worker, >= 0.
     """
     if len(given) < asked.answers:
         if showings_left > 0 or not given:
@@ -550,9 +551,9 @@ def _of_key(key: str, given: Sequence[Given], confidence: Sequence[float]) -> fl
 def _value(
     following: Next, given: Sequence[Given], confidence: Sequence[float]
 ) -> Consensus:
-    """Choose the value: the medoid of the texts, weighted by confidence.
+    """Return the medoid of the texts, weighted by confidence.
 
-    Marks are no text: one wins only where it is more probable than every text.
+    Marks are not texts: a mark wins only if it is more probable than every text.
     """
     order = sorted(range(len(given)), key=lambda i: (-confidence[i], given[i].worker))
     best = order[0]

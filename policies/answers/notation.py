@@ -1,4 +1,4 @@
-"""Reading numbers, dates and text in the notations that people use."""
+"""Read numbers, dates and text in the notations that people use."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ MAX_DIGITS = 30
 
 
 DECIMALS: Final[Mapping[str, str]] = {"comma": ",", "point": "."}
-"""Signs before the decimals of a number, by their names."""
+"""Decimal separators, by their names."""
 IGNORED: Final = ("accents", "case", "punctuation", "width")
-"""In what two texts may be said to differ and yet agree."""
+"""Differences between texts that a field may ignore."""
 
 
 def agreed(text: str, ignore: Collection[str] = ()) -> str:
-    """Return what two texts have in common if they agree.
+    """Return the form in which texts that agree are equal.
 
-    Texts agree that look the same: composed or not, whatever blanks divide their words,
-    whatever signs in them are not seen. In what else they may differ is declared:
+    Texts agree if they look the same: composed or not, with any spaces between their
+    words and any invisible characters. Further differences to ignore are declared:
     ``10²`` is not ``102``, and ``Mg`` is not ``mg``.
 
     Parameters
     ----------
     text : str
     ignore : collection of str
-        Words of :data:`IGNORED`.
+        Names from :data:`IGNORED`.
     """
     if "width" in ignore:
         text = "".join(map(_narrow, text))
@@ -46,7 +46,7 @@ def agreed(text: str, ignore: Collection[str] = ()) -> str:
 
 
 def fold(text: str) -> str:
-    """Return a known word (a choice, a month, yes) whatever its case and width."""
+    """Fold case and width of a known word (a choice, a month, yes)."""
     return agreed(text, ("case", "width"))
 
 
@@ -70,19 +70,18 @@ def _digits(text: str) -> str:
 
 
 def read_number(raw: str, decimal: str | None = None) -> Decimal | str:
-    """Read a number as it is written; return the reason as text if it is none.
+    """Read a number as it is written; return the reason as text if it is not one.
 
-    Decimals are kept as written (``12.50``), leading zeros are not.
+    Decimals are kept as written (``12.50``), leading zeros are dropped.
 
     Parameters
     ----------
     raw : str
     decimal : str, optional
-        The sign before the decimals, ``comma`` or ``point``; the other one groups
-        thousands.
-        None: the later of two kinds of signs is the decimal one, one that stands twice
-        groups thousands, and a single one before exactly three digits (``1,234``) is
-        refused, unless nothing or zero stands before it: it could be either.
+        The decimal separator, ``comma`` or ``point``; the other one groups thousands.
+        None: the later of two kinds of separators is the decimal one, one that occurs
+        twice groups thousands, and a single one before exactly three digits
+        (``1,234``) is ambiguous and refused, unless nothing or zero precedes it.
     """
     found = _NUMBER.fullmatch(" ".join(_digits(raw).split()))
     if found is None:
@@ -104,7 +103,7 @@ def read_number(raw: str, decimal: str | None = None) -> Decimal | str:
 
 
 def _decimal_sign(text: str) -> str | None:
-    """Return the sign before the decimals, empty if there are none; None in doubt."""
+    """Return the decimal separator, empty if there are no decimals; None if ambiguous."""
     signs = [char for char in text if char in ",."]
     if not signs or (signs.count(signs[-1]) > 1):
         return ""
@@ -114,7 +113,7 @@ def _decimal_sign(text: str) -> str | None:
 
 
 def _split_number(text: str, decimal: str) -> tuple[str, str] | None:
-    """Split into the whole part without leading zeros and the decimals."""
+    """Split into the integer part without leading zeros, and the decimals."""
     whole, decimals = text, ""
     if decimal and decimal in text:
         whole, _, decimals = text.rpartition(decimal)
@@ -151,7 +150,7 @@ _Y_NAME_D = re.compile(r"(\d{4})[-/. ]*([a-z]+)[-/. ]*(\d{1,2})")
 
 
 def read_date(raw: str, order: str | None = None) -> date | str:
-    """Read a date as it is written; return the reason as text if it is none.
+    """Read a date as it is written; return the reason as text if it is not one.
 
     ISO order and English names of months are always read.
 
@@ -159,9 +158,9 @@ def read_date(raw: str, order: str | None = None) -> date | str:
     ----------
     raw : str
     order : str, optional
-        Of day, month and year in numbers: ``dmy``, ``mdy`` or ``ymd``. None: day and
-        month are told apart by a dot (day first), or a number above 12; ``03/04/2026``
-        could be two days, so it is refused rather than guessed.
+        Order of day, month and year in numbers: ``dmy``, ``mdy`` or ``ymd``. None: a
+        dot means day first, and a number above 12 is a day; ``03/04/2026`` is ambiguous
+        and refused.
     """
     parts = _date_parts(fold(_digits(raw)).replace(" of ", " "), order)
     if isinstance(parts, str):

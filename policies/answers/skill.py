@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 EXPECTED_RIGHT: Final = 0.8
-"""Share of right answers that is expected of a worker of whom nothing is known."""
+"""Expected share of right answers of a worker of whom nothing is known."""
 
 GOLD_PRIOR: Final = 5.0
-"""Answers that this expectation weighs as much as, beside answers that are known to be
-right or wrong. (Consensus, which only estimates what is right, gives it twenty.)"""
+"""Weight of this expectation, in answers known to be right or wrong. (Consensus, which
+only estimates what is right, gives it twenty.)"""
 
 
 def gold_accuracy(right: int, asked: int) -> float:
@@ -29,7 +29,7 @@ def gold_accuracy(right: int, asked: int) -> float:
     Raises
     ------
     ValueError
-        More were right than asked, or fewer than none.
+        If `right` is negative or more than `asked`.
     """
     if not 0 <= right <= asked:
         msg = f"{right} of {asked} right, expected 0 <= right <= asked"

@@ -1,9 +1,9 @@
 """Validity and normal form of one answer.
 
-Every ``ask`` has one checker; :data:`CHECKERS` lists them. A checker gives the answer
-in two forms: `text`, what is put into the record, and `key`, what makes two answers the
-same: it looks the same, but for what the field ignores; numbers and dates by value.
-Reasons never repeat the answer.
+Every ``ask`` has one checker, listed in :data:`CHECKERS`. A checker returns the answer
+in two forms: `text`, for the record, and `key`, which is equal for equal answers: those
+that look the same, apart from what the field ignores; numbers and dates compare by
+value. Reasons never repeat the answer.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Valid:
         For the record: as given, in NFC, without needless spaces; the declared choice;
         an ISO date; ``yes`` or ``no``; JSON for spans and tables. Empty for a mark.
     key : str
-        Equal exactly for answers that say the same.
+        Equal exactly for answers that mean the same.
     mark : Mark or None
     """
 
@@ -66,11 +66,11 @@ def check(field: Field, raw: str, mark: Mark | None = None) -> Valid | Invalid:
     Parameters
     ----------
     field : Field
-        What says how it is asked, and in what answers may differ, is used.
+        Its kind of question, and the differences that it ignores, are used.
     raw : str
         As the worker gave it. ``[illegible]`` and ``[not present]`` are marks too.
     mark : Mark, optional
-        The worker pressed the button; `raw` is then not looked at.
+        The worker pressed the button; `raw` is then ignored.
 
     Returns
     -------
@@ -106,7 +106,7 @@ def _text(text: str) -> str:
 
 def _transcribe(field: Field, raw: str) -> Valid | Invalid:
     key = agreed(raw, field.ignore)
-    # a text of nothing but invisible signs is told apart by the signs
+    # texts of invisible characters only are distinguished by those characters
     return Valid(_text(raw), key or raw)
 
 
@@ -173,7 +173,7 @@ _SPAN = re.compile(r"(\d{1,9})\s*-\s*(\d{1,9})")
 def _spans(_: Field, raw: str) -> Valid | Invalid:
     """Read character ranges [start, end) from 0: ``[[0, 5], [9, 12]]`` or ``0-5; 9-12``.
 
-    Ranges that touch or overlap are one; ``[]`` says that there is none.
+    Adjacent or overlapping ranges are merged; ``[]`` means that there is none.
     """
     pairs = _span_pairs(raw.strip())
     if pairs is None or len(pairs) > MAX_PARTS:
@@ -272,7 +272,7 @@ CHECKERS: dict[str, Callable[[Field, str], Valid | Invalid]] = {
 
 
 def locate_passages(field: Field, raw: str, text: str | None) -> str | Invalid:
-    """Turn copied passages, one per line, into the character ranges they stand for.
+    """Turn copied passages, one per line, into their character ranges in the text.
 
     Parameters
     ----------
@@ -284,7 +284,7 @@ def locate_passages(field: Field, raw: str, text: str | None) -> str | Invalid:
     Returns
     -------
     str or Invalid
-        Passages of ``spans`` become ranges; all else is as it was typed.
+        Passages of ``spans`` become ranges; other answers are returned unchanged.
     """
     if field.ask != "spans" or text is None:
         return raw

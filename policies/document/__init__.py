@@ -1,11 +1,11 @@
 """The policy language: TOML text to a Policy, with located errors, lint and tests.
 
-- ``reader``: the whole file; it reads one table after the other with ``entity``,
-  ``properties``, ``sections`` and ``policy_tests``, then runs ``checks`` across them;
-- ``reading``: typed access to a table; ``source``, ``locator``: TOML and its places;
-- ``diagnostic``, ``codes``, ``rendering``: what is wrong, and how it is shown;
-- ``schema``, ``starter``, ``difference``: a JSON Schema, a first file, two policies
-  compared.
+- ``reader``: the whole file; it reads the tables with ``entity``, ``properties``,
+  ``sections`` and ``policy_tests``, then runs ``checks`` across them;
+- ``reading``: typed access to a table; ``source``, ``locator``: TOML and its positions;
+- ``diagnostic``, ``codes``, ``rendering``: errors and warnings, and how they are shown;
+- ``schema``, ``starter``, ``difference``: a JSON Schema, a first file, and a comparison
+  of two policies.
 """
 
 from policies.document.codes import CODES, explain_rule

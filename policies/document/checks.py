@@ -242,7 +242,7 @@ def _check_zero(prop: Property, reader: Reader, root: Reader) -> None:
 
 
 def _check_single(policy: Policy, prop: Property, reader: Reader) -> None:
-    """Report fields of which one entry alone is past tau: nobody could be shown them."""
+    """Report fields of which one entry exceeds tau: nobody could be shown them."""
     trusted = any(prop.name in g.trusted for g in policy.groups.values())
     if trusted or prop.tau is None:
         return
@@ -261,7 +261,7 @@ def _check_single(policy: Policy, prop: Property, reader: Reader) -> None:
             )
         else:
             _unassignable(prop, *_overweight(prop, reader, alone), reader.findings)
-            return  # once a rule: the header is the mark
+            return  # once per rule: the header is marked
 
 
 def _single_span(prop: Property, reader: Reader, field: str) -> Span:

@@ -1,7 +1,7 @@
 """All diagnostic codes, with one page each: ``dispatcher policy rule POL203``.
 
-Codes are stable: one is never given a new meaning, and a retired one is not used again.
-POL0xx syntax and keys, POL1xx names, POL2xx mathematics and feasibility, POL3xx doubts.
+Codes are stable: none changes its meaning, and a retired one is never reused. POL0xx
+syntax and keys, POL1xx names, POL2xx mathematics and feasibility, POL3xx warnings.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ class Code:
     title : str
         What is wrong, in general.
     text : str
-        Why it matters, and what holds exactly.
+        Why it matters, and exactly when it applies.
     wrong, right : str
-        A part of a policy file that has it, and the same part mended.
+        A part of a policy file that has the fault, and the same part corrected.
     strict : bool
         Raised only with ``--strict``.
     """

@@ -1,7 +1,7 @@
 """Differences between two policies, name by name, for reviewers.
 
-A line says what is there (``+``), gone (``-``) or other (``~``), and whether it lets
-workers see more than before: that is what a reviewer looks for.
+A line says what was added (``+``), removed (``-``) or changed (``~``), and whether it
+lets workers see more than before, which is what a reviewer looks for.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from policies.policy import (
 from policies.rules.kinds import title
 
 _TEXT_ONLY: Final = frozenset({"name", "line", "note", "help", "question", "example"})
-"""Texts of a policy that limit nothing; a change of them is listed without values."""
+"""Texts of a policy that limit nothing; their changes are listed without values."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One named part of a policy that was added, dropped or changed.
+    """One named part of a policy that was added, removed or changed.
 
     Attributes
     ----------
@@ -39,11 +39,11 @@ class Difference:
         ``budget``, ``entity``, ``field``, ``property``, ``group``, ``relation``,
         ``utility`` or ``capacity``.
     name : str
-        Empty where there is one only.
+        Empty if there is only one.
     changes : tuple of str
-        What of it: ``tau 0.6 -> 0.4``.
+        The changes: ``tau 0.6 -> 0.4``.
     looser : bool
-        Whether anything of it lets workers see more than before.
+        Whether any of them lets workers see more than before.
     """
 
     sign: str
@@ -66,14 +66,14 @@ def differences(before: Policy | None, after: Policy) -> list[Difference]:
     Parameters
     ----------
     before : Policy or None
-        The one in force; None: there is none.
+        The one in force; None if there is none.
     after : Policy
 
     Returns
     -------
     list of Difference
         Budget, entity, fields, properties, groups, relations, then the rest; empty if
-        the two say the same (comments, order and tests aside).
+        the two are equivalent (comments, order and tests aside).
     """
     if before is None:
         return [*(_added("property", name) for name in after.properties)]
@@ -126,7 +126,7 @@ def _maps(
 ) -> Iterator[Difference]:
     for name in [*old, *(name for name in new if name not in old)]:
         if name not in new:
-            # What a rule or a group's sharing kept apart is kept apart no more.
+            # What a rule or a group's sharing kept apart is no longer kept apart.
             loses = part == "property"
             yield Difference("-", part, name, looser=loses)
         elif name not in old:

@@ -1,4 +1,4 @@
-"""Reading ``[entity.NAME]``: the record, its columns, its fields and its boxes."""
+"""Read ``[entity.NAME]``: the record, its columns, its fields and its boxes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from policies.policy import Box, Entity, Example, Field
 ENTITY_KEYS: Final = ("key", "subject", "time", "retain", "fields", "layout")
 ASKS: Final = ("choose", "date", "number", "spans", "table", "transcribe", "yes_no")
 TAGS: Final = ("card", "date", "email", "iban", "ip", "number", "phone", "url")
-"""What `redact` can mask; whoever masks must know them all."""
+"""What `redact` can mask; every masking program must know them all."""
 ORDERS: Final = ("dmy", "mdy", "ymd")
 OF_ASK: Final[Mapping[str, tuple[str, ...]]] = {
     "choices": ("choose",),
@@ -56,7 +56,7 @@ def read_entity(root: Reader) -> Entity | None:
     Returns
     -------
     Entity or None
-        None if there is no entity to speak of; it may be incomplete if errors were found.
+        None if there is no usable entity; it may be incomplete if errors were found.
     """
     found = list(root.named("entity", "an entity table"))
     if not found:
@@ -136,20 +136,20 @@ def _field(name: str, reader: Reader) -> Field:
 def _example(field: Reader, asked: Field) -> Example | None:
     """Read the made-up example of a field.
 
-    Everybody who is asked for the field sees the example, so it must hold nothing of a
-    record: the file has to say ``synthetic = true``, and the answer has to be valid.
+    Everybody who is asked for the field sees the example, so it must contain nothing of
+    a record: the file has to say ``synthetic = true``, and the answer has to be valid.
 
     Parameters
     ----------
     field : Reader
         The field's table.
     asked : Field
-        The rest of it: the example's answer is judged as a worker's would be.
+        The rest of it: the example's answer is checked as a worker's would be.
 
     Returns
     -------
     Example or None
-        None where there is none, or a wrong one, which is reported.
+        None if there is none, or a wrong one, which is reported.
     """
     if "example" not in field or asked.ask is None:
         return None
@@ -181,7 +181,7 @@ def _example(field: Reader, asked: Field) -> Example | None:
 
 def _wrong_answer(asked: Field, value: str, answer: str) -> str:
     """Return why the example's answer is invalid; empty if it is valid."""
-    # checking an answer is rare and slow to load: a file without examples does not
+    # checking an answer is rare and slow to load: files without examples avoid it
     from policies.answers.validation import Invalid, check, locate_passages
 
     raw = locate_passages(asked, answer, value)
@@ -192,7 +192,7 @@ def _wrong_answer(asked: Field, value: str, answer: str) -> str:
 def _fits_ask(reader: Reader, whose: str, ask: str | None) -> None:
     """Report keys that do not fit the field's ask, and keys that it needs."""
     if "ask" in reader and ask is None:
-        return  # its word was wrong: what fits is not known
+        return  # the word was wrong, so what fits is unknown
     for key, asks in OF_ASK.items():
         if key in reader and ask not in asks:
             report_no_effect(

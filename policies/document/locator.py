@@ -1,8 +1,8 @@
-"""Places of all keys and values in a valid TOML text.
+"""Positions of all keys and values in a valid TOML text.
 
-The standard library's parser keeps no positions. This scanner runs over text which that
-parser has accepted already, so it need not judge anything: it only follows the grammar
-far enough to know the path of each key and array item, and notes its span.
+The standard library's parser keeps no positions. This scanner runs over text that the
+parser has accepted, so it need not validate anything: it follows the grammar only far
+enough to find the path and span of each key and array item.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Places:
         self.raw: dict[Path, str] = {}
 
     def key(self, path: Path) -> Span:
-        """Return the place of a key where it first stands, or of an array item."""
+        """Return the place of a key's first occurrence, or of an array item."""
         if path in self._keys:
             return self._span(*self._keys[path])
         return self.table(path) if path in self._headers else self.value(path)

@@ -1,6 +1,6 @@
-"""Reading and running ``[[test]]`` blocks: policy tests on made-up facts.
+"""Read and run ``[[test]]`` blocks: policy tests on made-up facts.
 
-A test judges made-up facts as the gate would. It judges tau alone, not t, averages or
+A test judges made-up facts as the gate would. It judges only tau, not t, averages or
 capacities, and no rule that is tabulated from data of its own.
 """
 
@@ -306,7 +306,7 @@ def _is_name(value: object) -> bool:
 def microseconds(value: object) -> int | None:
     """Return a date-time or ISO 8601 text as microseconds UTC; without a zone it is UTC.
 
-    None for anything else, and where the zone takes it out of the calendar.
+    None for anything else, and if the zone takes it out of the calendar.
     """
     if isinstance(value, str):
         try:
@@ -345,8 +345,8 @@ class TestOutcome:
     refusals : tuple of Refusal
         The rules that refuse; empty is allow.
     unjudged : tuple of str
-        Rules over the asked field that need data of their own (a table, or a plugin),
-        and so were not judged.
+        Rules over the asked field that need data of their own (a table or a plugin), so
+        that they were not judged.
     """
 
     __test__ = False
@@ -436,7 +436,7 @@ def _refused_units(
     policy: Policy, test: PolicyTest, held: frozenset[Entry], trusted: frozenset[str]
 ) -> dict[str, Refusal]:
     """Return the record and subject rules that refuse."""
-    # the compiled rules load numpy, which reading a policy does without
+    # the compiled rules load numpy, which reading a policy does not need
     from policies.rules.asks import EntryFacts, compile_rules, judge_ask
 
     record, field = test.ask

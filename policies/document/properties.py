@@ -1,4 +1,4 @@
-"""Reading ``[property.NAME]``: the rules and their disclosure functions."""
+"""Read ``[property.NAME]``: the rules and their disclosure functions."""
 
 from __future__ import annotations
 

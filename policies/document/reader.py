@@ -1,4 +1,4 @@
-"""From the text of a policy file to a checked policy, or to all its errors."""
+"""Read the text of a policy file into a checked policy, or find all its errors."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class ParseResult:
     filename : str
         As given; for renderers.
     text : str
-        The text that the places refer to; empty if it could not be decoded.
+        The text that positions refer to; empty if it could not be decoded.
     """
 
     policy: Policy | None
@@ -88,7 +88,7 @@ def parse(
     filename : str
         For diagnostics only; nothing is opened.
     strict : bool
-        Also raise the doubts of ``policy check --strict``.
+        Also report the warnings of ``policy check --strict``.
     """
     source = read(text)
     if isinstance(source, Diagnostic):
@@ -123,14 +123,14 @@ def read_policy(text: bytes | str, filename: str = "policy.toml") -> Policy:
     Parameters
     ----------
     text : bytes or str
-        What the file holds.
+        The contents of the file.
     filename : str
         For messages only; nothing is opened.
 
     Raises
     ------
     InvalidPolicy
-        With every error, its place, why it is one and how to mend it.
+        With every error: where and why, and how to correct it.
     """
     result = parse(text.encode() if isinstance(text, str) else text, filename)
     if result.policy is None:

@@ -1,7 +1,7 @@
-"""Typed access to a parsed TOML table; every error has its place.
+"""Typed access to a parsed TOML table, with located errors.
 
-A reader never raises: a value that is missing or wrong is reported and given as None,
-so that one pass over the file finds all that is wrong with it.
+A reader never raises: a missing or wrong value is reported and returned as None, so
+that one pass over the file finds all its errors.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Findings:
 
     def __init__(self, source: Source) -> None:
         self.source = source
-        self._all: dict[Diagnostic, None] = {}  # each is said once
+        self._all: dict[Diagnostic, None] = {}  # each is reported once
 
     def error(self, code: str, span: Span, what: str, why: str, fix: str) -> None:
         """Report an error: the file is refused."""
@@ -358,7 +358,7 @@ def report_missing_column(
 ) -> None:
     """Report that the entity lacks a column that something needs (POL104)."""
     if not entity.name:
-        return  # there is no entity, and that is reported
+        return  # there is no entity, which is reported already
     root.findings.error(
         "POL104",
         root.findings.source.places.value(place),

@@ -1,4 +1,4 @@
-"""The goal of an instance file: the objective, and how f becomes one number."""
+"""The goal of an instance file: the objective, and the aggregation of f."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ DISCLOSURE_KEYS: Final = (
     "q",
 )
 LARGEST_WEIGHT: Final = 1e9
-"""Largest weight of a property; its inverse is the least above 0."""
+"""Largest weight of a property; its inverse is the least weight above 0."""
 
 LARGEST_COST: Final = 10**300
-"""Largest lambda (|tau| + f): answers are floats, and some 10^7 observers may be added up."""
+"""Largest lambda (|tau| + f): results are floats, summed over up to 10^7 observers."""
 
 KEY_OWNERS: Final = {"level": Shape.COUNT, "q": Shape.SOFT_MAX}
-"""Keys that say something of one aggregation alone."""
+"""Keys that only one aggregation uses."""
 
 
 @dataclass(frozen=True)
 class InstanceGoal:
-    """What is maximised, and below which limit.
+    """The objective and its limit.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class InstanceGoal:
 
     @property
     def limit(self) -> Fraction | None:
-        """The limit that f must stay below, if there is one."""
+        """The limit f < tau, if there is one."""
         return self.goal.tau if self.asked == "discbudget" else None
 
     @property
@@ -73,7 +73,7 @@ class InstanceGoal:
         return None if self.goal.aggregate is None else self.limit
 
     def averages(self, n_properties: int) -> tuple[Average, ...]:
-        """Return limits that are on no single set, or that no plan keeps."""
+        """Return limits that apply to no single set, or that no plan keeps."""
         return () if self.limit is None else limits_on_all(self.goal, n_properties)
 
     def cap(self, measure: Measure, full: int, number: int) -> int:
@@ -88,12 +88,12 @@ class InstanceGoal:
 
 
 def read_goal(root: Mapping[str, Any]) -> tuple[InstanceGoal, list[str]]:
-    """Read the goal; return it with the keys of ``disclosure`` that nothing reads.
+    """Read the goal; return it with the unknown keys of ``disclosure``.
 
     Raises
     ------
     InvalidInstance
-        With what is wrong, where it is, and how to mend it.
+        Says what is wrong, where, and how to correct it.
     """
     how = as_object(root.get("disclosure"), "disclosure")
     unread = check_keys(how, "disclosure", DISCLOSURE_KEYS)
@@ -118,7 +118,7 @@ def read_goal(root: Mapping[str, Any]) -> tuple[InstanceGoal, list[str]]:
 
 
 def _check_cost(goal: Goal, most: Fraction) -> None:
-    """Refuse a cost of disclosure that is too large to be written as a number."""
+    """Refuse a cost of disclosure that is too large for a float."""
     tradeoff = goal.objective is Objective.TRADEOFF
     if not tradeoff or goal.lambda_ * (abs(goal.tau) + most) <= LARGEST_COST:
         return
@@ -152,7 +152,7 @@ def _read_aggregate(how: Mapping[str, Any], shape: Shape, many: int) -> Aggregat
     summed = as_choice(across, "disclosure.adversaries", ("max", "sum")) == "sum"
     weights = _read_property_weights(how, many)
     if shape in (Shape.AVERAGE, Shape.SOFT_MAX) and len(set(weights)) == 1:
-        weights = ()  # they are divided by their sum
+        weights = ()  # normalised by their sum
     over = total(weights) if weights else Fraction(max(1, many))
     level, q = Fraction(0), 1
     if shape is Shape.COUNT:
@@ -165,7 +165,7 @@ def _read_aggregate(how: Mapping[str, Any], shape: Shape, many: int) -> Aggregat
 
 
 def _check_owners(how: Mapping[str, Any], shape: Shape) -> None:
-    """Refuse a key of another aggregation, and a missing key of this one."""
+    """Refuse a key of another aggregation, and require those of this one."""
     for key, owner in KEY_OWNERS.items():
         given = how.get(key) is not None
         if given and shape is not owner:

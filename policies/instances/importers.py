@@ -1,8 +1,8 @@
-"""Other files as instances: DIMACS graphs, hMETIS hypergraphs, check-ins.
+"""Import other files as instances: DIMACS graphs, hMETIS hypergraphs, check-ins.
 
-Each reads text and gives the dictionary of an instance ("sparsi-instance/1"). What such
-files do not say comes from the caller: how many adversaries there are, and how many may
-see an entry.
+Each importer reads text and returns an instance document ("sparsi-instance/1"). The
+caller provides what such files do not contain: the number of adversaries, and how many
+may see an entry.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from policies.instances.json_values import InvalidInstance, check_size, closest_
 Document = dict[str, Any]
 
 LARGEST_COUNT: Final = 10**7
-"""Vertices, edges or check-ins that are read at most."""
+"""Vertices, edges or check-ins that are read, at most."""
 
 COLUMNS: Final = ("user", "location", "count", "weight")
-"""Of check-ins; the first two are needed, others than these are left out."""
+"""Columns of check-ins; the first two are required, unknown ones are ignored."""
 
 
 def colouring(text: str, adversaries: int, copies: int = 1) -> Document:
@@ -32,7 +32,7 @@ def colouring(text: str, adversaries: int, copies: int = 1) -> Document:
     Raises
     ------
     InvalidInstance
-        With the line that is off.
+        Gives the line with the error.
     """
     n: int | None = None
     head = declared = listed = 0
@@ -83,12 +83,12 @@ def _edge(row: int, words: list[str], n: int) -> tuple[int, int]:
 def hypergraph(text: str, adversaries: int, copies: int = 1) -> Document:
     """Read an hMETIS hypergraph (``.hgr``): a hyperedge is a property.
 
-    Weights of hyperedges are left out; weights of vertices become those of the entries.
+    Weights of hyperedges are ignored; weights of vertices become those of the entries.
 
     Raises
     ------
     InvalidInstance
-        With the line that is off.
+        Gives the line with the error.
     """
     lines = [line for line in _lines(text) if not line[1][0].startswith("%")]
     if not lines:
@@ -129,8 +129,8 @@ def checkins(
     Parameters
     ----------
     entries : str
-        CSV with a header; columns ``user``, ``location`` and, if you like, ``count``
-        (whole numbers >= 0) and ``weight``. Rows of one user and location are added up.
+        CSV with a header; columns ``user``, ``location`` and optionally ``count``
+        (integers >= 0) and ``weight``. Rows of one user and location are added up.
     friendships : str
         CSV with a header and two columns of users.
     adversaries, copies : int
@@ -138,7 +138,7 @@ def checkins(
     Raises
     ------
     InvalidInstance
-        With the line that is off.
+        Gives the line with the error.
     """
     counts: dict[tuple[str, str], int] = {}
     worth: dict[tuple[str, str], float] = {}

@@ -1,7 +1,7 @@
-"""From instance files ("sparsi-instance/1") to a Problem, and from plans to rows.
+"""Read instance files ("sparsi-instance/1") into Problems, and return plans as rows.
 
-An instance is the paper's problem with numbers written out: weights, sensitive sets, a
-disclosure function, and what is asked. Reading is exact: see :mod:`policies.model.exact_numbers`.
+An instance is the paper's problem in numbers: weights, sensitive sets, a disclosure
+function, and the objective. Reading is exact: see :mod:`policies.model.exact_numbers`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from policies.model.weights import Weights
 SCHEMA: Final = "sparsi-instance/1"
 
 LARGEST_UTILITY: Final = 10**300
-"""Highest u: answers are written as floats."""
+"""Highest u: results are written as floats."""
 
 HIGHEST_PRICE: Final = 2**31
 """Highest price of withholding an entry."""
@@ -63,13 +63,13 @@ SET_KEYS: Final = ("entries", "a", "classes", "left", "right")
 
 @dataclass(frozen=True, eq=False)
 class Instance:
-    """A problem that was read from a file.
+    """A problem read from a file.
 
     Attributes
     ----------
     problem : Problem
-        Set s of it is property s of the file; for ``zero_cosine`` its sets are the
-        pairs of entries that meet, and the links are the properties.
+        Set s is property s of the file; for ``zero_cosine`` the sets are pairs of
+        conflicting entries, and the links are the properties.
     name : str
     kind : str
         Disclosure function: a measure's name, or cosine or common.
@@ -87,14 +87,15 @@ class Instance:
 
 
 def read_instance(document: object, load: Loader | None = None) -> Instance:
-    """Read a parsed JSON document.
+    """Read an instance from a parsed JSON document.
 
-    ``load`` loads a user's utility by name; without it a file that names one is refused.
+    ``load`` loads a user's utility by name; without it, files that name one are
+    refused.
 
     Raises
     ------
     InvalidInstance
-        With what is wrong, where it is, and how to mend it.
+        Says what is wrong, where, and how to correct it.
     """
     root = as_object(document, "the document")
     as_choice(root.get("schema"), "schema", (SCHEMA,))
@@ -246,7 +247,7 @@ def _coalitions(root: Mapping[str, Any], k: int) -> Coalitions:
 def _over_sets(
     given: list[Any], n: int, measure: Measure, ask: InstanceGoal, base: dict[str, Any]
 ) -> Problem:
-    """Make the problem of a disclosure of sets, by loads: one set per property."""
+    """Build the problem of a disclosure by loads: one set per property."""
     rows = [_read_set(p, f"properties[{i}]", n, measure) for i, p in enumerate(given)]
     caps = [ask.cap(measure, row.full, i) for i, row in enumerate(rows)]
     sets = set_system(n, rows, measure, caps, "property")
@@ -255,7 +256,7 @@ def _over_sets(
 
 def _read_set(given: object, where: str, n: int, measure: Measure) -> SensitiveSet:
     one = as_object(given, where)
-    check_keys(one, where, SET_KEYS)  # other keys are the writer's own
+    check_keys(one, where, SET_KEYS)  # unknown keys are notes
     if "classes" in one:
         return _read_classes(one["classes"], f"{where}.classes", n, measure)
     require_keys(one, where, ("entries",) if measure.is_step else ("entries", "a"))
@@ -298,7 +299,7 @@ def _over_links(
     ask: InstanceGoal,
     base: dict[str, Any],
 ) -> Problem:
-    """Make the problem of a cosine or common disclosure: links, or conflict sets."""
+    """Build the problem of a cosine or common disclosure: links, or conflict sets."""
     place, count = _read_visits(root, n)
     link: list[int] = []
     entry: list[int] = []
@@ -349,7 +350,7 @@ def _read_visits(root: Mapping[str, Any], n: int) -> tuple[Ints, Counts]:
 
 
 def rows_of(plan: Pairs, n_entries: int) -> list[list[int]]:
-    """Return a plan as a list with one row per entry, its adversaries."""
+    """Return a plan as a list with one row per entry: its adversaries."""
     rows: list[list[int]] = [[] for _ in range(n_entries)]
     for d, a in zip(plan.entry.tolist(), plan.adversary.tolist(), strict=True):
         rows[d].append(a)

@@ -1,4 +1,4 @@
-"""JSON values of instance files: typed, bounded, and located if they are wrong."""
+"""JSON values of instance files: typed and bounded, with located errors."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import numpy as np
 from policies.model.sets import Floats
 
 LARGEST_INDEX: Final = 10**9
-"""Largest index or size that is read."""
+"""Largest index or size that is accepted."""
 
 MOST_PAIRS: Final = 10**7
-"""Pairs of entry and adversary that an instance has at most, at up to 200 bytes each."""
+"""Largest number of pairs of entry and adversary, at up to 200 bytes each."""
 
 MISTYPED: Final = 0.75
-"""How alike an unknown key is to a known one for which it was meant, at least."""
+"""Similarity from which an unknown key is taken for a mistyped known one."""
 
 _FROM_ZERO: Final = "Indices count from 0; check the sizes n_entries and n_adversaries."
 
@@ -33,7 +33,7 @@ class InvalidInstance(ValueError):
     where : str
         Path of the field inside the document, like ``properties[3].entries[0]``.
     mend : str
-        What the writer of the file can do.
+        What the author of the file can do.
     """
 
     def __init__(self, what: str, where: str, mend: str) -> None:
@@ -159,7 +159,7 @@ def as_optional_list(root: Mapping[str, Any], key: str) -> list[Any]:
 
 
 def closest_name(name: str, known: Collection[str], alike: float) -> str | None:
-    """Return the known name that is most similar to a mistyped one, if any."""
+    """Return the known name most similar to a mistyped one, if any."""
     found = get_close_matches(name[:80], sorted(known), 1, alike)
     return found[0] if found else None
 
@@ -169,8 +169,8 @@ def check_keys(
 ) -> list[str]:
     """Return the unknown keys; refuse one that looks like a mistyped known key.
 
-    A mistyped ``prior`` would make a plan that forgets what was seen. Others are notes
-    of whoever wrote the file.
+    A mistyped ``prior`` would make a plan that ignores what was seen. Other unknown
+    keys are notes of the file's author.
     """
     unread = [key for key in given if key not in known]
     for key in unread:

@@ -1,8 +1,8 @@
 """Plans of instance files: from a parsed JSON document to a Plan.
 
-A plan comes in two forms: what ``dispatcher solve -o`` writes, an object with the key
-``assignment``; or that list alone, one row an entry, of lists of adversaries. What a
-plan breaks is the judge's to say: here only what no plan can be is refused.
+A plan comes in two forms: the output of ``dispatcher solve -o``, an object with the key
+``assignment``; or that list alone, one row an entry, of lists of adversaries. Limits
+are the judge's task: only what cannot be a plan is refused here.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _SHAPE_HINT: Final = (
 
 
 def read_plan(document: object, n_entries: int, n_adversaries: int) -> Plan:
-    """Read a parsed JSON document for an instance of these sizes.
+    """Read a plan from a parsed JSON document, for an instance of these sizes.
 
     Raises
     ------
     InvalidInstance
-        With what is wrong, where it is, and how to mend it.
+        Says what is wrong, where, and how to correct it.
     """
     given, where = document, "the plan"
     if isinstance(document, dict):

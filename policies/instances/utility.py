@@ -1,11 +1,11 @@
-"""The field ``utility`` of an instance file: a u that is no sum over pairs.
+"""The field ``utility`` of an instance file: a utility that is not a sum over pairs.
 
 Without it u is the sum of ``weights``. With it u = sum over adversaries of
-``scale[a] * u_a(entries of a) / utility_norm``, and ``kind`` says what u_a is:
+``scale[a] * u_a(entries of a) / utility_norm``, and ``kind`` selects u_a:
 
 - ``concave``: a ``curve`` (root, log, or cap with a ``cap``) of the sum of the weights;
-- ``coverage``: ``touches`` gives the topics of each entry, ``topics`` what each is worth;
-- ``facility``: ``serves`` gives, client by client, what each entry is worth to it;
+- ``coverage``: ``touches`` gives the topics of each entry, ``topics`` their worths;
+- ``facility``: ``serves`` gives, client by client, the worth of each entry to it;
 - ``plugin``: the function ``name`` of an installed package, sampled before it counts.
 """
 
@@ -46,7 +46,7 @@ UTILITY_KINDS = ("concave", "coverage", "facility", "plugin")
 UTILITY_KEYS = ("kind", "scale", "curve", "cap", "touches", "topics", "serves", "name")
 
 Loader = Callable[[str], UserUtility]
-"""From the name of a user's utility to it; raises where there is none."""
+"""Loads a user's utility by name; raises if there is none."""
 
 
 def with_utility(
@@ -71,7 +71,7 @@ def with_utility(
     Raises
     ------
     InvalidInstance
-        With what is wrong, where it is, and how to mend it.
+        Says what is wrong, where, and how to correct it.
     """
     if root.get("utility") is None:
         return problem, ()
@@ -99,7 +99,7 @@ def with_utility(
         functions = (_read_facility(given, n),) * k
     norm = root.get("utility_norm")
     made = Utilities(functions, tuple(scale))
-    if norm is None:  # what everybody would get from everything
+    if norm is None:  # u if everybody got everything
         top = made.total([frozenset(np.flatnonzero(problem.hi).tolist())] * k)
     else:
         top = fraction(as_number(norm, "utility_norm"))
@@ -136,7 +136,7 @@ def _read_plugin(
         try:
             worth = float(utility.u(held))  # type: ignore[arg-type]  # checked here
         except (Exception, SystemExit) as error:
-            # somebody else's code: whatever it raises, nothing can be planned by it
+            # third-party code: whatever it raises, it cannot be used for planning
             raise InvalidFunction(
                 f"it gives no number for {len(held)} entries ({type(error).__name__})"
             ) from error

@@ -1,7 +1,7 @@
-"""Planning by rules: what of a plan only the rules themselves can judge.
+"""Planning with rules that sets of entries cannot state exactly.
 
-Sets of entries state most of a policy exactly, and solvers plan by them. Cosines, looked-up
-disclosures, weights of many digits and caps on means are stated by sets that ask for more
-than the policy does. Here a plan is asked for by the strict statement first, then by looser
-ones, and is judged by the rules.
+Sets of entries state most of a policy exactly, and solvers plan by them. For cosines,
+tabulated disclosures, weights with many digits and caps on means, the sets are stricter
+than the policy. A plan is then searched for under the strict sets first, then under
+looser ones, and is judged by the rules.
 """

@@ -1,8 +1,9 @@
-"""What nobody may be asked any more, since an accepted join or version passed a limit.
+"""Pairs that are blocked since an accepted join or version took somebody past a limit.
 
-The gate lets who is past a rule's limit on a record, person or link see nothing more of it
-in the rule's fields, also where that lies in other sets than the one that is past. Only
-what was shown counts: of what is still planned, the gate grants what keeps the limits.
+Whoever is past a rule's limit on a record, person or link gets nothing more of it in
+the rule's fields from the gate, even if that is in other sets than the one past its
+limit. Only what was shown counts: of what is still planned, the gate grants what keeps
+the limits.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def blocked_pairs(
     fields: npt.NDArray[np.str_],
     shown: Pairs,
 ) -> Pairs:
-    """Pairs that the gate refuses, whatever else is planned.
+    """Return the pairs that the gate refuses, whatever else is planned.
 
     Parameters
     ----------
@@ -43,11 +44,11 @@ def blocked_pairs(
     fields : str array, shape (n,)
         Name of each entry's field.
     shown : Pairs
-        What was shown: of the problem's history what is not only planned.
+        What was shown: the problem's history without what is only planned.
 
     Notes
     -----
-    Array passes for each rule, however many units are past it.
+    Array passes for each rule, however many units are past its limit.
     """
     found = Pairs()
     one, holder = _past(problem, shown)
@@ -70,7 +71,7 @@ def blocked_pairs(
 
 
 def _past(problem: Problem, shown: Pairs) -> tuple[Ints, Ints]:
-    """Sets that are past their limit by what was shown, and for whom."""
+    """Return the sets that are past their limit by what was shown, and for whom."""
     sets, judged = problem.sets, problem.judged()
     one, holder = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for piece in loads(sets, Pairs(), shown):
@@ -83,7 +84,7 @@ def _past(problem: Problem, shown: Pairs) -> tuple[Ints, Ints]:
 
 
 def _of_units(column: Ints, entry: Ints, unit: Ints, holder: Ints) -> Pairs:
-    """Those of the entries that are of a unit, for its holder."""
+    """Return the entries of a unit, for its holder."""
     unit, holder = _once(unit, holder)
     entry = entry[np.argsort(column[entry], kind="stable")]
     number, row = matched(column[entry], unit)
@@ -91,21 +92,21 @@ def _of_units(column: Ints, entry: Ints, unit: Ints, holder: Ints) -> Pairs:
 
 
 def _once(unit: Ints, holder: Ints) -> tuple[Ints, Ints]:
-    """Each unit once for each holder."""
+    """Return each unit once per holder."""
     span = int(holder.max(initial=0)) + 1
     found = np.unique(unit * span + holder)
     return found // span, found % span
 
 
 def _people(pairs: PeoplePairs, place: Ints, holder: Ints) -> tuple[Ints, Ints]:
-    """Both people of each link, for its holder, without those who are not loaded."""
+    """Return both people of each link, for its holder, without those not loaded."""
     people = np.concatenate([pairs.one[place], pairs.other[place]])
     loaded = people >= 0
     return people[loaded], np.concatenate([holder, holder])[loaded]
 
 
 def _places(pairs: PeoplePairs, link: Ints) -> Ints:
-    """Where links stand in the columns."""
+    """Return the indices of links in the columns."""
     order = np.argsort(pairs.link, kind="stable")
     return np.asarray(order[np.searchsorted(pairs.link[order], link)])
 
@@ -113,9 +114,9 @@ def _places(pairs: PeoplePairs, link: Ints) -> Ints:
 def _links(
     rule: LinkRule, one: Ints, holder: Ints, expansion: Expansion, backlog: EntryColumns
 ) -> tuple[Ints, Ints]:
-    """Links (their places) of sets that are past, and for whom.
+    """Return the links (indices) of sets that are past, and for whom.
 
-    A set of several records of one person is of all links of that person.
+    A set of several records of one person belongs to all links of that person.
     """
     pairs = backlog.links[rule.relation]
     alone = np.zeros(len(one), np.bool_)
@@ -141,13 +142,14 @@ def _alike(
     shown: Pairs,
     looked_at: Flags,
 ) -> tuple[Ints, Ints]:
-    """Links (their places) whose cosine is past its limit, and for whom.
+    """Return the links (indices) whose cosine is past its limit, and for whom.
 
     Parameters
     ----------
     rule : LinkRule
     link, holder : int64 array, shape (candidates,)
-        Links of whose people a holder saw a place in common: all others are at 0.
+        Links of people of whom a holder saw a place in common: all others have cosine
+        0.
     backlog : EntryColumns
     shown : Pairs
     looked_at : bool array, shape (n,)
@@ -173,7 +175,7 @@ def _alike(
 def _vectors(
     backlog: EntryColumns, entry: Ints, holder: Ints
 ) -> defaultdict[tuple[int, int], Counter[int]]:
-    """Visits by place that holders saw of people, by (holder, person)."""
+    """Return visits by place that holders saw of people, by (holder, person)."""
     found: defaultdict[tuple[int, int], Counter[int]] = defaultdict(Counter)
     columns = holder, *(c[entry] for c in (backlog.subject, backlog.place))
     seen = zip(*(c.tolist() for c in (*columns, backlog.visits[entry])), strict=True)

@@ -1,4 +1,4 @@
-"""Caps on averages of f, as the gate counts them: by the rules themselves.
+"""Caps on averages of f, counted by the rules themselves as the gate does.
 
 Tables, users' functions and links are planned by step sets that keep f below its limit.
 Such sets say nothing about f below the limit, and so nothing about its average.
@@ -29,12 +29,12 @@ from policies.rules.tabulated_links import TabulatedLinkRule, ends_held
 Members = Mapping[int, frozenset[int]]
 
 _LARGE: Final = 32
-"""Entries of a unit up to which the share of each of them in f is worked out."""
+"""Entries of a unit up to which the share of each in f is computed exactly."""
 
 
 @dataclass(frozen=True)
 class _Measured:
-    """One rule: its units, what lies in each, and how many sets can disclose something."""
+    """A rule, its units, the entries of each, and the number of sets that count."""
 
     rule: Rule | LinkRule
     members: Members
@@ -48,7 +48,7 @@ class AverageCaps:
     Parameters
     ----------
     made : PlanningProblem
-        Where averages are capped, its backlog is the whole store.
+        If averages are capped, its backlog is the whole store.
     """
 
     def __init__(self, made: PlanningProblem) -> None:
@@ -59,7 +59,7 @@ class AverageCaps:
         self._starts: dict[tuple[str, int], list[int]] = {}
 
     def __bool__(self) -> bool:
-        """Whether a capped rule's f is not that of its sets, or not of all windows."""
+        """Whether a capped rule's f differs from that of its sets or their windows."""
         return any(
             isinstance(rule, TabulatedRule | LinkRule)
             or number in self._made.expansion.widest
@@ -68,15 +68,16 @@ class AverageCaps:
 
     @cached_property
     def _rules(self) -> dict[int, _Measured]:
-        """What capped rules look at (grows with the store)."""
+        """Capped rules by number, with their units (grows with the store)."""
         return {number: self._measured(rule) for number, rule in self._capped.items()}
 
     def caps(self, *, relaxed: bool = False) -> tuple[Average, ...]:
-        """Return the caps over as many sets as count, for all adversaries alike.
+        """Return the caps over as many sets as count, equal for all adversaries.
 
-        Who is trusted with a rule is judged by fewer sets. A plan that keeps the caps
-        keeps the averages of the sets. All plans that keep the averages of the rules keep
-        ``relaxed`` caps: over the most sets, of rules whose sets never overstate f.
+        For whoever is trusted with a rule fewer sets count. A plan that keeps these
+        caps keeps the averages of the sets. All plans that keep the averages of the
+        rules keep ``relaxed`` caps: over the most sets, of rules whose sets never
+        overstate f.
         """
         averages = self._made.problem.averages
         if not self:
@@ -93,18 +94,19 @@ class AverageCaps:
         return tuple(found)
 
     def _counts(self, cap: Average) -> set[int]:
-        """Sets that a cap's mean is taken over, for each way of being trusted."""
+        """Return the numbers of sets in a cap's mean, for each combination of trust."""
         mine = [self._rules[r] for r in cap.properties]
         found = {
             sum(one.sets for one in mine if one.rule.name not in trusted)
             for trusted in set(self._made.trusted)
         }
-        return found - {0}  # nothing is judged
+        return found - {0}  # 0: nothing is judged
 
     def never_overstates(self, number: int) -> bool:
-        """Whether the sets of a rule, one for each unit, have no higher f than the rule.
+        """Whether a rule's sets, one per unit, have no higher f than the rule.
 
-        Below a limit theirs is 0. Past it, by what was shown, the rule's may be below 1.
+        Below a limit their f is 0. Past it, by what was shown, the rule's may be below
+        1.
         """
         rule = self._capped.get(number)
         if not isinstance(rule, TabulatedRule | LinkRule):
@@ -122,7 +124,7 @@ class AverageCaps:
         return places and rule.tau is None
 
     def excess(self, plan: Pairs) -> list[tuple[int, int]]:
-        """Planned pairs (entry, adversary) without which every cap is kept."""
+        """Return planned pairs (entry, adversary) whose removal keeps every cap."""
         found = []
         for a, planned in _by_adversary(plan).items():
             seen = self._seen.get(a, set())
@@ -130,7 +132,7 @@ class AverageCaps:
         return found
 
     def past(self) -> list[int]:
-        """Adversaries past a cap by what they were shown, and are planned already."""
+        """Return adversaries past a cap by what was shown or is planned already."""
         return [
             a
             for a, seen in self._seen.items()
@@ -139,14 +141,14 @@ class AverageCaps:
 
     @cached_property
     def _seen(self) -> dict[int, set[int]]:
-        """What was shown to each adversary."""
+        """Entries that were shown to each adversary."""
         return _by_adversary(self._made.problem.history)
 
     def _excess_of(self, a: int, planned: set[int], seen: set[int]) -> list[int]:
-        """What to take from one adversary, what discloses most first.
+        """Return what to take from one adversary, the most disclosing first.
 
-        Steps double until the caps are kept, and halve from there on: a unit of many
-        entries is looked at a few times, and not once for each of them.
+        Steps double until the caps are kept, then are bisected: a unit of many entries
+        is evaluated a few times, not once per entry.
         """
         held = planned | seen
         disclosed = self._disclosures(held, held)
@@ -172,7 +174,7 @@ class AverageCaps:
         return order[: taken + 1]
 
     def _past(self, a: int, sums: Mapping[int, Fraction]) -> bool:
-        """Whether a cap is passed, of the rules that are judged for this adversary."""
+        """Whether a cap of the rules judged for this adversary is exceeded."""
         trusted = self._made.trusted[a]
         judged = {r for r, one in self._rules.items() if one.rule.name not in trusted}
         for cap in self._made.problem.averages:
@@ -185,7 +187,7 @@ class AverageCaps:
     def _disclosures(
         self, entries: Iterable[int], held: set[int]
     ) -> dict[tuple[int, int], Fraction]:
-        """By rule and unit of these entries: sum of f over what an adversary holds."""
+        """Return the sum of f of what an adversary holds, by rule and unit of entries."""
         entries = list(entries)
         return {
             (r, unit): self._f(one, unit, one.members[unit] & held)
@@ -196,14 +198,14 @@ class AverageCaps:
     def _sums(
         self, disclosed: Mapping[tuple[int, int], Fraction]
     ) -> dict[int, Fraction]:
-        """By rule: f of all its units."""
+        """Return f of all units, by rule."""
         sums = dict.fromkeys(self._rules, Fraction(0))
         for (r, _), f in disclosed.items():
             sums[r] += f
         return sums
 
     def _share(self, d: int, held: set[int]) -> Fraction:
-        """How much less f is in all without this entry; of large units, about."""
+        """Return the fall of total f without this entry; for large units, about."""
         whole = Fraction(0)
         for one in self._rules.values():
             for unit in one.around.get(d, ()):
@@ -216,7 +218,7 @@ class AverageCaps:
         return whole
 
     def _alone(self, one: _Measured, unit: int, d: int) -> Fraction:
-        """About the share of an entry in f of a large unit: by itself, in all its windows."""
+        """Return about an entry's share in f of a large unit: alone, in all its windows."""
         if isinstance(one.rule, LinkRule):
             return Fraction(1)
         share = one.rule.value(self._held(one.rule, [d]))
@@ -228,7 +230,7 @@ class AverageCaps:
         return share * (bisect_right(starts, time) - first)
 
     def _starts_of(self, one: _Measured, unit: int) -> list[int]:
-        """Times at which the windows of a unit begin."""
+        """Return the times at which the windows of a unit begin."""
         key = one.rule.name, unit
         if key not in self._starts:
             every = sorted(one.members[unit])
@@ -236,13 +238,13 @@ class AverageCaps:
         return self._starts[key]
 
     def _f(self, one: _Measured, unit: int, held: frozenset[int]) -> Fraction:
-        """Sum of f over the sets of one unit, or f of one link."""
+        """Return the sum of f over the sets of one unit, or f of one link."""
         if isinstance(one.rule, LinkRule):
             return self._of_link(one.rule, unit, held)
         known = self._held(one.rule, one.members[unit])
         return one.rule.total(self._held(one.rule, held), known)[0]
 
-    # -- what a rule looks at ------------------------------------------------------
+    # -- entries and units of a rule -----------------------------------------------
 
     def _measured(self, rule: Rule | LinkRule) -> _Measured:
         members: dict[int, set[int]] = defaultdict(set)
@@ -262,7 +264,7 @@ class AverageCaps:
         return _Measured(rule, frozen, around, sets)
 
     def _looked_at(self, rule: Rule | LinkRule) -> list[int]:
-        """Entries in the rule's fields."""
+        """Return the entries in the rule's fields."""
         mine = np.array([name in rule.fields for name in self._made.fields], np.bool_)
         kind = self._made.kind
         found: list[int] = np.flatnonzero(mine[kind]).tolist() if len(kind) else []
@@ -279,7 +281,7 @@ class AverageCaps:
 
     @cached_property
     def _near(self) -> dict[str, dict[int, list[int]]]:
-        """By relation and person: the places of their links."""
+        """Indices of links by relation and person."""
         found: dict[str, dict[int, list[int]]] = {}
         for name, pairs in self._made.backlog.links.items():
             near = found[name] = defaultdict(list)
@@ -290,21 +292,21 @@ class AverageCaps:
         return found
 
     def _held(self, rule: Rule, entries: Iterable[int]) -> Counter[tuple[str, int]]:
-        """Entries of one unit as the rule counts them."""
+        """Count the entries of one unit as the rule does."""
         fields, kind, time = self._made.fields, self._made.kind, self._made.backlog.time
         if rule.window is None:
             return Counter((fields[kind[d]], 0) for d in entries)
         return Counter((fields[kind[d]], int(time[d])) for d in entries)
 
     def _of_link(self, rule: LinkRule, link: int, entries: Iterable[int]) -> Fraction:
-        """F of one link by what is held of its ends."""
+        """Return f of one link by what is held of its ends."""
         pairs = self._made.backlog.links[rule.relation]
         ends = self._ends(rule, entries)
         one, other = int(pairs.one[link]), int(pairs.other[link])
         return value(rule.reached(ends.get(one, {}), ends.get(other, {})))
 
     def _ends(self, rule: LinkRule, entries: Iterable[int]) -> Mapping[int, End]:
-        """What is held of each person, as the rule reads it."""
+        """Return what is held of each person, as the rule reads it."""
         backlog, fields, kind = self._made.backlog, self._made.fields, self._made.kind
         if isinstance(rule, TabulatedLinkRule):
             held = (
@@ -321,7 +323,7 @@ class AverageCaps:
 
 
 def past_by_history(problem: Problem) -> list[int]:
-    """Adversaries past a cap on the averages of their sets by history alone."""
+    """Return adversaries past a cap on the averages of their sets by history alone."""
     tally, counted = Tally(problem), reachable(problem.sets)
     for piece in loads(problem.sets, Pairs(), problem.history):
         tally.add(piece)
@@ -335,7 +337,7 @@ def past_by_history(problem: Problem) -> list[int]:
 
 
 def _by_adversary(pairs: Pairs) -> dict[int, set[int]]:
-    """Entries of each adversary."""
+    """Return the entries of each adversary."""
     order = np.argsort(pairs.adversary, kind="stable")
     holder, first = np.unique(pairs.adversary[order], return_index=True)
     parts = np.split(pairs.entry[order], first[1:])

@@ -1,4 +1,4 @@
-"""Cosines below their limits, for where no plan keeps all of them at 0."""
+"""Cosines kept below their limits, for when no plan keeps all of them at 0."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from policies.rules.shared_places import matched
 Ints = npt.NDArray[np.int64]
 
 STEPS: Final = 10**6
-"""Parts of 1 in which a cosine is told."""
+"""Cosines are rounded to 1 / this."""
 
 
 def loosened(
@@ -33,7 +33,7 @@ def loosened(
     backlog: EntryColumns,
     fields: npt.NDArray[np.str_],
 ) -> Problem | None:
-    """Put the cosines themselves in place of the sets that keep them at 0.
+    """Replace the sets that keep cosines at 0 by the cosines themselves.
 
     Parameters
     ----------
@@ -49,9 +49,9 @@ def loosened(
     Returns
     -------
     Problem or None
-        None where that is not to be had: without such rules, where one has no limit or
-        somebody is trusted with it, and where a person has two entries at one place.
-        Whoever is past the limit already is given nothing: with them no plan keeps it.
+        None if that is impossible: without such rules, if one has no limit or somebody
+        is trusted with it, or if a person has two entries at one place. Adversaries
+        past the limit already get nothing: no plan could keep it with them.
     """
     limits = [rule.tau for rule in rules if rule.tau is not None]
     numbers = [expansion.rules.index(rule) for rule in rules]
@@ -77,7 +77,7 @@ def loosened(
             n_links=first[-1],
             tau=min(limits),
         )
-    except InvalidProblem:  # somebody has several entries at a place
+    except InvalidProblem:  # a person has several entries at a place
         return None
     kept = np.flatnonzero(~np.isin(problem.sets.owner, numbers))
     entries = np.arange(problem.n_entries)
@@ -86,7 +86,7 @@ def loosened(
 
 
 def _past(links: Links, history: Pairs) -> Ints:
-    """Adversaries past the limit of a link by history alone."""
+    """Return adversaries past the limit of a link by history alone."""
     assert links.tau is not None, "a loosened problem has a limit"
     past = {
         alike.observer
@@ -97,7 +97,7 @@ def _past(links: Links, history: Pairs) -> Ints:
 
 
 def _without(problem: Problem, adversaries: Ints) -> Problem:
-    """Give some adversaries nothing, and forget what they were shown."""
+    """Return the problem with some adversaries given nothing and without history."""
     if not len(adversaries):
         return problem
     asked, history = np.flatnonzero(problem.hi), problem.history
@@ -113,12 +113,12 @@ def _without(problem: Problem, adversaries: Ints) -> Problem:
 def worst_cosines(
     loose: Problem, rules: Sequence[LinkRule], backlog: EntryColumns, held: Pairs
 ) -> list[Fraction]:
-    """Highest cosine of each rule.
+    """Return the highest cosine of each rule.
 
     Parameters
     ----------
     loose : Problem
-        What :func:`loosened` made of these rules and this backlog.
+        Made by :func:`loosened` from these rules and this backlog.
     rules : sequence of LinkRule
     backlog : EntryColumns
     held : Pairs
@@ -142,7 +142,7 @@ def worst_cosines(
 def _members(
     rule: LinkRule, backlog: EntryColumns, fields: npt.NDArray[np.str_]
 ) -> tuple[Ints, Ints, Ints]:
-    """Link, entry and side of all entries that the rule looks at."""
+    """Return link, entry and side of all entries in the rule's fields."""
     pairs = backlog.links[rule.relation]
     mine = np.isin(fields, sorted(rule.fields))
     at = np.flatnonzero(mine & (backlog.place >= 0))

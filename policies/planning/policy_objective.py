@@ -1,4 +1,4 @@
-"""What a policy asks a plan for: the goal, caps on averages, and what showings are worth."""
+"""The objective of a policy: the goal, caps on averages, and the worth of showings."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from policies.rules.expand import Expansion
 Ints = npt.NDArray[np.int64]
 
 STEPS: Final = 1_000
-"""Utilities and factors are told apart to a thousandth."""
+"""Utilities and factors are rounded to 1 / this."""
 
 
 class Worker(Protocol):
-    """An account as a policy's utilities see it."""
+    """An account as the policy's utility rows see it."""
 
     @property
     def text(self) -> str:
@@ -32,11 +32,11 @@ class Worker(Protocol):
 
     @property
     def quality(self) -> float:
-        """How well it answers, in [0, 1]."""
+        """Accuracy of its answers, in [0, 1]."""
 
 
 def goal_of(policy: Policy) -> Goal:
-    """Return what a plan of the policy is to reach."""
+    """Return the goal of a plan under the policy."""
     budget = policy.budget
     return Goal(
         objective=budget.objective,
@@ -46,7 +46,7 @@ def goal_of(policy: Policy) -> Goal:
 
 
 def averages_of(policy: Policy, expansion: Expansion) -> Iterator[Average]:
-    """Go through the caps on averages: of all rules, and of each."""
+    """Yield the caps on averages: of all rules, then of each."""
     if policy.budget.average is not None:
         yield Average(tuple(range(len(expansion.rules))), policy.budget.average)
     for number, rule in enumerate(expansion.rules):
@@ -61,9 +61,9 @@ def weights_of(
     match: Ints,
     people: Sequence[Sequence[Worker]],
 ) -> Weights:
-    """w_da = field utility x product of the rows that match, in thousandths.
+    """Return w_da = field utility x product of the matching rows, in thousandths.
 
-    Entries that the same rows with ``where`` match are of one kind.
+    Entries that match the same rows with ``where`` are of one kind.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def weights_of(
     kind : int64 array, shape (n,)
         Index into ``fields`` of each entry.
     match : int64 array, shape (n,)
-        Bit i is set if the i-th row with ``where`` holds for the entry's record.
+        Bit i is set if the entry's record matches the i-th row with ``where``.
     people : Sequence of Sequence of Worker
         Active accounts of each adversary.
     """
@@ -102,7 +102,7 @@ def with_utility(
     policy: Policy,
     people: Sequence[Sequence[Worker]],
 ) -> Problem:
-    """Put the user's utility in place of the weights; rows weigh the workers."""
+    """Replace the weights by the user's utility; rows weigh the workers."""
     scale = tuple(
         Fraction(round(_mean_factor(policy.utilities, accounts, "") * STEPS), STEPS)
         for accounts in people
@@ -115,7 +115,7 @@ def with_utility(
 def _mean_factor(
     chosen: Sequence[UtilityRow], accounts: Sequence[Worker], field: str
 ) -> float:
-    """Worth of an adversary for a field: the mean over its active accounts."""
+    """Return the worth of an adversary for a field: the mean over its active accounts."""
     total = 0.0
     for account in accounts:
         product = 1.0

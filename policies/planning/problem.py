@@ -1,4 +1,4 @@
-"""A problem of planning, with the rules and the entries that it was made from."""
+"""A planning problem, with the rules and entries that it was made from."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class EntryColumns:
-    """Entries that may be planned, and those that stand in one unit with them.
+    """Entries that may be planned, and those that share a unit with them.
 
     Attributes
     ----------
@@ -31,7 +31,7 @@ class EntryColumns:
     place, visits : int64 array, shape (n,)
         Number of the entry's place, -1 at none, and its visits, 0 at none.
     links : Mapping of str to PeoplePairs
-        By relation that a rule looks at.
+        By relation that some rule uses.
     """
 
     record: Ints
@@ -45,12 +45,12 @@ class EntryColumns:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PlanningProblem:
-    """A problem, and what its numbers mean.
+    """A problem, and the meaning of its numbers.
 
     Attributes
     ----------
     problem : Problem
-        Its entries are the places of the columns.
+        Its entries are indices into the columns.
     expansion : Expansion
     backlog : EntryColumns
     fields : tuple of str
@@ -73,7 +73,7 @@ class PlanningProblem:
 
     @property
     def stricter(self) -> frozenset[int]:
-        """Properties whose sets ask more than the policy: those that may fall."""
+        """Properties whose sets are stricter than the policy, and may be dropped."""
         return frozenset(
             number
             for number, rule in enumerate(self.expansion.rules)
@@ -82,7 +82,7 @@ class PlanningProblem:
 
     @property
     def cosines(self) -> list[LinkRule]:
-        """The rules of cosines, in their order."""
+        """The cosine rules, in their order."""
         return [
             rule
             for rule in self.expansion.rules

@@ -1,7 +1,7 @@
-"""A problem that asks for more than the policy, relaxed to ask for no more.
+"""Relax a problem that is stricter than the policy until it is no stricter.
 
-A plan of the strict problem keeps the policy. That there is none proves nothing where it
-asks for more: cosines of 0, weights that were rounded up, averages over sets of which a
+A plan of the strict problem keeps the policy. Its infeasibility proves nothing where it
+is stricter: cosines of 0, weights that were rounded up, averages over sets of which a
 link has several. Every plan within the policy is a plan of the relaxed problem: if that
 has none, there is none at all.
 """
@@ -33,23 +33,23 @@ ROUNDED: Final = "no plan keeps a limit on weights of so many digits, rounded up
 TOO_MUCH: Final = "no plan was found that keeps the caps on means"
 
 _POWERS: Final = 3
-"""F of rounded weights is higher by less than so much for each, in the smallest unit."""
+"""Each rounded weight raises f by less than this, in the smallest unit."""
 
 
 @dataclass(frozen=True, eq=False)
 class Relaxed:
-    """A problem without what was asked beyond the policy.
+    """A problem without what is stricter than the policy.
 
     Attributes
     ----------
     problem : Problem
     kept : int64 array, shape (sets,)
-        Its sets, in the numbers of the strict problem.
+        Its sets, in the numbering of the strict problem.
     beyond : tuple of str
-        What to say where only the strict problem has no plan.
+        Messages for when only the strict problem has no plan.
     averages : Problem or None
-        Relaxed in caps on means alone: its plans keep all limits. None where those are
-        asked as they are.
+        Relaxed only in caps on means: its plans keep all limits. None if those are not
+        stricter.
     """
 
     problem: Problem
@@ -59,7 +59,7 @@ class Relaxed:
 
 
 def relax(made: PlanningProblem, averages: AverageCaps) -> Relaxed | None:
-    """Ask for no more than the policy; None where nothing more was asked."""
+    """Return the problem no stricter than the policy; None if it is not stricter."""
     problem, sets = made.problem, made.problem.sets
     cosine = np.isin(sets.owner, sorted(made.stricter))
     repeated = _repeated(made, averages)
@@ -77,11 +77,11 @@ def relax(made: PlanningProblem, averages: AverageCaps) -> Relaxed | None:
         utilities=None,
         goal=Goal(),
     )
-    told = zip((COSINES, ROUNDED, TOO_MUCH), asked, strict=True)
+    reasons = zip((COSINES, ROUNDED, TOO_MUCH), asked, strict=True)
     return Relaxed(
         looser,
         kept,
-        tuple(text for text, more in told if more),
+        tuple(text for text, more in reasons if more),
         _with_relaxed_caps(made, caps, cosine, repeated) if counted else None,
     )
 
@@ -89,7 +89,7 @@ def relax(made: PlanningProblem, averages: AverageCaps) -> Relaxed | None:
 def _with_relaxed_caps(
     made: PlanningProblem, caps: tuple[Average, ...], cosine: Flags, repeated: Flags
 ) -> Problem:
-    """Put relaxed caps alone in place of strict ones."""
+    """Return the problem with only the caps relaxed."""
     base = made.problem if made.loose is None else made.loose
     gone = repeated if made.loose is None else repeated | cosine
     kept = np.flatnonzero(~gone)
@@ -98,7 +98,7 @@ def _with_relaxed_caps(
 
 
 def _repeated(made: PlanningProblem, averages: AverageCaps) -> Flags:
-    """Sets of a link that has one already, of rules of which one is all there is."""
+    """Mask of a link's further sets, for rules of which each link needs only one."""
     owner, unit = made.problem.sets.owner, made.expansion.unit
     found = np.zeros(len(owner), np.bool_)
     for number in range(len(made.expansion.rules)):
@@ -110,18 +110,18 @@ def _repeated(made: PlanningProblem, averages: AverageCaps) -> Flags:
 
 
 def _rounded(rule: Rule | LinkRule) -> bool:
-    """Whether a rule's weights do not fit its sets."""
+    """Whether a rule's weights do not fit its sets exactly."""
     if isinstance(rule, LinkRule | TabulatedRule) or rule.need is not None:
         return False
     return rule.unit.denominator > LARGEST_SCALE
 
 
 def _raised(sets: SetSystem, made: PlanningProblem) -> SetSystem:
-    """Let rounded weights reach what they may be with all that was rounded up."""
+    """Raise the caps of rounded weights by all that was rounded up."""
     cap, size = sets.cap.copy(), np.diff(sets.start)
     for number, rule in enumerate(made.expansion.rules):
         if isinstance(rule, LinkRule) or not _rounded(rule) or rule.by_entry:
-            continue  # by entry all weights are alike, and the cap is so many of them
+            continue  # weights per entry are equal, and the cap is a number of them
         if rule.cap is not None:
             mine = sets.owner == number
             exact = int(rule.cap * rule.unit * LARGEST_SCALE)

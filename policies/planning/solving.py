@@ -1,4 +1,4 @@
-"""Solving a planning problem: by its sets, and by what only its rules can judge."""
+"""Solve a planning problem by its sets, and by what only its rules can judge."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ Ints = npt.NDArray[np.int64]
 Ask = Callable[[Problem], Solution]
 
 ROUNDS: Final = 8
-"""Plans that are asked for, each without what was too much in those before."""
+"""Plans to solve for, each without the excess of those before."""
 
 FIRST: Final = 0.6
-"""Of the time that is left, what an ask may take where others may follow."""
+"""Share of the remaining time of one solve, if others may follow."""
 
 
 def solve(
     made: PlanningProblem, solver: Solver, auto: Solver, seed: int, limits: Limits
 ) -> Solution:
-    """Solve a problem; INFEASIBLE is reported only of what no plan within the policy has.
+    """Solve a problem; INFEASIBLE only if no plan within the policy exists.
 
-    More than the policy may be asked of cosines (to be 0), of weights of many digits
-    (rounded up), and of averages that sets do not state. If such a problem has no plan,
-    a plan is looked for with less asked. All asks together keep the limits' time.
+    The problem may be stricter than the policy about cosines (0), weights with many
+    digits (rounded up), and averages that sets do not state. If such a problem has no
+    plan, a less strict one is solved. All of them share the limits' time.
 
     Parameters
     ----------
     made : PlanningProblem
     solver : Solver
-        Of the problem as it was made.
+        Solves the problem as it was made.
     auto : Solver
-        Of all that is asked after it.
+        Solves the following ones.
     seed : int
     limits : Limits
     """
@@ -75,9 +75,9 @@ def solve(
 def answer_of(
     solver: Solver, problem: Problem, rng: np.random.Generator, limits: Limits
 ) -> Solution:
-    """Ask a solver once; one that plans all or nothing holds back all that is owed.
+    """Solve once; if a solver plans all or nothing, withhold all that is owed.
 
-    What lies in one of its cores is held back by that, the first where it is several.
+    Entries in a core are withheld because of it, the first one if there are several.
     """
     found = solver(problem, rng, limits)
     if found.verdict is Verdict.SOLVED or len(found.plan) or len(found.held):
@@ -90,7 +90,7 @@ def answer_of(
 
 
 def _as_proven(found: Solution, proof: Solution, looser: Relaxed) -> Solution:
-    """Report as INFEASIBLE only what has no plan with nothing asked beyond the policy."""
+    """Report INFEASIBLE only if even the problem no stricter than the policy is."""
     if proof.verdict is not Verdict.INFEASIBLE:
         return replace(
             found,
@@ -111,19 +111,19 @@ def _as_proven(found: Solution, proof: Solution, looser: Relaxed) -> Solution:
 
 @dataclass(frozen=True)
 class _Tried:
-    """A plan, and its pairs (entry, adversary) that are too much."""
+    """A plan, and its excess pairs (entry, adversary)."""
 
     found: Solution
     excess: list[tuple[int, int]]
 
     @property
     def whole(self) -> bool:
-        """Whether all is planned, and nothing is too much."""
+        """Whether all is planned, without excess."""
         return self.found.verdict is Verdict.SOLVED and not self.excess
 
     @property
     def kept(self) -> Plan:
-        """The plan without entries of which a pair is too much."""
+        """The plan without the entries of excess pairs."""
         plan = self.found.plan
         mine = ~np.isin(plan.entry, [d for d, _ in self.excess])
         return Plan(plan.entry[mine], plan.adversary[mine])
@@ -134,9 +134,9 @@ def _kept(
 ) -> Solution:
     """Return a plan that keeps the caps on averages, as its rules count them.
 
-    A plan that is too much is asked for again. Those who are worth most come first in a
-    plan, and may be left with little: where no round gives a whole plan, one is looked for
-    that takes all for alike. Of the fullest plan, what is too much is held back.
+    A plan with excess pairs is solved again. Adversaries of most worth come first in a
+    plan, and may be left with little: if no round gives a whole plan, one is solved
+    that treats all alike. Of the fullest plan, the excess is withheld.
     """
     first = ask(problem)
     if not averages:
@@ -172,10 +172,10 @@ def _rounds(
     ask: Ask,
     over: Callable[[], bool],
 ) -> None:
-    """Ask again, as long as something is too much and there is time.
+    """Solve again while there are excess pairs and time.
 
-    Each time without the pairs that were, and for no more from anybody than they could
-    keep: else they are planned others that are too much as well.
+    Each round excludes the previous excess and gives nobody more than they could keep:
+    otherwise other excess pairs would be planned for them.
     """
     capacity = problem.room()
     for _ in range(ROUNDS):
@@ -194,7 +194,7 @@ def _rounds(
 
 
 def _without_excess(problem: Problem, tried: _Tried, bound: Fraction) -> Solution:
-    """Hold back the entries of which a pair is too much; judge what is left."""
+    """Withhold the entries of excess pairs; judge the rest."""
     found, plan = tried.found, tried.kept
     held = np.union1d(found.held, [d for d, _ in tried.excess]).astype(np.int64)
     lo = problem.lo.copy()
@@ -213,7 +213,7 @@ def _without_excess(problem: Problem, tried: _Tried, bound: Fraction) -> Solutio
 
 
 def _unproven(first: Solution, found: Solution) -> Solution:
-    """What was refuted without the pairs that are too much is no proof: only the first."""
+    """Keep only the first solution's proof: later ones exclude excess pairs."""
     sure = first.verdict is Verdict.INFEASIBLE
     return replace(
         found,
@@ -226,6 +226,6 @@ def _unproven(first: Solution, found: Solution) -> Solution:
 
 
 def _reasons(proof: Solution, found: Solution) -> Ints:
-    """For what is held back: the place of its core in a proof, or -1."""
+    """Return for each withheld entry the index of its core in a proof, or -1."""
     known = dict(zip(proof.held.tolist(), proof.reason.tolist(), strict=True))
     return np.array([known.get(d, -1) for d in found.held.tolist()], np.int64)

@@ -1,7 +1,7 @@
-"""Worst f of the rules whose f is looked up set by set: tables and users' functions.
+"""Worst f of the rules that compute it set by set: tables and users' functions.
 
-Plans keep such a rule below its limit by step sets, of which f is 0 or 1; how near a plan
-comes is told by the rule itself.
+Plans keep such a rule below its limit by step sets, whose f is 0 or 1; the actual f of
+a plan is computed by the rule itself.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ Ints = npt.NDArray[np.int64]
 
 
 def worst_disclosures(made: PlanningProblem, plan: Pairs) -> dict[int, Fraction]:
-    """Highest f of each such rule, over what was shown and what is planned.
+    """Return the highest f of each such rule, over what was shown and is planned.
 
     Returns
     -------
     dict of int to Fraction
-        By the rule's place in the expansion. Without those that slide a window.
+        By the rule's index in the expansion, without rules that slide a window.
     """
     problem, judged = made.problem, made.problem.judged()
     every = problem.held(plan).union(problem.held(problem.history))
@@ -88,7 +88,7 @@ def _of_links(
 
 
 def _masks(holder: Ints, unit: Ints, bits: Ints) -> tuple[Ints, Ints]:
-    """Return the (unit, holder) of which something is held, sorted, and its fields."""
+    """Return the (unit, holder) that hold something, sorted, and their fields."""
     whose, place = np.unique(
         np.column_stack([unit, holder]), axis=0, return_inverse=True
     )
@@ -98,14 +98,14 @@ def _masks(holder: Ints, unit: Ints, bits: Ints) -> tuple[Ints, Ints]:
 
 
 def _several(holder: Ints, unit: Ints, record: Ints) -> Ints:
-    """1 where several records of a (unit, holder) are held, else 0; sorted by them."""
+    """1 if several records of a (unit, holder) are held, else 0; sorted by them."""
     of_record = np.unique(np.column_stack([unit, holder, record]), axis=0)[:, :2]
     _, count = np.unique(of_record, axis=0, return_counts=True)
     return (count > 1).astype(np.int64)
 
 
 def _met(whose: Ints, masks: Ints, mine: Ints, other: Ints) -> Ints:
-    """Fields held of an end of each link, and of the other one by the same holder."""
+    """Return fields held of an end of each link, and of the other by the same holder."""
     number, at = matched(whose[:, 0], mine)
     span = int(whose.max(initial=0)) + 1
     key = whose[:, 0] * span + whose[:, 1]
@@ -120,7 +120,7 @@ def _names(rule: TabulatedRule | TabulatedLinkRule, mask: int) -> list[str]:
 
 
 def _end(rule: TabulatedLinkRule, mask: int) -> dict[tuple[int, str], int]:
-    """What is held of one end, spread over two records if there are several."""
+    """Return what is held of one end, spread over two records if there are several."""
     several = mask >> len(rule.fields) & 1
     names = _names(rule, mask)
     return {(record, name): 1 for name in names for record in range(1 + several)}

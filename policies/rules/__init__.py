@@ -7,6 +7,6 @@
 - ``expand``: all sensitive sets of a table of entries (``entry_table``), for a plan;
   ``shared_places`` makes those of relation rules;
 - ``belief``: posteriors and information gains over tables of worlds;
-- ``functions``, ``field_utility``: functions and utilities that someone else wrote;
+- ``functions``, ``field_utility``: functions and utilities that others wrote;
 - ``groups``: which accounts are one adversary; ``crops``: what a crop of a scan shows.
 """

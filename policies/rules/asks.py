@@ -1,4 +1,4 @@
-"""Judging one asked entry by every rule that it touches, for the gate and policy tests."""
+"""Judge one asked entry by every rule that it touches, for the gate and policy tests."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FieldCounts = Mapping[str, int]
 
 @dataclass(frozen=True, slots=True)
 class EntryFacts:
-    """What rules need to know of an entry. Ids are opaque, and no value is here.
+    """What rules need to know about an entry. Ids are opaque; there are no values here.
 
     Attributes
     ----------
@@ -51,16 +51,16 @@ class EntryFacts:
 
 
 class Finding(NamedTuple):
-    """What one rule says about one asked entry.
+    """The result of one rule for one asked entry.
 
     Attributes
     ----------
     property : str
     scope : Scope
-        Tells the unit: the record or the subject of the asked entry, or the worst of
+        Gives the unit: the record or the subject of the asked entry, or the worst of
         the links that end in its subject.
     before, after : Fraction
-        f without and with the asked entry, in [0, 1]; a cosine that is no fraction is
+        f without and with the asked entry, in [0, 1]; an irrational cosine is
         rounded up to 10^-18.
     tau : Fraction or None
         The limit, f < tau; None is no limit.
@@ -187,7 +187,7 @@ def judge_ask(
     findings = []
     counted: dict[
         Scope, tuple[FieldCounts, FieldCounts]
-    ] = {}  # once a scope, not once a rule
+    ] = {}  # once per scope, not once per rule
     for rule in rules.of_field(entry.field):
         if rule.name in trusted:
             continue

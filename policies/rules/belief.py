@@ -1,10 +1,10 @@
-"""What is learnt about a secret from a finite table of worlds (paper, section 2.2).
+"""What can be learnt about a secret from a finite table of worlds (paper, section 2.2).
 
-A table lists worlds: the values of all entries, the secret's value, and how likely the
-world is. Whoever holds some entries sees their values and is left with the worlds that
-agree. Posterior shares are exact. An information gain is irrational as a rule: it is
-rounded up to the next multiple of 10^-12, whatever the precision that this takes, so that
-two programs which follow the definition find the very same fraction.
+A table lists worlds: the values of all entries, the secret's value, and the probability
+of the world. Whoever holds some entries sees their values and is left with the worlds
+that agree. Posterior shares are exact. An information gain is usually irrational: it is
+rounded up to the next multiple of 10^-12, with whatever precision that takes, so that
+two programs which follow the definition compute the very same fraction.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from math import ceil, gcd, lcm
 from typing import Final
 
 BITS: Final = 64
-"""Binary digits of a logarithm, until more are needed."""
+"""Binary digits of a logarithm to start with."""
 
 STEPS: Final = 10**12
 """An information gain is a multiple of 1 / STEPS."""
@@ -32,7 +32,7 @@ class InvalidBeliefs(ValueError):
 
 @dataclass(frozen=True)
 class World:
-    """One way things may be.
+    """One possible world.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class World:
     secret
         Value of the property's variable V_p.
     chance : Fraction
-        >= 0.
+        Probability, >= 0.
     """
 
     entries: tuple[Value, ...]
@@ -56,7 +56,7 @@ class Beliefs:
     Attributes
     ----------
     worlds : tuple of World
-        Chances sum to 1; all with as many entries.
+        Probabilities sum to 1; all have the same number of entries.
     """
 
     worlds: tuple[World, ...]
@@ -77,10 +77,11 @@ class Beliefs:
 
 
 def highest_posterior(beliefs: Beliefs, held: Collection[int]) -> Fraction:
-    """How far the belief in the secret's true value can rise.
+    """Return the largest relative rise of belief in the secret's true value.
 
-    max over all possible worlds of max(0, (post - prior) / (1 - prior)), where prior and
-    post are the chances of the world's secret before and after the entries are seen.
+    max over all possible worlds of max(0, (post - prior) / (1 - prior)), where prior
+    and post are the probabilities of the world's secret before and after the entries
+    are seen.
 
     Returns
     -------
@@ -108,20 +109,19 @@ def highest_posterior(beliefs: Beliefs, held: Collection[int]) -> Fraction:
 
 
 Spread = tuple[int, ...]
-"""How likely each secret is, as counts in lowest terms, sorted."""
+"""Probabilities of secrets, as counts in lowest terms, sorted."""
 
 
 def information_gain(beliefs: Beliefs, held: Collection[int]) -> Fraction:
-    """Share of the secret's entropy that the most telling values take away.
+    """Return the largest share of the secret's entropy that any values remove.
 
     max over the values s that the entries may have of (H(V) - H(V|S=s)) / H(V).
 
     Returns
     -------
     Fraction
-        0 to 1, rounded up to a multiple of 1 / ``STEPS``; 0 where no values leave less
-        entropy than there was, or nothing was uncertain; 1 where some values make the
-        secret certain.
+        0 to 1, rounded up to a multiple of 1 / ``STEPS``; 0 if no values reduce the
+        entropy, or nothing was uncertain; 1 if some values make the secret certain.
     """
     whole, groups = _spreads(beliefs, held)
     if len(whole) < 2:
@@ -130,16 +130,16 @@ def information_gain(beliefs: Beliefs, held: Collection[int]) -> Fraction:
 
 
 def mean_information_gain(beliefs: Beliefs, held: Collection[int]) -> Fraction:
-    """Share of the secret's entropy that the entries take away on average.
+    """Return the mean share of the secret's entropy that the entries remove.
 
     (H(V) - H(V|S)) / H(V): the mutual information of entries and secret, as a share.
-    Rare values that tell all hardly move it.
+    Rare values that reveal everything hardly change it.
 
     Returns
     -------
     Fraction
-        0 to 1, rounded up to a multiple of 1 / ``STEPS``; 0 where the entries and the
-        secret are independent or nothing was uncertain, 1 where the entries determine
+        0 to 1, rounded up to a multiple of 1 / ``STEPS``; 0 if the entries and the
+        secret are independent or nothing was uncertain, 1 if the entries determine
         the secret.
     """
     whole, groups = _spreads(beliefs, held)
@@ -151,7 +151,7 @@ def mean_information_gain(beliefs: Beliefs, held: Collection[int]) -> Fraction:
 def _spreads(
     beliefs: Beliefs, held: Collection[int]
 ) -> tuple[Spread, dict[Spread, Fraction]]:
-    """The secret's spread, and how likely each spread is that the entries leave."""
+    """Return the secret's spread, and the probability of each spread given the entries."""
     groups: dict[tuple[Value, ...], dict[Value, Fraction]] = defaultdict(
         lambda: defaultdict(Fraction)
     )
@@ -176,7 +176,7 @@ def _spread(chances: Mapping[Value, Fraction]) -> Spread:
 
 @lru_cache(maxsize=1 << 14)
 def _share_taken(whole: Spread, left: tuple[tuple[Spread, Fraction], ...]) -> Fraction:
-    """1 - (entropy that is left) / (entropy of the whole), rounded up, at least 0."""
+    """Return 1 - (entropy left) / (total entropy), rounded up, at least 0."""
     if all(spread == whole for spread, _ in left):
         return Fraction(0)
     before, after, bits = _entropy(((whole, Fraction(1)),)), _entropy(left), BITS
@@ -185,7 +185,7 @@ def _share_taken(whole: Spread, left: tuple[tuple[Spread, Fraction], ...]) -> Fr
         least, most = _bounds(after, bits)
         if low > 0:
             first, last = (ceil(STEPS * (1 - h)) for h in (most / low, least / high))
-            # Bounds that agree decide; so does a share that is a multiple exactly.
+            # Bounds that agree decide; so does a share that is exactly a multiple.
             if first == last or (
                 first + 1 == last and _is_multiple(before, after, first)
             ):
@@ -198,7 +198,7 @@ Logarithms = dict[int, Fraction]
 
 
 def _entropy(left: Collection[tuple[Spread, Fraction]]) -> Logarithms:
-    """Mean entropy of spreads, as logarithms."""
+    """Return the mean entropy of spreads, as logarithms."""
     terms: dict[int, Fraction] = defaultdict(Fraction)
     for spread, weight in left:
         total = sum(spread)
@@ -209,7 +209,7 @@ def _entropy(left: Collection[tuple[Spread, Fraction]]) -> Logarithms:
 
 
 def _bounds(terms: Logarithms, bits: int) -> tuple[Fraction, Fraction]:
-    """Lower and upper bound on a sum of binary logarithms."""
+    """Return lower and upper bounds on a sum of binary logarithms."""
     low = high = Fraction(0)
     for number, factor in terms.items():
         if factor:
@@ -251,7 +251,7 @@ def _is_multiple(before: Logarithms, after: Logarithms, steps: int) -> bool:
 
 @lru_cache(maxsize=1 << 16)
 def log2(value: Fraction, bits: int = BITS) -> tuple[Fraction, Fraction]:
-    """Lower and upper bound on the binary logarithm of a number >= 1.
+    """Return lower and upper bounds on the binary logarithm of a number >= 1.
 
     They are at most 2^(4 - bits) apart.
 

@@ -1,8 +1,8 @@
-"""Which fields of a record a crop shows: its own, and those whose boxes it overlaps.
+"""Which fields a crop of a record shows: its own, and those whose boxes it overlaps.
 
-Whoever is shown a crop sees all that lies in its box. Where the boxes of two fields on
-one page have an area in common, either crop is an exposure of both fields. Boxes that
-only touch have none, and stay apart when they are rounded to pixels.
+Whoever is shown a crop sees all that lies in its box. If the boxes of two fields on one
+page share an area, either crop is an exposure of both fields. Boxes that only touch
+share none, and stay apart when they are rounded to pixels.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from itertools import combinations
 from policies.policy import Box, Entity, Field, Policy
 
 WHOLE = Box(1, Fraction(0), Fraction(0), Fraction(1), Fraction(1))
-"""What a field with `image` and without a box shows: all of the first page."""
+"""What a field with `image` and without a box shows: the whole first page."""
 
 
 @dataclass(frozen=True)
 class Overlap:
-    """Two fields of which either crop shows the other.
+    """Two fields, either of whose crops shows the other.
 
     Attributes
     ----------
     one, other : Field
         In the order of the file.
     page : int
-        Of the column that both take their crops from; from 1.
+        Page, from 1, of the column that both take their crops from.
     """
 
     one: Field
@@ -35,10 +35,10 @@ class Overlap:
     page: int
 
     def reason(self, policy: Policy) -> str | None:
-        """Why the crops must not overlap; None where no rule looks at either field.
+        """Return why the crops must not overlap; None if no rule names either field.
 
-        One showing of either crop would expose both fields, and the gate books one. So
-        the fields must be in no rule, and both may be sent.
+        One showing of either crop would expose both fields, but the gate books one. So
+        an overlap is allowed only between sendable fields that are in no rule.
         """
         for field in (self.one, self.other):
             if not field.send:
@@ -55,9 +55,9 @@ class Overlap:
 
 
 def overlaps(entity: Entity) -> Iterator[Overlap]:
-    """Find the fields whose crops overlap on every page, whatever the record.
+    """Yield the fields whose crops overlap on every page, whatever the record.
 
-    A box that a record brings itself is known when the record is loaded; here it
+    A box given by the record itself is known only when the record is loaded; here it
     overlaps itself, and a whole page.
     """
     shown = [field for field in entity.fields.values() if field.image_column]
@@ -71,7 +71,7 @@ def overlaps(entity: Entity) -> Iterator[Overlap]:
 
 
 def box_of(entity: Entity, field: Field) -> Box | str:
-    """The box of a field with `image`, or the column that each record's box is in."""
+    """Return the box of a field with `image`, or the column of each record's box."""
     if field.image_box is None:
         return WHOLE
     return entity.layout.get(field.image_box, field.image_box)
@@ -86,5 +86,5 @@ def _overlap(one: Box | str, other: Box | str) -> bool:
 
 
 def is_whole(box: Box | str) -> bool:
-    """Whether a box is known to leave nothing of its page out."""
+    """Whether a box is known to cover its whole page."""
     return isinstance(box, Box) and box.width == box.height == 1

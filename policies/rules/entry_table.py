@@ -1,4 +1,4 @@
-"""The table of entries that rules are expanded over: columns, no value."""
+"""The table of entries over which rules are expanded: columns, without values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from policies.model.sets import Ints
 
 @dataclass(frozen=True)
 class EntryTable:
-    """Entries as columns of equal length n; ids are opaque, no value is here.
+    """Entries as columns of equal length n; ids are opaque, and there are no values.
 
     Attributes
     ----------

@@ -37,15 +37,15 @@ from policies.rules.tabulated_links import (
 )
 
 LARGEST_SCALE: Final = 1 << 52  # loads stay exact, also as float64
-MOST_SUMMED: Final = 12  # fields of which all sums are enumerated
-MOST_WINDOWS: Final = 8  # that an entry is in on average, if every window is a set
-MOST_MEMBERS: Final = 10**5  # of a rule's windows, that are always sets
+MOST_SUMMED: Final = 12  # fields up to which all sums are enumerated
+MOST_WINDOWS: Final = 8  # mean windows of an entry up to which every window is a set
+MOST_MEMBERS: Final = 10**5  # members of a rule's windows that are always sets
 LATEST: Final = int(np.iinfo(np.int64).max)  # of all times
 
 
 @dataclass(frozen=True)
 class Expansion:
-    """The sensitive sets of a table of entries, and where each comes from (S sets).
+    """The sensitive sets of a table of entries, and the origin of each (S sets).
 
     Left out are sets that cannot be complete (a step set or alternative that lacks a
     field, ``at = k`` with fewer than k entries), and windows inside a wider window of
@@ -58,7 +58,7 @@ class Expansion:
     rules : tuple of Rule or LinkRule
         The compiled rules, relation rules last; ``sets.owner`` points into them.
     sets : SetSystem
-        Members are rows of the entry table. A step set over classes with one entry each
+        is represented as weighted.
         is given as weighted.
     unit : int64[S]
         The record, subject or link that the set belongs to, by the rule's scope.
@@ -98,7 +98,7 @@ def expand(
         sets of :mod:`policies.rules.shared_places` or, if it is tabulated, of
         :mod:`policies.rules.tabulated_links`.
     tables : Mapping of str to FieldTable, optional
-        F by fields held, for every tabulated rule. Such a rule makes step sets of the
+        f by fields held, for every tabulated rule. Such a rule makes step sets of the
         smallest sets of fields with f >= tau; without a tau none.
 
     Raises

@@ -1,8 +1,8 @@
 """A user's utility over the fields of one record, tabulated and checked.
 
 As with a tabulated disclosure (:mod:`policies.rules.tabulated`), u depends on which
-fields are held, never on their values. It is asked for every set of fields when a policy
-is applied, so that its properties are proven and not only sampled.
+fields are held, never on their values. It is computed for every set of fields when a
+policy is applied, so that its properties are proven, not just sampled.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ UTILITY_NAME: Final = "budget.utility"
 def tabulate_utility(
     utility: UserUtility, fields: Iterable[str]
 ) -> dict[frozenset[str], Fraction]:
-    """Ask for u of every set of fields, and check every answer.
+    """Call the utility for every set of fields, and check every answer.
 
     Raises
     ------
     InvalidFunction
-        A value is no finite number >= 0 or differs when asked again, u falls, or a gain
+        A value is no finite number >= 0 or differs on a second call, u falls, or a gain
         grows although the utility declares that none does. Or there are too many fields.
     """
     found = {held: _value_of(utility, held) for held in subsets(fields)}
@@ -62,8 +62,8 @@ def growing(
 ) -> tuple[str, frozenset[str], frozenset[str]] | None:
     """Return a field that gains more with one set than with less; None if there is none.
 
-    It is enough to look at sets that differ by one field (Nemhauser, Wolsey and Fisher,
-    An analysis of approximations for maximizing submodular set functions, 1978).
+    Sets that differ by one field are enough (Nemhauser, Wolsey and Fisher, An analysis
+    of approximations for maximizing submodular set functions, 1978).
     """
     for both, value in table.items():
         for one, other in combinations(sorted(both), 2):
@@ -84,18 +84,19 @@ def by_record(
 
     Parameters
     ----------
-    levels : Mapping
+    table : Mapping
+        u of every set of fields.
     fields : sequence of str
         Field of each kind.
     record, kind : int64 array, shape (n,)
-        Of each entry.
+        Record and kind of each entry.
     """
     known = sorted(frozenset().union(*table))
     place = {name: i for i, name in enumerate(known)}
     worth = np.zeros(1 << len(known))
     for held, value in table.items():
         worth[sum(1 << place[name] for name in held)] = float(value)
-    # Fields that are never sent were not asked for: no plan gives them to anybody.
+    # Fields that are never sent have no value: no plan gives them to anybody.
     bits = np.array([place.get(name, 0) for name in fields], np.int64)
     number = np.unique(record, return_inverse=True)[1].reshape(-1).astype(np.int64)
     bit = bits[kind] if len(kind) else np.empty(0, np.int64)

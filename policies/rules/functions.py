@@ -1,9 +1,9 @@
-"""Functions that someone else wrote: disclosures over fields, utilities over entries.
+"""Functions written by others: disclosures over fields, utilities over entries.
 
-A disclosure is asked for every set of fields (:mod:`policies.rules.tabulated`). A utility
-over the entries of an instance file has too many sets for that: it is sampled, and
-refused with the sets that refute it. Samples prove nothing, so a solver whose guarantee
-rests on them says so.
+A disclosure is called for every set of fields (:mod:`policies.rules.tabulated`). A
+utility over the entries of an instance file has too many sets for that: it is sampled,
+and refused with the sets that refute it. Samples prove nothing, so a solver whose
+guarantee depends on them says so.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ SLACK: Final = 1e-9
 
 
 class InvalidFunction(ValueError):
-    """A function that is not what it must be; the message shows the sets."""
+    """A function without the required properties; the message shows the sets."""
 
 
 @dataclass(frozen=True)
 class FieldFunction:
-    """A disclosure function that someone else wrote, as a package brings it.
+    """A disclosure function from a package.
 
     Attributes
     ----------
     name : str
-        As the policy names it: ``disclosure = "plugin:NAME"``.
+        Its name in policies: ``disclosure = "plugin:NAME"``.
     f : callable
         From the fields held to f: a number from 0 to 1, 0 for no fields, always the
-        same for the same fields. A Fraction or an int stays exact; a float is taken as
-        the binary fraction that it is.
+        same for the same fields. A Fraction or an int stays exact; a float stands for
+        its exact binary fraction.
     monotone : bool
-        Whether more fields never disclose less. If not, the most telling subset counts.
+        Whether more fields never disclose less. If not, the worst subset counts.
     """
 
     name: str
@@ -50,18 +50,18 @@ class FieldFunction:
 
 @dataclass(frozen=True)
 class UserUtility:
-    """A utility that someone else wrote, as a package brings it.
+    """A utility function from a package.
 
     Attributes
     ----------
     name : str
-        As a policy (``[budget] utility = "plugin:NAME"``) or an instance file names it.
+        Its name in policies (``[budget] utility = "plugin:NAME"``) or instance files.
     u : callable
-        What one adversary's part is worth, a finite number >= 0 that never falls as more
-        is held. A policy asks for the fields of one record that it gets, an instance
-        file for the entries (numbers from 0).
+        Worth of one adversary's part, a finite number >= 0 that never falls as more is
+        held. For a policy it is called with the fields of one record, for an instance
+        file with the entries (numbers from 0).
     submodular : bool
-        Whether an entry more is worth the less the more is held.
+        Whether the worth of one more entry falls as more is held.
     """
 
     name: str
@@ -71,12 +71,12 @@ class UserUtility:
 
 @dataclass(frozen=True)
 class Checked:
-    """What samples of a function showed.
+    """The result of sampling a function.
 
     Attributes
     ----------
     monotone, submodular : bool
-        No sample spoke against it.
+        Whether no sample refutes it.
     samples : int
     """
 
@@ -168,7 +168,7 @@ def _sampled(
 
 
 def _finite_value(function: Function, held: EntrySet) -> float:
-    """Call the function; whatever is no finite number is refused."""
+    """Call the function; refuse anything but a finite number."""
     value = function(held)
     try:
         real = float(value)

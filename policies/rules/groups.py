@@ -1,7 +1,7 @@
-"""Who is one adversary: declared groups joined over known accounts, and their trust.
+"""Which accounts are one adversary: declared groups joined over known accounts, and trust.
 
 Groups are one adversary once one known account matches both, or both list the same
-text. Known are the accounts given and every member written without ``*?[``.
+text. Known accounts are those given, and every member written without ``*?[``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from policies.policy import Group, Policy
 
 @dataclass(frozen=True)
 class Adversary:
-    """Accounts taken as one.
+    """Accounts treated as one adversary.
 
     Attributes
     ----------
@@ -30,12 +30,12 @@ class Adversary:
 
 
 def literal_members(group: Group) -> frozenset[str]:
-    """The members written without a wildcard: known accounts."""
+    """Return the members written without a wildcard, which are known accounts."""
     return frozenset(m for m in group.members if not any(c in m for c in "*?["))
 
 
 def groups_of(policy: Policy, account: str) -> tuple[str, ...]:
-    """Names of the declared groups whose members match the account, sorted."""
+    """Return the names of the declared groups whose members match the account, sorted."""
     names = (name for name, g in policy.groups.items() if g.matches(account))
     return tuple(sorted(names))
 
@@ -48,7 +48,7 @@ def adversaries(policy: Policy, accounts: Iterable[str]) -> tuple[Adversary, ...
     policy : Policy
     accounts : Iterable of str
         The accounts in the store (in a test: the worker and the keys of ``seen_by``).
-        The caller applies earlier joins and merges, which only ever join more.
+        The caller applies earlier joins and merges, which can only join more.
 
     Returns
     -------
@@ -103,11 +103,11 @@ class _Joined:
 def trusted_rules(
     policy: Policy, groups_of_each_account: Iterable[Collection[str]]
 ) -> frozenset[str]:
-    """Rules not judged for an adversary, by the groups of each of its known accounts.
+    """Return rules not judged for an adversary, by the groups of its known accounts.
 
     A rule is left out while *every* account is in some group trusted with it; an
-    adversary without accounts is trusted with nothing. Group names that the policy
-    lacks mean nothing.
+    adversary without accounts is trusted with nothing. Unknown group names are
+    ignored.
     """
     shared: frozenset[str] | None = None
     for names in groups_of_each_account:

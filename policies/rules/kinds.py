@@ -1,11 +1,11 @@
 """The disclosure functions of the policy language, one row per kind (paper, section 4).
 
-:data:`KINDS` says for each kind which parameters it takes in the policy file, where it
-may stand, and how f is computed. Reading, checking, compiling, testing and planning ask
-this table. To add a kind, add a row here; the powers of sums come from
+:data:`KINDS` gives for each kind its parameters in the policy file, the scopes it fits,
+and how f is computed. Reading, checking, compiling, testing and planning use this
+table. To add a kind, add a row here; the powers of sums come from
 :data:`policies.model.measures.MEASURES`, so a power is a row there. A new *family* of
-functions (:data:`Family`) needs code elsewhere too, and mypy names every ``match`` that has
-to handle it.
+functions (:data:`Family`) needs code elsewhere too, and mypy names every ``match`` that
+has to handle it.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from policies.rules.belief import (
 )
 
 MOST_FIELDS: Final = 12
-"""Fields of a tabulated rule: f is tabulated for 2^12 sets of them. Half of them where
-both ends of a link count."""
+"""Fields of a tabulated rule, at most: f is tabulated for 2^12 sets of them. Half as many
+if both ends of a link count."""
 
 Vector = Mapping[str, int]
 """What is held of one person by place: place -> visits."""
@@ -37,7 +37,7 @@ _WITHIN_ONE_PERSON: Final = frozenset({Scope.RECORD, Scope.SUBJECT})
 
 @dataclass(frozen=True)
 class LinkDisclosure:
-    """F of a link as its exact square, in [0, 1]."""
+    """f of a link as its exact square, in [0, 1]."""
 
     square: Fraction
 
@@ -47,7 +47,7 @@ class LinkDisclosure:
 
     @property
     def root(self) -> Fraction:
-        """F itself: exact if it is rational, else to nine digits, rounded down."""
+        """The value of f: exact if it is rational, else to nine digits, rounded down."""
         top, bottom = self.square.numerator, self.square.denominator
         exact = Fraction(isqrt(top), isqrt(bottom))
         if exact * exact == self.square:
@@ -72,7 +72,7 @@ def cosine(one: Vector, other: Vector) -> LinkDisclosure:
 
 @dataclass(frozen=True)
 class Needed:
-    """A parameter that a kind cannot do without: an example value, and what it names."""
+    """A required parameter of a kind: an example value, and what it names."""
 
     example: str
     what: str
@@ -93,7 +93,7 @@ class PowerOfSum:
 
     Attributes
     ----------
-    measure : Measure
+        The power; never a step.
         No step; it has the power.
     """
 
@@ -112,9 +112,9 @@ class PlaceSimilarity:
     similarity : callable
         From the vectors of both people to f.
     monotone : bool
-        Whether f never falls as more is held. One that may fall is judged after each
+        Whether f never falls as more is held. If it can fall, it is judged after each
         entry in the order of the ledger, and plans keep the two people apart at every
-        common place, which asks for more (:mod:`policies.rules.shared_places`).
+        common place, which is stricter (:mod:`policies.rules.shared_places`).
     rational : bool
         Whether f is always a fraction; if not, limits compare squares.
     """
@@ -133,8 +133,8 @@ class PlaceSimilarity:
 class Tabulated:
     """f is looked up by which fields are held (:mod:`policies.rules.tabulated`).
 
-    The table is made once, when a policy is applied, and never falls as fields are
-    added: whoever saw the parts remembers the most telling of them.
+    The table is computed once, when a policy is applied, and never falls as fields are
+    added: whoever saw the parts remembers the worst of them.
 
     Attributes
     ----------
@@ -153,7 +153,7 @@ class Tabulated:
 
     @property
     def needed(self) -> Mapping[str, Needed]:
-        """Those that it cannot do without."""
+        """The required ones."""
         if self.of_beliefs is None:
             return {}
         return {"table": Needed("<file>", "the joint table's file")}
@@ -203,7 +203,7 @@ def needs_whole_set(prop: Property) -> bool:
 def disclosed_alone(prop: Property) -> list[tuple[str, Fraction]]:
     """Return f that one entry of each field discloses by itself, highest first.
 
-    Fields of which that is unknown, or always 0, may be left out.
+    Fields for which it is unknown or always 0 may be left out.
     """
     shape = prop.disclosure
     match family(prop):

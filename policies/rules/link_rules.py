@@ -2,7 +2,7 @@
 
 A *place vector* is what an adversary holds of one person: place -> visits, summed over
 the entries in the rule's fields. An irrational f is compared by squares, and rounded up
-only where a number must be shown or summed: never on the unsafe side.
+only to show or sum it: never to the unsafe side.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ class LinkRule:
     monotone, rational : bool
         Whether f never falls as more is held, and whether it is always a fraction.
     fields : frozenset of str
-        Whose entries count.
+        Fields whose entries count.
     vector : str or None
         Column of the place; None if the rule is tabulated.
     count : str or None
         Column of the visits; None: each entry counts once.
     tau, average : Fraction or None
     window : None
-        No relation rule slides a window.
+        Relation rules have no window.
     """
 
     __slots__ = (
@@ -121,7 +121,7 @@ def vectors(
     held : iterable of (int, str, place, int)
         Person, field, place (its name, or a number of it), visits.
     fields : frozenset of str
-        The rule's; others are left out.
+        The rule's fields; others are ignored.
     """
     found: dict[int, dict[Any, int]] = {}
     for person, field, place, visits in held:
@@ -132,14 +132,14 @@ def vectors(
 
 
 def with_visit(vector: Vector, place: str | None, visits: int) -> Vector:
-    """Return the vector with one more entry; at no place it stays as it is."""
+    """Return the vector with one more entry; unchanged if the entry is at no place."""
     if place is None or visits < 1:
         return vector
     return {**vector, place: vector.get(place, 0) + visits}
 
 
 def place_columns(rules: Mapping[str, Property]) -> tuple[str, str | None] | None:
-    """Return the columns of place and visits that the relation rules read.
+    """Return the columns of place and visits that the relation rules use.
 
     A policy has one pair of columns: an entry is at one place.
     """

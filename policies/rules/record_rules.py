@@ -1,8 +1,8 @@
 """The rules of a policy, compiled to integers: exact f of one unit.
 
-:mod:`policies.rules.expand` turns the same rules into sets for plans. A *unit* is what a
-rule makes sets for: one record or one subject. What an adversary holds of a unit is a
-mapping ``(field, time) -> number of distinct entries held``. Rules without a window
+:mod:`policies.rules.expand` turns the same rules into sets for plans. A *unit* is the
+scope of a rule's sets: one record or one subject. What an adversary holds of a unit is
+a mapping ``(field, time) -> number of distinct entries held``. Rules without a window
 ignore the time, so it may be any number there.
 
 Every rule has an integer *score* of the held entries and a *cap*, the largest score
@@ -47,12 +47,12 @@ Held = Mapping[tuple[str, int], int]
 
 
 def largest_score(unit: Fraction, power: int, tau: Fraction) -> int:
-    """Largest integer n >= 0 with ``(n * unit) ** power < tau``, exactly.
+    """Return the largest integer n >= 0 with ``(n * unit) ** power < tau``, exactly.
 
     Parameters
     ----------
     unit : Fraction
-        What one point of score adds to the sum, > 0.
+        Contribution of one point of score to the sum, > 0.
     power : int
         >= 1, of the measure.
     tau : Fraction
@@ -80,7 +80,7 @@ class Rule:
     complete : bool
         Step without ``at``: the score is whether an alternative is complete.
     weights : Mapping[str, int]
-        What each field adds to the score (1 each, but for weights by field).
+        Contribution of each field to the score (1 each, except weights by field).
     by_entry : bool
         Each entry held adds one to the score, also several of one field.
     unit, measure : Fraction, Measure
@@ -88,7 +88,7 @@ class Rule:
     need : int or None
         Step: the score from which f is 1.
     cap : int or None
-        Largest score whose f is below tau; None is no limit.
+        Largest score with f below tau; None is no limit.
     """
 
     __slots__ = (
@@ -149,7 +149,7 @@ class Rule:
         self._fractions: dict[int, Fraction] = {}
 
     def _weigh(self, declared: Mapping[str, Fraction] | None) -> None:
-        """Bring the weights by field over one denominator."""
+        """Convert the weights by field to one denominator."""
         share = Fraction(1, len(self.fields))
         weights = declared or dict.fromkeys(sorted(self.fields), share)
         scale = lcm(*(w.denominator for w in weights.values()))
@@ -164,7 +164,7 @@ class Rule:
         return largest_score(self.unit, self.measure.power, self.tau)
 
     def fraction(self, score: int) -> Fraction:
-        """F of a score, exactly, in [0, 1]."""
+        """Return f of a score, exactly, in [0, 1]."""
         known = self._fractions.get(score)
         if known is None:
             if self.need is not None:
@@ -175,12 +175,12 @@ class Rule:
         return known
 
     def score(self, counts: Mapping[str, int], through: str | None = None) -> int:
-        """Score of one set of held entries, by field.
+        """Return the score of one set of held entries, by field.
 
         Parameters
         ----------
         counts : Mapping[str, int]
-            Distinct entries held, by field; fields of other rules do no harm.
+            Distinct entries held, by field; fields of other rules are ignored.
         through : str, optional
             Score only the alternatives that have this field.
         """
@@ -203,7 +203,7 @@ class Rule:
         return 0
 
     def highest(self, held: Held, through: tuple[str, int] | None = None) -> int:
-        """Highest score over the sets of one unit.
+        """Return the highest score over the sets of one unit.
 
         Parameters
         ----------
@@ -226,11 +226,11 @@ class Rule:
     ) -> Iterator[tuple[int, Mapping[str, int]]]:
         """Slide over the closed windows that begin at ``starts`` (ascending).
 
-        Starting at held entries is enough for the largest f: let W = [x, x + w] be any
-        window and y the earliest held time in it. Every held time of W is at most
-        x + w <= y + w and at least y, so [y, y + w] holds all that W holds, and f never
-        falls when entries are added. If W contains a given held time, so does
-        [y, y + w], by the same two inequalities.
+        Windows that start at held entries suffice for the largest f: let W = [x, x + w]
+        be any window and y the earliest held time in it. Every held time of W is at
+        most x + w <= y + w and at least y, so [y, y + w] contains all that W contains,
+        and f never falls when entries are added. If W contains a given held time, so
+        does [y, y + w], by the same two inequalities.
 
         Yields
         ------
@@ -256,7 +256,7 @@ class Rule:
                 yield start, counts
 
     def value(self, held: Held) -> Fraction:
-        """Exact f of one unit: the largest over its sets, in [0, 1]."""
+        """Return f of one unit exactly: the largest over its sets, in [0, 1]."""
         return self.fraction(self.highest(held))
 
     def past(self, held: Held) -> bool:

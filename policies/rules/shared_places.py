@@ -1,9 +1,9 @@
 """Sensitive sets of relation rules: the entries of both people of a link at one place.
 
-There is one set for each link and each place at which both its people have entries. It
-is complete once an adversary holds an entry of each. For ``common`` this is the rule
-itself. For ``cosine`` it is stricter than the rule: whoever completes no such set sees a
-cosine of 0, in any order.
+There is one set for each link and each place at which both people have entries. It is
+complete once an adversary holds an entry of each. For ``common`` this is the rule
+itself. For ``cosine`` it is stricter than the rule: whoever completes no such set sees
+a cosine of 0, in any order.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class SharedPlaces:
     sizes : int64 array, shape (sets,)
     entry : int64 array, shape (members,)
     side : int64 array, shape (members,)
-        0 where the entry is of the link's first person, 1 of the other.
+        0 if the entry belongs to the link's first person, 1 to the other.
     """
 
     link: Ints

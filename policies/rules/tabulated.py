@@ -1,10 +1,10 @@
 """Tabulated rules: posterior beliefs, information gain and user functions.
 
-f depends on which fields of a unit are held, never on their values: f of a set of fields
-is the highest over all values that are possible (count high, fail closed). So a function
+f depends on which fields of a unit are held, never on their values: f of a set of
+fields is the highest over all possible values (count high, fail closed). So a function
 over n fields is a table of 2^n exact fractions. It is computed once, when a policy is
 applied, and the gate looks f up. The table never falls as fields are added: whoever saw
-the parts remembers the most telling of them.
+the parts remembers the worst of them.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def subsets(fields: Iterable[str]) -> list[frozenset[str]]:
 
 
 def monotone_closure(table: FieldTable) -> dict[frozenset[str], Fraction]:
-    """Return the highest f over all subsets of each set: it never falls."""
+    """Return the highest f over all subsets of each set, which never falls."""
     found: dict[frozenset[str], Fraction] = {}
     for held in sorted(table, key=len):
         below = (found[held - {one}] for one in held)
@@ -65,7 +65,7 @@ def minimal_sets_past(table: FieldTable, tau: Fraction) -> list[frozenset[str]]:
 
 
 def check_complete(table: FieldTable, fields: Iterable[str]) -> None:
-    """Raise ValueError unless f of every set of the fields is there."""
+    """Raise ValueError unless the table has f of every set of the fields."""
     missing = [held for held in subsets(fields) if held not in table]
     if missing:
         raise ValueError(f"f of {fields_text(missing[0])} is missing in the table")
@@ -77,7 +77,7 @@ def tabulate_function(
     *,
     monotone: bool = True,
 ) -> dict[frozenset[str], Fraction]:
-    """Ask a user's function for f of every set of fields, and check every answer.
+    """Call a user's function for every set of fields, and check every answer.
 
     Parameters
     ----------
@@ -85,14 +85,14 @@ def tabulate_function(
         From the fields held to f, 0 to 1; the same for the same fields.
     fields : iterable of str
     monotone : bool
-        Whether the function declares that more fields never disclose less. One that
-        does not is closed: see :func:`closed`.
+        Whether the function declares that more fields never disclose less. If not, it
+        is closed: see :func:`monotone_closure`.
 
     Raises
     ------
     InvalidFunction
-        f of nothing is not 0, a value is no number from 0 to 1 or differs when asked
-        again, or a function that declares to be monotone falls.
+        f of nothing is not 0, a value is no number from 0 to 1 or differs on a second
+        call, or a function declared monotone falls.
     """
     found = {held: _share(function, held) for held in subsets(fields)}
     if found[frozenset()] != 0:
@@ -216,7 +216,7 @@ class TabulatedRule(Rule):
         return self._values[score]
 
     def score(self, counts: Mapping[str, int], through: str | None = None) -> int:
-        """Rank of f over the fields held."""
+        """Return the rank of f over the fields held."""
         del through  # every field is in the one set
         held = frozenset(f for f, n in counts.items() if n > 0 and f in self.fields)
         return self._ranks[held]

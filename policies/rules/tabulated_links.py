@@ -2,11 +2,11 @@
 
 f depends on which fields of each end an adversary holds, never on their values. The
 fields are called ``left.FIELD`` and ``right.FIELD``. A link has no direction, so f is
-the higher of both ways round. Fields of one end alone may already disclose something.
+the higher of both directions. Fields of one end alone may already disclose something.
 
 A table of worlds describes one record of each end. Whoever holds entries of two records
 of one person knows what no column describes, so f counts as 1 then (count high, fail
-closed). A user's function is asked for fields of any records, as over a subject.
+closed). A user's function is called with fields of any records, as over a subject.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class TabulatedLinkRule(LinkRule):
         Whether f counts as 1 once entries of two records of one person are held.
     alternatives : tuple of (tuple of str, tuple of str)
         The minimal fields of one end and of the other with f >= tau, each with its
-        mirror: what a plan keeps apart.
+        mirror: the sets that a plan keeps apart.
     """
 
     __slots__ = ("_table", "alternatives", "single")
@@ -96,7 +96,7 @@ class TabulatedLinkRule(LinkRule):
         )
 
     def reached(self, one: End, other: End) -> LinkDisclosure:
-        """F of one link, as its exact square."""
+        """Return f of one link, as its exact square."""
         if self.single and (_records(one) > 1 or _records(other) > 1):
             return WHOLE
         held = {LEFT + field for _, field in one}
@@ -123,7 +123,7 @@ def ends_held(
     held : iterable of (int, int, str)
         Person, record, field.
     fields : frozenset of str
-        The rule's; others are left out.
+        The rule's fields; others are ignored.
     """
     found: dict[int, dict[tuple[int, str], int]] = {}
     for person, record, field in held:
@@ -164,7 +164,7 @@ def separated_sets(
 ) -> Iterator[SeparatedSets]:
     """Yield all sets of a rule: whoever completes none keeps every link below tau.
 
-    ``pairs`` names -1 for an end of whom nothing is loaded.
+    ``pairs`` has -1 for an end of which nothing is loaded.
     """
     for number, (left, right) in enumerate(rule.alternatives):
         yield _together(number, left, right, table, pairs)
@@ -173,7 +173,7 @@ def separated_sets(
 
 
 def _rows_of(names: Iterable[str], table: EntryTable) -> tuple[Ints, Ints]:
-    """Entries of somebody's in these fields, and which field of them each is in."""
+    """Return the entries with a subject in these fields, and the field of each."""
     rows, number = table.of_fields(names)
     owned = table.subject[rows] >= 0
     return rows[owned], number[owned]
@@ -186,7 +186,7 @@ def _together(
     table: EntryTable,
     pairs: PeoplePairs,
 ) -> SeparatedSets:
-    """Sets of one alternative: an entry of each field of its end."""
+    """Return the sets of one alternative: an entry of each field of its end."""
     link, entry, number = [], [], []
     sides = ((left, pairs.one, 0), (right, pairs.other, len(left)))
     for names, people, classes_before in sides:
@@ -206,7 +206,7 @@ def _together(
 def _two_records(
     alternative: int, rule: TabulatedLinkRule, table: EntryTable, pairs: PeoplePairs
 ) -> SeparatedSets:
-    """Sets of a linked person's records, of which one alone may be seen."""
+    """Return the sets of a linked person's records, of which only one may be seen."""
     people, first = np.unique(np.r_[pairs.one, pairs.other], return_index=True)
     rows, _ = _rows_of(rule.fields, table)
     rows = rows[np.isin(table.subject[rows], people)]
@@ -229,7 +229,7 @@ def _grouped(
     entry: Ints,
     number: Ints,
 ) -> SeparatedSets:
-    """Put members together by set; leave out sets with fewer than ``full`` classes."""
+    """Group members by set, without sets of fewer than ``full`` classes."""
     span = int(number.max(initial=0)) + 1
     classes = np.bincount(
         np.unique(set_of * span + number) // span, minlength=len(link)
