@@ -1,17 +1,17 @@
-"""The protocol between the dispatcher and the outside: what every connector speaks.
+"""The protocol of connectors: how the dispatcher talks to the outside.
 
 A connector is a market (people open tasks there and answers come back) or a feed (data
 goes there and nothing returns). It knows no database and no policy: values in, values
-out, errors classed by what the caller does next.
+out, errors classed by what the caller should do next.
 
-The promises, proved for every connector by :mod:`connectors.testing.suite`:
+The guarantees, checked for every connector by :mod:`connectors.testing.suite`:
 
-- *At least once, made once by the key.* ``publish`` and ``send`` carry the idempotency
-  key; after an unknown outcome (a timeout, a crash) the caller asks ``find(key)``
+- *At least once, deduplicated by key.* ``publish`` and ``send`` carry the idempotency
+  key; after an unknown outcome (a timeout, a crash) the caller calls ``find(key)``
   before it publishes again.
-- *Answers are re-delivered until their cursor comes back.* ``collect(cursor)`` gives
-  what lies behind the cursor; only the next call with the new cursor acknowledges it.
-- *Content stays home unless the manifest says so.* An item holds bytes exactly where
+- *Answers are re-delivered until acknowledged.* ``collect(cursor)`` returns what
+  follows the cursor; only the next call with the new cursor acknowledges it.
+- *Content stays home unless the manifest allows it.* An item has bytes exactly if
   ``manifest.content`` is ``market``.
 """
 
@@ -120,133 +120,133 @@ __all__ = [
 
 @runtime_checkable
 class Market(Protocol):
-    """People open tasks there; answers come back."""
+    """A place where people open tasks and from which answers come back."""
 
     @property
     def manifest(self) -> Manifest:
-        """What this connector declares; fixed for its life."""
+        """The connector's declaration; it never changes."""
 
     def publish(self, offer: Offer) -> Handle:
-        """Make the offer known outside. Raises TryLater, Rejected, Misconfigured.
+        """Publish the offer. Raises TryLater, Rejected, Misconfigured.
 
-        Any other exception, and TryLater too, leaves the outcome unknown: the caller
-        counts it as sent and asks ``find`` before it repeats.
+        After any other exception, and after TryLater, the outcome is unknown: the
+        caller counts it as sent and calls ``find`` before it repeats.
         """
 
     def find(self, key: str) -> Handle | None:
-        """Tell whether the outside has the offer of this key, withdrawn ones too."""
+        """Return the handle of the offer with this key, withdrawn or not; None without."""
 
     def withdraw(self, handle: Handle) -> None:
-        """Take the offer back; one that is gone already is no error."""
+        """Withdraw the offer; it is no error if the offer is gone already."""
 
     def arrive(self, visit: Visit, now: datetime) -> Arrival:
-        """Resolve a visitor. Raises Rejected for one that cannot prove who it is."""
+        """Identify a visitor. Raises Rejected if there is no valid proof of identity."""
 
     def collect(self, cursor: str) -> Collected:
-        """Give what lies behind the cursor (``""`` = the beginning)."""
+        """Return what follows the cursor (``""`` = the beginning)."""
 
 
 @runtime_checkable
 class Feed(Protocol):
-    """Data goes there and stays; the exposure happens at ``send``."""
+    """A place where data goes and stays; the exposure happens at ``send``."""
 
     @property
     def manifest(self) -> Manifest:
-        """What this connector declares; fixed for its life."""
+        """The connector's declaration; it never changes."""
 
     def send(self, offer: Offer) -> Handle:
-        """Hand the items over. Errors as in :meth:`Market.publish`."""
+        """Deliver the items. Errors as in :meth:`Market.publish`."""
 
     def find(self, key: str) -> Handle | None:
-        """Tell whether the outside has what was sent under this key."""
+        """Return the handle of what was sent under this key, if anything was."""
 
 
 @runtime_checkable
 class Checking(Protocol):
     """A connector that cannot carry everything that its manifest allows.
 
-    Optional: of other connectors the manifest says it all.
+    Optional: for other connectors the manifest is complete.
     """
 
     def check_offer(self, offer: Offer) -> None:
-        """Refuse an offer that can never leave; ``publish`` or ``send`` asks it first.
+        """Refuse an offer that can never be delivered; ``publish`` and ``send`` call it.
 
-        The dispatcher asks it too, before it books anything, with an offer that stands
-        for those to come: one item, whose content is empty. It checks the manifest as
-        well, and touches no network. Raises Rejected, Misconfigured.
+        The dispatcher also calls it before it books anything, with a sample offer: one
+        item with empty content. It includes the manifest's check and uses no network.
+        Raises Rejected, Misconfigured.
         """
 
 
 @runtime_checkable
 class Fetching(Protocol):
-    """A feed whose receiver comes for content that a message only told of.
+    """A feed whose messages only announce content, which the receiver fetches.
 
-    Optional. What a message tells of is booked before it leaves, as if it held it all.
+    Optional. Announced content is booked before the message leaves, as if it were sent.
     """
 
     def wanted(self, visit: Visit, now: datetime) -> tuple[str, ...]:
-        """Check that the receiver asks, over the raw bytes; return the tokens it wants.
+        """Verify a receiver's request over its raw bytes; return the tokens it wants.
 
-        It touches no network. Raises Rejected for a request that is forged or old.
+        It uses no network. Raises Rejected for a forged or old request.
         """
 
 
 @runtime_checkable
 class Forgetting(Protocol):
-    """A connector that can delete what it holds outside of single tasks.
+    """A connector that can delete what it keeps outside of single tasks.
 
-    Optional: of what leaves by another connector an erasure says that it cannot be
-    called back.
+    Optional: for other connectors an erasure reports that what was sent cannot be
+    recalled.
     """
 
     def forget(self, tokens: Collection[str]) -> tuple[str, ...]:
-        """Delete content and answers of tasks; again and again does no harm.
+        """Delete content and answers of tasks; it may be repeated.
 
-        Returns places (no values) where something of them is left. Raises TryLater,
-        Rejected, Misconfigured.
+        Returns places (no values) where some of it is left. Raises TryLater, Rejected,
+        Misconfigured.
         """
 
 
 @runtime_checkable
 class Listing(Protocol):
-    """A market that can tell all that it has of us.
+    """A market that can list all our offers.
 
-    Optional: where it cannot, nobody notices an offer that was deleted there, nor one
-    that this store has forgotten.
+    Optional: without it nobody notices offers that were deleted at the market, or that
+    this store has forgotten.
     """
 
     def listing(self, cursor: str) -> Listed:
-        """Give one page of the offers that lie outside (``""`` = the first).
+        """Return one page of the offers at the market (``""`` = the first).
 
-        Offers that were made by our hand alone, those of other stores too; ones that are
-        over or withdrawn may be left out. Pages are of bounded size; what is offered
-        while they are turned may be missing. Raises TryLater, Rejected, Misconfigured.
+        It has only offers made by us, including those of other stores; finished or
+        withdrawn ones may be left out. Pages are bounded; offers made while paging may
+        be missing. Raises TryLater, Rejected, Misconfigured.
         """
 
 
 @runtime_checkable
 class Retelling(Protocol):
-    """A market that lists, and tells no more of work whose cursor came back.
+    """A market with a listing that no longer reports acknowledged work.
 
-    Optional: a store that was restored has not heard what was told since its backup.
+    Optional: a store restored from a backup needs what was reported since then again.
     """
 
     def retell(self, handle: Handle) -> None:
-        """Have ``collect`` tell again what came of an offer; gone already is no error."""
+        """Make ``collect`` report an offer's results again; gone already is no error."""
 
 
 @runtime_checkable
 class Probing(Protocol):
-    """A market whose walls can be tried at the market itself.
+    """A market whose access control can be tested at the market itself.
 
-    Optional: whether an arrival proves who comes is tried of every market.
+    Optional: the identity check of arrivals is tested for every market.
     """
 
     def probe(self, account: str, other: Stranger, link: str) -> Iterable[Tried]:
-        """Offer synthetic work to an account, try to open it as another, take it back.
+        """Offer synthetic work to an account, try to open it as another, withdraw it.
 
-        What is offered costs nothing, also where somebody takes it. Raises TryLater,
-        Rejected, Misconfigured where it cannot be tried.
+        The offer costs nothing, even if somebody takes it. Raises TryLater, Rejected,
+        Misconfigured if it cannot be tested.
         """
 
 
@@ -254,73 +254,73 @@ class Probing(Protocol):
 class Inviting(Protocol):
     """A market whose workers open our task page by a personal link.
 
-    Optional: workers of other markets are known by what the market says of them.
+    Optional: workers of other markets are identified by the market.
     """
 
     def invite(self, account: str, ticket: str, expires: datetime) -> str:
-        """Make the code of a link, which ``arrive`` takes as parameter ``token``.
+        """Return the code of a link, which ``arrive`` accepts as parameter ``token``.
 
-        It is signed by a key of this connector alone, so that no link of another
-        connector opens a page here; it has no ``~`` in it, and touches no network.
+        It is signed with a key of this connector alone, so that no link of another
+        connector opens a page here; it contains no ``~``, and uses no network.
         """
 
 
 @runtime_checkable
 class Finishing(Protocol):
-    """A market whose workers tell it, by a link, that they are done.
+    """A market to which workers report, by a link, that they are done.
 
-    Optional: elsewhere nothing has to be told.
+    Optional: other markets need no report.
     """
 
     def finish(self, account: str) -> str:
-        """Make the link, the same for the same account; it touches no network."""
+        """Return the link, the same for the same account; it uses no network."""
 
 
 @runtime_checkable
 class Framing(Protocol):
-    """A market that shows its workers a page of ours within a page of its own.
+    """A market that shows a page of ours in a frame of its own page.
 
-    Optional. In a frame nothing of a field is ever shown, and no session is opened: the
-    page there leads to our own, in a window of its own.
+    Optional. A framed page never shows a field and opens no session: it links to our
+    task page, in a window of its own.
     """
 
     def notice(self, visit: Visit) -> Notice:
-        """Say what that page leads to; it touches no network.
+        """Return what the framed page links to; it uses no network.
 
-        Raises Rejected for a visit that is none of the market's.
+        Raises Rejected for a visit that does not come from the market.
         """
 
 
 @runtime_checkable
 class Paying(Protocol):
-    """A market that pays its workers itself, on our word.
+    """A market that pays its workers itself, on our instruction.
 
-    Optional; the manifest says ``pays``. It learns what a piece of work pays from
-    ``Offer.reward``, and tells by ``Collected.submissions`` how each one stands: that is
-    where the dispatcher gets :attr:`Pay.submission` from, and when it pays. Nothing here
-    rejects work: only a person does that, at the market.
+    Optional; declared by ``pays`` in the manifest. The reward of a piece of work is
+    ``Offer.reward``, and ``Collected.submissions`` reports the state of each one: from
+    there the dispatcher gets :attr:`Pay.submission`, and knows when to pay. Nothing
+    here rejects work: only a person does that, at the market.
     """
 
     def approve(self, pay: Pay) -> None:
         """Accept a piece of work, so that its reward is paid.
 
-        Asked again it does no harm: one that is approved already is fine. Raises
-        Rejected where the market's state does not allow it (handed back, timed out,
-        unknown there), TryLater where the outcome is not known (``certain`` where nothing
-        was done), Misconfigured where nothing was done.
+        It may be repeated: one that is approved already is fine. Raises Rejected if the
+        market's state does not allow it (returned, timed out, unknown there), TryLater
+        if the outcome is unknown (``certain`` if nothing was done), Misconfigured if
+        nothing was done.
         """
 
     def bonus(self, pay: Pay) -> None:
-        """Pay what was earned besides. Errors as in :meth:`approve`.
+        """Pay what was earned beyond the reward. Errors as in :meth:`approve`.
 
-        The caller asks ``paid`` before it repeats; where the market knows keys, ours
-        goes along.
+        The caller calls ``paid`` before it repeats; the key is passed on if the market
+        supports keys.
         """
 
     def paid(self, pay: Pay) -> bool | None:
-        """Tell, after an unknown outcome, whether the market has paid this.
+        """Return, after an unknown outcome, whether the market has paid this.
 
-        None: it cannot tell. Then it is never repeated, and a person looks.
+        None if it is unknown: then it is never repeated, and a person checks.
         """
 
 
@@ -328,29 +328,29 @@ class Paying(Protocol):
 class Heeding(Protocol):
     """A market that calls us when something has changed there.
 
-    Optional. A call is a hint: the market is asked sooner, and nothing of the call is
-    believed.
+    Optional. A call is only a hint to poll the market sooner; its contents are not
+    trusted.
     """
 
     def heed(self, visit: Visit, now: datetime) -> str:
-        """Check that the market calls, over the raw bytes; return the call's id.
+        """Verify a call of the market over its raw bytes; return the call's id.
 
-        Raises Rejected for a call that is forged or old; it may not be told which.
+        Raises Rejected for a forged or old call, without saying which.
         """
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What the operator set for one connector.
+    """The operator's settings of one connector.
 
     Attributes
     ----------
     values : Mapping[str, str]
-        As in the connector's own documentation.
+        See the connector's own documentation.
     secret : bytes
         Never printed; empty if the connector needs none.
     directory : Path
-        Where relative paths of `values` begin.
+        Base of relative paths in `values`.
     """
 
     values: Mapping[str, str] = field(default_factory=dict)
@@ -366,12 +366,12 @@ class Settings:
     def of(
         self, kind: str, known: Sequence[str], required: Sequence[str] = ()
     ) -> Mapping[str, str]:
-        """Give the values, if a connector of this kind takes them.
+        """Return the values, if a connector of this kind accepts them.
 
         Raises
         ------
         Misconfigured
-            One that it does not know, or a required one is missing.
+            If one is unknown, or a required one is missing.
         """
         unknown = sorted(set(self.values) - set(known))
         missing = [name for name in required if name not in self.values]
@@ -387,17 +387,17 @@ class Settings:
 
 @dataclass(frozen=True)
 class Plugin:
-    """What an entry point of group ``sparsi_dispatcher.connectors`` points to.
+    """The target of an entry point of group ``sparsi_dispatcher.connectors``.
 
     Attributes
     ----------
     manifest : Manifest
-        What it declares where the settings say nothing else.
+        The declaration, unless the settings change it.
     open : callable
         Settings -> Market or Feed. Raises Misconfigured; touches no network.
     by_settings : callable or None
-        Values of the settings -> Manifest of the same name and role, for a kind that
-        declares by them what it is. Takes any values, wrong ones too.
+        Values of the settings -> Manifest of the same name and role, for a kind whose
+        declaration depends on them. Accepts any values, wrong ones too.
     """
 
     manifest: Manifest
@@ -410,17 +410,17 @@ class Plugin:
         return self.manifest.name
 
     def declared(self, values: Mapping[str, str]) -> Manifest:
-        """What a connector of these settings declares."""
+        """Return the declaration of a connector with these settings."""
         return self.manifest if self.by_settings is None else self.by_settings(values)
 
 
 def check_offer(connector: Market | Feed, offer: Offer) -> None:
-    """Refuse an offer that a connector could never hand over; touches no network.
+    """Refuse an offer that a connector could never deliver; uses no network.
 
     Raises
     ------
     Rejected, Misconfigured
-        Say what to mend.
+        Say what to correct.
     """
     if isinstance(connector, Checking):
         connector.check_offer(offer)

@@ -1,10 +1,10 @@
-"""What a connector raises on purpose, classed by what the caller does next."""
+"""Errors of connectors, classed by what the caller should do next."""
 
 from __future__ import annotations
 
 
 class ConnectorError(Exception):
-    """Root of what a connector may raise on purpose. No message holds content.
+    """Base class of intended connector errors. No message contains content.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ class TryLater(ConnectorError):
     after : float
         Seconds to wait before the next call, >= 0.
     certain : bool
-        Whether it is certain that nothing was done; else it may have been.
+        Whether it is certain that nothing was done; otherwise it may have been done.
     """
 
     def __init__(
@@ -46,21 +46,21 @@ class TryLater(ConnectorError):
         self.after = after
 
     def as_certain(self) -> TryLater:
-        """Return the same, with it certain that nothing was done."""
+        """Return the same error, with nothing done for certain."""
         return TryLater(
             self.what, after=self.after, why=self.why, fix=self.fix, certain=True
         )
 
 
 class Rejected(ConnectorError):
-    """Never repeat: the very same call cannot succeed; others may."""
+    """Do not repeat: this very call cannot succeed; others may."""
 
 
 class Misconfigured(ConnectorError):
-    """No call will succeed until the operator mends the set-up."""
+    """No call will succeed until the operator corrects the configuration."""
 
 
 def expect(holds: bool, name: str, value: object, expected: str) -> None:
-    """Raise ValueError that names the value and what was expected."""
+    """Raise a ValueError with the value and the expectation unless `holds`."""
     if not holds:
         raise ValueError(f"{name} is {value!r}, expected {expected}")

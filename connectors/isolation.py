@@ -1,9 +1,9 @@
-"""The walls of a market, tried from the outside with synthetic work.
+"""Isolation tests: a market's access control, tried from the outside with synthetic work.
 
-What a manifest declares is proven by the contract suite, against a server of the suite's.
-Whether the market that the operator has set up keeps it too is tried here: by visiting as
-somebody else, as nobody, and with proofs that were tampered with. A try that is refused
-is a wall that holds.
+The contract suite checks a manifest's claims against a server of its own. Whether the
+market that the operator has set up keeps them too is tested here: by visiting as
+somebody else, as nobody, and with manipulated proofs of identity. An attempt that is
+refused shows that the isolation works.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from connectors.values import Arrival, Form, Handle, Identity, Item, Offer, Visi
 
 
 class Wall(StrEnum):
-    """What of a manifest was tried."""
+    """The claim of a manifest that was tested."""
 
     IDENTITY = "identity"
     BINDING = "binding"
@@ -32,14 +32,14 @@ class Wall(StrEnum):
 
 @dataclass(frozen=True)
 class Tried:
-    """One try.
+    """The result of one attempt.
 
     Attributes
     ----------
     wall : Wall
     held : bool
     told : str
-        What was tried, and what happened where it did not hold; no value, no secret.
+        What was tried, and what happened if isolation failed; no value, no secret.
     """
 
     wall: Wall
@@ -49,14 +49,14 @@ class Tried:
 
 @dataclass(frozen=True)
 class Stranger:
-    """A worker of the market that work is not meant for.
+    """A worker of the market for whom the work is not meant.
 
     Attributes
     ----------
     account : str
         In the market's own spelling.
     secret : str
-        Their password there; empty where there is none, or it is not known.
+        Their password there; empty if there is none or it is unknown.
     """
 
     account: str
@@ -74,11 +74,11 @@ Invite = Callable[[str, str, datetime], str]
 CLAIMS: Final = (
     "account", "user", "username", "worker", "workerId", "participant", "PROLIFIC_PID",
 )  # fmt: skip
-"""Parameters in which markets name a visitor; unsigned each of them is a mere claim."""
+"""Parameters in which markets name a visitor; without a signature they prove nothing."""
 
 
 def synthetic_offer(account: str, link: str, *, content: bytes | None = None) -> Offer:
-    """Make an offer of one task that belongs to no record."""
+    """Return an offer of one task that belongs to no record."""
     token = os.urandom(16).hex()
     form = None if content is None else Form("transcribe", question="A test.")
     items = (Item(token, form, content=content),)
@@ -86,7 +86,7 @@ def synthetic_offer(account: str, link: str, *, content: bytes | None = None) ->
 
 
 def try_claims(arrive: Arrive, other: str, now: datetime) -> Iterator[Tried]:
-    """Visit with no proof at all, and with nothing but another worker's name."""
+    """Visit without any proof, and with only another worker's name."""
     visits = [("no proof", Visit())]
     visits += [(f"a bare {name}", Visit({name: other})) for name in CLAIMS]
     every = dict.fromkeys(CLAIMS, other)
@@ -98,18 +98,21 @@ def try_claims(arrive: Arrive, other: str, now: datetime) -> Iterator[Tried]:
 def try_links(
     arrive: Arrive, invite: Invite, account: str, other: str, now: datetime
 ) -> Iterator[Tried]:
-    """Open a personal link as it is, too late, and tampered with."""
+    """Open a personal link unchanged, too late, and manipulated."""
     until = now + timedelta(minutes=5)
     own, foreign = invite(account, "probe", until), invite(other, "probe", until)
     came = ""
     with suppress(Rejected):
         came = arrive(Visit({"token": own}), now).account
-    told = "the worker's own link opens as that worker"
-    yield Tried(Wall.IDENTITY, came == account, told)
+    yield Tried(
+        Wall.IDENTITY,
+        held=came == account,
+        told="the worker's own link opens as that worker",
+    )
     late = now + timedelta(minutes=10)
     yield _refused(arrive, Visit({"token": own}), late, "opening a link too late")
-    for what, code in _tampered(own, foreign):
-        yield _refused(arrive, Visit({"token": code}), now, f"opening {what}")
+    for manipulation, code in _tampered(own, foreign):
+        yield _refused(arrive, Visit({"token": code}), now, f"opening {manipulation}")
 
 
 def try_content(
@@ -118,7 +121,7 @@ def try_content(
     account: str,
     link: str,
 ) -> Iterator[Tried]:
-    """Offer content where it must stay home; what is taken is taken back."""
+    """Offer content that must stay home; withdraw it if it was accepted."""
     try:
         handle = publish(synthetic_offer(account, link, content=b"synthetic"))
     except Rejected:
@@ -137,8 +140,8 @@ def _refused(arrive: Arrive, visit: Visit, now: datetime, what: str) -> Tried:
     except ConnectorError:
         raise
     except (Exception, SystemExit) as error:  # noqa: BLE001 (code given bad input)
-        told = f"{what} makes it fail: {type(error).__name__}"
-        return Tried(Wall.IDENTITY, held=False, told=told)
+        failure = f"{what} makes it fail: {type(error).__name__}"
+        return Tried(Wall.IDENTITY, held=False, told=failure)
     if arrival.preview:
         return Tried(Wall.IDENTITY, held=True, told=f"{what}: a preview of nothing")
     sure = arrival.identity is not Identity.UNSIGNED
@@ -147,7 +150,7 @@ def _refused(arrive: Arrive, visit: Visit, now: datetime, what: str) -> Tried:
 
 
 def _tampered(own: str, foreign: str) -> Iterator[tuple[str, str]]:
-    """Codes that nobody signed."""
+    """Yield codes that nobody signed."""
     yield "half a link", own[: len(own) // 2]
     yield "a link with a last character more", f"{own}A"
     mine, theirs = own.split("."), foreign.split(".")

@@ -1,4 +1,4 @@
-"""Whether an outsider's words quote what was to be shown, in whole or in part."""
+"""Check whether an outsider's message quotes the content of an offer, even in part."""
 
 from __future__ import annotations
 
@@ -11,28 +11,27 @@ HEARD: Final = 500
 """Characters of an error that are kept."""
 
 QUOTED: Final = 6
-"""So many characters on end of a shown text, and words are taken to quote it."""
+"""Consecutive characters of a text from which a message counts as quoting it."""
 
 
 def heard(error: ConnectorError, offer: Offer | None) -> str:
-    """Return a connector's words, or its error's type if they quote what was offered."""
-    told = "".join(char if char.isprintable() else " " for char in error.what[:HEARD])
+    """Return a connector's message, or only the error's type if it quotes the offer."""
+    message = "".join(
+        char if char.isprintable() else " " for char in error.what[:HEARD]
+    )
     for item in offer.items if offer is not None else ():
-        if item.media_type.startswith("text/") and quotes(told, item.content or b""):
+        if item.media_type.startswith("text/") and quotes(message, item.content or b""):
             return type(error).__name__
-    return told
+    return message
 
 
 def quotes(words: str, content: bytes) -> bool:
-    """Tell whether words hold a short text, or ``QUOTED`` characters of a long one.
+    """Whether a message contains a short text, or ``QUOTED`` characters of a long one.
 
-    Letter case and how words are set apart make no difference. In doubt the answer is
-    yes: words that are kept back can be looked up outside, a value cannot be unsaid.
-
-    Parameters
-    ----------
-    words : str
-        An error of a connector.
+    Case and separators between words are ignored. In doubt the result is True: a
+    message that is suppressed can be looked up outside, a leaked value cannot be
+    recalled. Parameters ---------- words : str
+        Error message of a connector.
     content : bytes
         The shown form of a text, UTF-8.
     """

@@ -1,8 +1,8 @@
-"""Names at a market that cannot be asked for one: listed once, and then kept up.
+"""An index of names for markets without a search: listed once, then kept up to date.
 
-Some markets have no search by name, so that to find one offer all of them have to be
-listed. Done for each message anew that costs as many calls as there lie offers, times as
-many messages as there are to send.
+Some markets have no search by name, so that finding one offer means listing all of
+them. Doing that for each message would take as many calls as there are offers, times
+the number of messages.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from typing import Final
 
 FRESH: Final = 60.0
 OVERLAP: Final = 100
-"""Known ones in a row after which a list that begins with the newest has no new ones."""
+"""Known entries in a row after which a newest-first list has no new ones."""
 
 Listing = Callable[[], Iterator[tuple[str, str]]]
-"""() -> (name, the market's own id) of all that lie there, page by page."""
+"""() -> (name, the market's own id) of all offers there, page by page."""
 
 
 class Index:
-    """Where each name lies, as the market told last.
+    """The market's ids of each name, as of the last listing.
 
-    A name that is not in it is not at the market, as far as this process knows: what it
-    made itself is noted, and after a call with an unknown outcome all is listed again.
-    What others make is seen after `fresh` seconds.
+    A name not in the index is not at the market, as far as this process knows: its own
+    offers are noted, and after a call with an unknown outcome all are listed again.
+    Offers of others are seen after `fresh` seconds.
 
     Parameters
     ----------
     listing : callable
     newest_first : bool
-        Whether the list begins with the newest: then only what is new is listed again.
+        Whether the list begins with the newest: then only new entries are listed again.
     fresh : float
-        Seconds for which a list holds.
+        Seconds for which a listing stays valid.
     clock : callable
         () -> seconds, monotonic.
     """
@@ -54,16 +54,16 @@ class Index:
         self._until = -1.0
 
     def find(self, name: str) -> list[str]:
-        """Ids that bear a name; the market is asked if none is known."""
+        """Return the ids with a name; the market is listed again if none is known."""
         if not self._known.get(name) and self._clock() >= self._until:
             self._list()
         return list(self._known.get(name, ()))
 
     @contextmanager
     def making(self, name: str) -> Iterator[Callable[[str], None]]:
-        """Make something of a name within: call what is given with its id.
+        """Create something with a name in the block: pass its id to the callable yielded.
 
-        If that ends in an error nobody knows whether it was made: it is looked for.
+        After an error it is unknown whether it was created, so it is looked up.
         """
         try:
             yield lambda number: self._note(name, number)
@@ -72,7 +72,7 @@ class Index:
             raise
 
     def drop(self, name: str, number: str) -> None:
-        """Forget one that is gone."""
+        """Remove an id that is gone."""
         left = [one for one in self._known.pop(name, ()) if one != number]
         if left:
             self._known[name] = left

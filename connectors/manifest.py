@@ -1,4 +1,4 @@
-"""What a connector declares of itself, and the check of an offer against it."""
+"""The manifest: what a connector declares, and the check of offers against it."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ class Binding(StrEnum):
 
     ASSIGNED = "assigned"  # the market restricts a task to one account
     LATE = "late"  # we choose the task when the worker arrives
-    NONE = "none"  # anyone there: the whole market is one adversary
+    NONE = "none"  # anyone there can: the whole market is one adversary
 
 
 class Content(StrEnum):
-    """Where the bytes of a field lie while a worker looks at them."""
+    """Where the content of a field is while a worker looks at it."""
 
     MARKET = "market"
     OURS = "ours"
 
 
 class Preview(StrEnum):
-    """What an account sees before it takes a task."""
+    """What an account sees before it accepts a task."""
 
     NONE = "none"
     CONTENTLESS = "contentless"
@@ -36,15 +36,15 @@ class Preview(StrEnum):
 
 
 class Idempotency(StrEnum):
-    """What the outside does with a key that it has seen already."""
+    """What the outside does with a key that it has seen before."""
 
-    KEY = "key"  # publishing again gives the first handle back
+    KEY = "key"  # publishing again returns the first handle
     SEARCH = "search"  # only ``find`` prevents a second copy
-    NONE = "none"  # a second copy cannot be prevented: never repeat
+    NONE = "none"  # a second copy cannot be prevented, so never repeat
 
 
 class Role(StrEnum):
-    """Market (answers come back) or feed (nothing does)."""
+    """Market (answers come back) or feed (nothing comes back)."""
 
     MARKET = "market"
     FEED = "feed"
@@ -52,22 +52,22 @@ class Role(StrEnum):
 
 @dataclass(frozen=True)
 class Limits:
-    """What the outside takes at once; None = no limit known.
+    """Limits of the outside; None = no known limit.
 
     Attributes
     ----------
     items : int
         Most items in one offer, >= 1.
     content_bytes : int
-        Most bytes of content in one item, >= 0. Whatever they hold, that many are taken.
+        Most bytes of content in one item, >= 0; guaranteed whatever the bytes are.
     offer_bytes : int
         Most bytes of content in all items of an offer, >= ``content_bytes``.
     per_minute : int or None
-        Most calls of publish or send in a minute.
+        Most calls of publish or send per minute.
     poll_seconds : int
-        Least seconds between two looks for answers, >= 0.
+        Least seconds between two polls for answers, >= 0.
     account_bytes : int
-        Longest account in bytes of UTF-8.
+        Longest account in UTF-8 bytes.
     """
 
     items: int = 1000
@@ -90,7 +90,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a connector declares of itself; the gate refuses what it makes unsafe.
+    """A connector's declaration of itself; the gate refuses what it makes unsafe.
 
     Attributes
     ----------
@@ -100,19 +100,19 @@ class Manifest:
         See the enums of these names.
     limits : Limits
     finds : bool
-        Whether ``find`` can ask the outside. Where not, it returns None, and the message
-        is sent again under its key: that needs idempotency by key.
+        Whether ``find`` can look outside. If not, it returns None, and the message is
+        sent again under its key, which requires idempotency by key.
     withdraws : bool
-        Whether an offer can be taken back before it is answered. What was offered
-        counts as seen all the same.
+        Whether an offer can be withdrawn before it is answered. What was offered counts
+        as seen in any case.
     pays : bool
-        Whether the market pays the workers itself: then it is :class:`Paying`, and
-        every offer there has a reward. Content is ours there.
+        Whether the market pays the workers itself: then it is :class:`Paying`, every
+        offer has a reward, and content is ours.
     currency : str
-        The only one that the market pays in; empty where accounts there differ.
+        The only currency that the market pays in; empty if it differs by account.
     asks : tuple of str
-        Kinds of questions that its workers can be asked there, of :data:`ASKS`; a feed
-        asks nobody anything.
+        Kinds of questions that its workers can be asked there, from :data:`ASKS`; empty
+        for a feed.
     tested_against : str
         What the contract suite runs against, in a few words ("real files"; "own
         emulator: contract-true, not live").
@@ -169,11 +169,11 @@ class Manifest:
             )
 
     def carries(self, ask: str | None) -> bool:
-        """Whether a field goes there: a feed takes what nobody is asked (None)."""
+        """Whether a field can go there; a feed carries those without a question (None)."""
         return ask is None if self.role is Role.FEED else ask in self.asks
 
     def check_adversaries(self, count: int) -> None:
-        """Refuse accounts of more than one adversary where all see what lies there.
+        """Refuse accounts of several adversaries if all of them see everything there.
 
         Raises
         ------
@@ -194,8 +194,8 @@ class Manifest:
         Raises
         ------
         Rejected
-            Content where it must stay home or none where it must go, no account where
-            tasks are assigned, or past a limit. Nothing has left.
+            Content that must stay home, missing content, no account where tasks are
+            assigned, or more than a limit. Nothing has been sent.
         """
         if self.binding is Binding.ASSIGNED and not offer.account:
             raise Rejected(
@@ -252,8 +252,10 @@ class Manifest:
             )
         if self.role is Role.MARKET and self.content is Content.MARKET:
             ask = None if item.form is None else item.form.ask
-            told = "nothing" if ask is None else f"{ask}, which {self.name} cannot ask"
-            _reject_unless(self.carries(ask), f"task {item.token} asks {told}")
+            question = (
+                "nothing" if ask is None else f"{ask}, which {self.name} cannot ask"
+            )
+            _reject_unless(self.carries(ask), f"task {item.token} asks {question}")
         if item.content is not None:
             _reject_unless(
                 len(item.content) <= self.limits.content_bytes,
@@ -265,13 +267,13 @@ class Manifest:
 feed_manifest: Final = partial(
     Manifest,
     role=Role.FEED,
-    binding=Binding.NONE,  # all that goes there is seen by all who can read there
+    binding=Binding.NONE,  # everybody who can read there sees all that is sent
     content=Content.MARKET,
     preview=Preview.NONE,
     idempotency=Idempotency.KEY,
     withdraws=False,
 )
-"""Declare a feed: what is sent lies there, and is not taken back."""
+"""Declare a feed: what is sent stays there and cannot be withdrawn."""
 
 pull_manifest: Final = partial(
     Manifest,
@@ -279,7 +281,7 @@ pull_manifest: Final = partial(
     content=Content.OURS,
     preview=Preview.CONTENTLESS,
 )
-"""Declare a market that is told of work only: the fields are shown on our page."""
+"""Declare a market that gets notices of work only; our page shows the fields."""
 
 
 def _reject_unless(holds: bool, what: str) -> None:

@@ -1,9 +1,9 @@
-"""What work pays, in exact amounts, and what a market tells of work that is paid.
+"""Rewards and payments in exact amounts, and the state of paid work at a market.
 
-One *piece of work* is what a market pays for at once: a study, a HIT. It is one offer of
+A *piece of work* is the unit that a market pays for: a study, a HIT. It is one offer of
 ours, and the worker does as many fields in it as our page serves. The market numbers it
-when a worker takes it; that number (the submission) comes to us by ``collect``, as a
-:class:`Submission`, and is needed to pay.
+when a worker accepts it; ``collect`` returns that number as the id of a
+:class:`Submission`, which is required to pay.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Final
 from connectors.errors import expect
 
 DIGITS: Final = 6
-"""Most digits after the point: no currency has more than four."""
+"""Most decimal digits in parts of a unit: no currency has more than four."""
 
 MOST: Final = Decimal(10**9)
 _SPELT: Final = re.compile(r"([A-Z]{3}):([0-9]{1,9}(?:\.[0-9]{1,6})?)")
@@ -55,12 +55,12 @@ class Money:
 
     @classmethod
     def read(cls, text: str) -> Money:
-        """Read an amount as it is written: ``GBP:0.12``.
+        """Parse an amount such as ``GBP:0.12``.
 
         Raises
         ------
         ValueError
-            It is not written so.
+            If it has another form.
         """
         found = _SPELT.fullmatch(text)
         expect(found is not None, "amount", text[:40], "such as GBP:0.12")
@@ -68,7 +68,7 @@ class Money:
         return cls(Decimal(found[2]), found[1])
 
     def in_parts(self, parts: int) -> int | None:
-        """Amount in so many parts of a unit (100: pence); None if it is no whole one."""
+        """Return the amount in parts of a unit (100: pence); None if it is not whole."""
         scaled = self.amount * parts
         return int(scaled) if scaled == scaled.to_integral_value() else None
 
@@ -77,10 +77,10 @@ class Money:
 
 
 class PayKind(StrEnum):
-    """What is paid."""
+    """The kind of a payment."""
 
-    REWARD = "reward"  # what the piece of work was offered for
-    BONUS = "bonus"  # what was earned in it besides: once a piece of work
+    REWARD = "reward"  # the reward that the piece of work was offered for
+    BONUS = "bonus"  # what was earned beyond it: once per piece of work
 
 
 @dataclass(frozen=True)
@@ -90,18 +90,18 @@ class Pay:
     Attributes
     ----------
     key : str
-        Made from what is paid (store, message, kind): the same payment has the same key
-        for ever, another one never. At most 64 of ``a-z0-9-``.
+        Derived from what is paid (store, message, kind): always the same for the same
+        payment, and never for another. At most 64 of ``a-z0-9-``.
     kind : PayKind
     submission : str
-        The market's own id of the piece of work in the worker's hands, as in
+        The market's id of the piece of work that a worker accepted, as in
         :attr:`Submission.id`.
     reference : str
-        The market's own id of the offer, as in ``Handle.reference``.
+        The market's id of the offer, as in ``Handle.reference``.
     account : str
-        The worker's, in the market's own spelling.
+        The worker's account, in the market's own spelling.
     reward : Money
-        What the worker gets; fees of the market come on top. Above 0.
+        Amount for the worker, above 0; the market's fees are extra.
     """
 
     key: str
@@ -121,35 +121,35 @@ class Pay:
 
 
 class Progress(StrEnum):
-    """How far a piece of work is at the market."""
+    """The progress of a piece of work at the market."""
 
-    OPEN = "open"  # a worker has taken it
-    SUBMITTED = "submitted"  # done, and waits to be judged
-    GONE = "gone"  # handed back, timed out, ended untaken; it can be taken no more
-    APPROVED = "approved"  # judged and paid there, by whomever
-    REJECTED = "rejected"  # judged by a person there; we never reject
+    OPEN = "open"  # a worker has accepted it
+    SUBMITTED = "submitted"  # done, waiting for review
+    GONE = "gone"  # returned, timed out or never accepted; it can no longer be
+    APPROVED = "approved"  # approved and paid there, by anybody
+    REJECTED = "rejected"  # rejected by a person there; we never reject
 
 
 @dataclass(frozen=True)
 class Submission:
-    """How one piece of work stands; ``collect`` tells it as it tells answers.
+    """The state of one piece of work, reported by ``collect`` like answers.
 
-    What is told later counts, and the same may be told any number of times.
+    The latest report counts, and the same may be reported any number of times.
 
     Attributes
     ----------
     id : str
-        The market's own; the same for one worker's one taking of the work. Where the
-        market uses an id again, the connector adds what sets the takings apart.
+        The market's own id, the same for one acceptance of the work by one worker. If
+        the market reuses ids, the connector adds what distinguishes the acceptances.
     reference : str
-        Of the offer: ``Handle.reference``.
+        The offer's ``Handle.reference``.
     account : str
-        Who has it, as the market says; empty exactly for an offer that ended untaken,
-        which is GONE and has its reference for an id.
+        The worker according to the market; empty exactly for an offer that nobody
+        accepted, which is GONE and has its reference as its id.
     progress : Progress
     key : str
-        Ours of the offer (``Offer.key``), where the market holds it: work is then known
-        that was taken before we learned of the reference.
+        Our key of the offer (``Offer.key``), if the market stores it: then work is
+        recognised that was accepted before we learned the reference.
     """
 
     id: str

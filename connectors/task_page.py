@@ -1,4 +1,4 @@
-"""Where our own task page is: what connectors ask of its address."""
+"""Checks of the address of our own task page, for connectors."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from connectors.http.client import Http
 
 
 def origin(url: str) -> tuple[str, str]:
-    """Return scheme and host of an address: the place that it leads to."""
+    """Return scheme and host of an address."""
     parts = urlsplit(url)
     return parts.scheme, parts.netloc
 
 
 def check_link(link: str) -> None:
-    """See that an offer says where the task page is.
+    """Check that an offer has the address of the task page.
 
     Raises
     ------
@@ -29,7 +29,7 @@ def check_link(link: str) -> None:
 
 
 def check_place(link: str, page: str) -> None:
-    """See that an offer's link leads where a connector sends its workers.
+    """Check that an offer's link leads where a connector sends its workers.
 
     Raises
     ------
@@ -42,24 +42,24 @@ def check_place(link: str, page: str) -> None:
         )
 
 
-def check_door(
+def check_entrance(
     http: Http, page: str, kind: str, *, who: str = "workers"
 ) -> SplitResult:
-    """See that the setting ``page`` is a door of the task page; return its parts.
+    """Check that the setting ``page`` is an entrance of the task page; return its parts.
 
     Raises
     ------
     Misconfigured
-        It is none, or an address that must not be called.
+        If it is not, or its address must not be called.
     """
     parts = http.check(page)
     if not parts.path.startswith("/from/"):
-        raise no_door(kind, who=who)
+        raise no_entrance(kind, who=who)
     return parts
 
 
-def no_door(kind: str, *, who: str = "workers") -> Misconfigured:
-    """What is raised for a setting ``page`` that is no door of the task page."""
+def no_entrance(kind: str, *, who: str = "workers") -> Misconfigured:
+    """Return the error for a setting ``page`` that is no entrance of the task page."""
     return Misconfigured(
         f"page of {kind} is not where {who} arrive",
         fix="set page to worker_url and /from/ and the connector's name",

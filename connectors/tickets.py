@@ -1,7 +1,8 @@
-"""Signed tokens: who a visitor of our own task page is, and until when.
+"""Signed tokens that identify a visitor of our own task page, until they expire.
 
-A JSON Web Token signed by HMAC-SHA-256: ``sub`` is the account, ``jti`` the ticket's id,
-``exp`` its end in Unix seconds. Nothing of it is believed before the signature fits.
+A token is a JSON Web Token signed by HMAC-SHA-256: ``sub`` is the account, ``jti`` the
+ticket's id, ``exp`` its expiry in Unix seconds. Nothing in it is trusted before the
+signature is verified.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ MAX_TOKEN = 4096
 
 @dataclass(frozen=True)
 class Ticket:
-    """What a token says.
+    """The claims of a token.
 
     Attributes
     ----------
     account : str
     id : str
-        Of the token; revocation is asked by it, elsewhere.
+        The token's id, by which it can be revoked (elsewhere).
     expires : datetime
         UTC, whole seconds.
     """
@@ -45,12 +46,12 @@ class Ticket:
 
 
 def sign_claims(key: bytes, claims: Mapping[str, Any]) -> str:
-    """Make a JSON Web Token (HS256) that says so; URL-safe.
+    """Return a JSON Web Token (HS256) with these claims; URL-safe.
 
     Raises
     ------
     ValueError
-        The key is shorter than 32 bytes.
+        If the key is shorter than 32 bytes.
     """
     if len(key) < MIN_KEY:
         raise ValueError(f"the key has {len(key)} bytes, expected >= {MIN_KEY}")
@@ -58,10 +59,10 @@ def sign_claims(key: bytes, claims: Mapping[str, Any]) -> str:
 
 
 def read_claims(key: bytes, token: str) -> dict[str, Any] | None:
-    """Check a token of ours; None if it is forged, damaged or spelled otherwise.
+    """Return the claims of our token; None if it is forged, damaged or respelled.
 
     The token is compared with what we would sign, because base64 has several spellings
-    of the same bytes. Whether its time is over is for the caller's clock to say.
+    of the same bytes. Its expiry is for the caller to check.
     """
     if len(token) > MAX_TOKEN or not token.isascii():
         return None
@@ -76,24 +77,24 @@ def read_claims(key: bytes, token: str) -> dict[str, Any] | None:
 
 
 def sign(key: bytes, ticket: Ticket) -> str:
-    """Make the token of a ticket.
+    """Return the token of a ticket.
 
     Raises
     ------
     ValueError
-        The key is shorter than 32 bytes.
+        If the key is shorter than 32 bytes.
     """
     expires = int(ticket.expires.timestamp())
     return sign_claims(key, {"sub": ticket.account, "jti": ticket.id, "exp": expires})
 
 
 def read(key: bytes, token: str, now: datetime) -> Ticket:
-    """Check a token and give its ticket.
+    """Verify a token and return its ticket.
 
     Raises
     ------
     Rejected
-        Forged, damaged or expired. One wording for forged and damaged.
+        Forged, damaged or expired. One message for forged and damaged.
     """
     claims = read_claims(key, token) or {}
     try:
@@ -115,7 +116,7 @@ def read(key: bytes, token: str, now: datetime) -> Ticket:
 
 
 def check_key(key: bytes, fix: str) -> bytes:
-    """Return a signing key that is long enough; `fix` says how to come by one.
+    """Return a signing key of sufficient length; `fix` says how to get one.
 
     Raises
     ------
@@ -129,17 +130,17 @@ def check_key(key: bytes, fix: str) -> bytes:
 
 
 def opaque(key: bytes, *parts: str) -> str:
-    """Make a word of 32 hex digits that says nothing of its parts without the key."""
+    """Return 32 hex digits derived from the parts, meaningless without the key."""
     return hmac.digest(key, "\0".join(parts).encode(), "sha256").hex()[:32]
 
 
 def token_and_key(secret: bytes, kind: str) -> tuple[str, bytes]:
-    """Read a secret of two lines: the outside's token, and a key of ours in hex.
+    """Return a secret of two lines: the server's token, and a key of ours in hex.
 
     Raises
     ------
     Misconfigured
-        It has another shape; nothing of it is told.
+        If it has another form; the message has nothing of it.
     """
     try:
         token, key = secret.decode("ascii").split()
@@ -155,8 +156,8 @@ def token_and_key(secret: bytes, kind: str) -> tuple[str, bytes]:
 class Linked:
     """A market whose workers come by personal links that this connector signs.
 
-    A subclass has the key, of at least 32 bytes, and what is told to who comes without
-    a link.
+    A subclass has the key, of at least 32 bytes, and the message for visitors without a
+    link.
     """
 
     _key: bytes
@@ -164,9 +165,9 @@ class Linked:
     _fix: ClassVar[str]
 
     def arrive(self, visit: Visit, now: datetime) -> Arrival:
-        """Resolve a visitor by the signed token in parameter ``token``.
+        """Identify a visitor by the signed token in parameter ``token``.
 
-        Whether the token was revoked is asked elsewhere, by ``Arrival.ticket``.
+        Whether the token was revoked is checked elsewhere, by ``Arrival.ticket``.
 
         Raises
         ------
@@ -185,5 +186,5 @@ class Linked:
         )
 
     def invite(self, account: str, ticket: str, expires: datetime) -> str:
-        """Sign the code of a personal link; nothing of it goes to the market."""
+        """Sign the code of a personal link; nothing of it is sent to the market."""
         return sign(self._key, Ticket(account, ticket, expires))

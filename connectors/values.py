@@ -1,4 +1,4 @@
-"""What goes out and what comes back, as frozen values that check themselves."""
+"""The values exchanged with connectors: frozen, and validated on construction."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ ASKS = ("transcribe", "choose", "number", "date", "yes_no", "spans", "table")
 
 
 class Identity(StrEnum):
-    """How sure the market makes us of the account that arrives or answers."""
+    """How well a market proves the account that arrives or answers."""
 
     UNSIGNED = "unsigned"  # an id that the visitor can edit
-    SIGNED = "signed"  # a signature that we check
+    SIGNED = "signed"  # a signature that we verify
     LOGIN = "login"  # the market's or the directory's own access control
 
 
@@ -44,7 +44,7 @@ def _check_key(key: str) -> None:
 
 
 def _check_text(name: str, value: str) -> None:
-    """Refuse what no database keeps: a NUL, or half of a character."""
+    """Refuse what no database stores: a NUL, or half of a surrogate pair."""
     keeps = "\0" not in value and not re.search(r"[\ud800-\udfff]", value)
     expect(keeps, name, value[:40], "text without NUL and lone surrogates")
 
@@ -58,7 +58,7 @@ class Form:
     ask : str
         One of :data:`ASKS`.
     question, help : str
-        The operator's words; may be empty.
+        The operator's texts; may be empty.
     choices : tuple of str
         For ``choose``: at least one.
     columns : tuple of str
@@ -85,16 +85,16 @@ class Form:
 
 @dataclass(frozen=True)
 class Item:
-    """One task: an opaque token, what is asked, and perhaps what is shown.
+    """One task: an opaque token, the question, and perhaps the content.
 
     Attributes
     ----------
     token : str
-        Opaque task token, 1 to 128 of ``A-Za-z0-9_-``; says nothing of the record.
+        Opaque task token, 1 to 128 of ``A-Za-z0-9_-``; reveals nothing of the record.
     form : Form or None
         None only for feeds and for content-free offers.
     content : bytes or None
-        The shown form of the field (the crop, or UTF-8 text); None when it stays home.
+        The shown form of the field (the crop, or UTF-8 text); None if it stays home.
     media_type : str
         Of the content: ``text/plain`` (UTF-8), ``image/png``, ...
     label : str
@@ -122,7 +122,7 @@ class Item:
         )
 
     def spelt(self) -> dict[str, str]:
-        """Content as JSON can hold it: ``text``, or ``base64`` of what is no text."""
+        """Return the content as JSON: ``text``, or ``base64`` for what is not text."""
         content = self.content or b""
         if self.media_type.startswith("text/"):
             return {"text": content.decode("utf-8")}
@@ -136,22 +136,22 @@ class Offer:
     Attributes
     ----------
     key : str
-        Idempotency key: opaque, of one store alone. The same key is the same offer for
-        ever; it says nothing of what is offered, and may lie outside as it is.
+        Idempotency key: opaque, unique to one store. The same key is always the same
+        offer; it reveals nothing of the content, and may be stored outside unchanged.
     account : str
         The worker's account at the market, in the market's own spelling; empty for an
         audience.
     audience : str
-        Who may open it when it is for no single account (``*`` = anyone there).
+        Who may open it if it is for no single account (``*`` = anyone there).
     items : tuple of Item
         At least one, tokens distinct.
     link : str
-        Where our own page waits, for content-free offers.
+        Address of our own page, for content-free offers.
     expires : datetime or None
         With a zone.
     reward : Money or None
-        What the whole piece of work pays at the market; None where our ledger of money
-        promises nothing for it.
+        Payment for the whole piece of work at the market; None if our budget promises
+        none.
     """
 
     key: str
@@ -179,7 +179,7 @@ class Offer:
 
 @dataclass(frozen=True)
 class Handle:
-    """The outside has the offer: our key and its own reference."""
+    """Proof that the outside has the offer: our key and its own reference."""
 
     key: str
     reference: str
@@ -193,7 +193,7 @@ class Handle:
 
 @dataclass(frozen=True)
 class Visit:
-    """What a browser brought: query or form parameters, headers (lower case), body."""
+    """A browser's request: query or form parameters, headers (lower case), body."""
 
     parameters: Mapping[str, str] = field(default_factory=dict, repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -202,17 +202,17 @@ class Visit:
 
 @dataclass(frozen=True)
 class Notice:
-    """A page of ours in a market's own frame: the way to our page, and the way back.
+    """A page of ours in a market's own frame: a link to our page, and a submit form.
 
     Attributes
     ----------
     frames : tuple of str
         Origins whose pages may frame it.
     action : str
-        Where the worker tells the market of being done; empty while nobody has taken
-        the work: then the page leads nowhere.
+        Where the worker reports to the market that the work is done; empty while nobody
+        has accepted the work: then the page leads nowhere.
     fields : Mapping[str, str]
-        What the form of being done carries.
+        Hidden fields of that form.
     """
 
     frames: tuple[str, ...]
@@ -227,19 +227,19 @@ class Notice:
 
     @property
     def target(self) -> str:
-        """Origin of ``action``; empty where there is none."""
+        """Origin of ``action``; empty if there is none."""
         found = _ORIGIN.match(self.action)
         return "" if found is None else found[0]
 
 
 @dataclass(frozen=True)
 class Arrival:
-    """Who came, and how sure we are.
+    """A visitor's account, and how well it is proven.
 
     Attributes
     ----------
     account : str
-        Empty exactly when it is a preview: nobody yet, so nothing is shown.
+        Empty exactly for a preview: nobody yet, so nothing is shown.
     identity : Identity
     preview : bool
     ticket : str
@@ -261,16 +261,16 @@ class Arrival:
 
 @dataclass(frozen=True)
 class Answer:
-    """One answer as the outside holds it, not judged yet.
+    """One answer as returned by the outside, not validated yet.
 
     Attributes
     ----------
     id : str
-        The same for the same answer however often it is delivered.
+        The same for the same answer, however often it is delivered.
     token : str
         The task that it claims to answer; may be wrong.
     account : str
-        Who gave it, as the outside says.
+        Who gave it, according to the outside.
     outcome : Outcome
     value : str
         Raw text; empty unless answered.
@@ -294,18 +294,18 @@ class Answer:
 
 @dataclass(frozen=True)
 class Quarantined:
-    """Something that came back and is no answer; kept, told, never guessed at.
+    """Something that came back and is not an answer; kept and reported, never guessed at.
 
     Attributes
     ----------
     id : str
-        Stable over re-delivery.
+        The same for every re-delivery.
     place : str
-        Where it lies (file and row, event id), for the operator.
+        Its location (file and row, event id), for the operator.
     reason : str
-        Why it is none; holds no value.
+        Why it is not an answer; contains no value.
     account : str
-        Empty if not known.
+        Empty if unknown.
     """
 
     id: str
@@ -316,9 +316,9 @@ class Quarantined:
 
 @dataclass(frozen=True)
 class Collected:
-    """What lay behind a cursor, and the cursor that acknowledges it.
+    """What followed a cursor, and the cursor that acknowledges it.
 
-    ``submissions`` is given by markets that pay: how pieces of work stand there.
+    Markets that pay also return ``submissions``: the state of pieces of work.
     """
 
     cursor: str
@@ -333,12 +333,12 @@ class Collected:
 
 @dataclass(frozen=True)
 class Posted:
-    """One offer of ours as it lies outside.
+    """One offer of ours at the market.
 
     Attributes
     ----------
     key : str
-        Under which it was offered.
+        The key of the offer.
     reference : str
         As in ``Handle.reference``.
     open : bool
@@ -356,7 +356,7 @@ class Posted:
 
 @dataclass(frozen=True)
 class Listed:
-    """One page of what lies outside, and the cursor of the next; empty at the end."""
+    """One page of a listing, and the cursor of the next; empty at the end."""
 
     posted: tuple[Posted, ...] = ()
     cursor: str = ""

@@ -16,8 +16,8 @@ The spool::
         answers*.csv            here too
       .incoming/ .known/ .taken/   ours: half-written batches, keys, files taken in
 
-Give a worker its own directory only (an SFTP jail, a share): who can read another's has
-seen what it shows.
+Give a worker access to its own directory only (an SFTP jail, a share): whoever can read
+another's has seen what it shows.
 """
 
 from connectors.base import Plugin

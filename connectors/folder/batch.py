@@ -1,4 +1,4 @@
-"""One batch as files: the list of tasks, what is shown, and how to answer."""
+"""The files of one batch: the list of tasks, the contents, and the instructions."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ name begins with "answers". Do not change the column "task".
 
 
 def batch_files(offer: Offer, form: str) -> dict[str, bytes]:
-    """Make the files of a batch, by path inside it.
+    """Return the files of a batch, by path inside it.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def batch_files(offer: Offer, form: str) -> dict[str, bytes]:
     Raises
     ------
     Rejected
-        A text that is not UTF-8.
+        If a text is not UTF-8.
     """
     files: dict[str, bytes] = {}
     rows = []
@@ -75,7 +75,7 @@ def batch_files(offer: Offer, form: str) -> dict[str, bytes]:
 
 
 def _shown(item: Item) -> tuple[str, str]:
-    """Tell the text to show in the list, or the path of the file that shows it."""
+    """Return the text to show in the list, or the path of the file that shows it."""
     content = item.content or b""
     if item.media_type != "text/plain":
         suffix = _SUFFIX.get(item.media_type, ".bin")
@@ -130,7 +130,7 @@ def _cell(value: object) -> str:
 
 
 def _as_jsonl(rows: list[dict[str, object]]) -> bytes:
-    kept = [  # what is to be filled in, and what says something
+    kept = [  # what the worker fills in, and what is not empty
         {
             name: value
             for name, value in row.items()

@@ -15,12 +15,12 @@ from connectors.base import Misconfigured, Rejected, TryLater
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.EBUSY}
 _TOO_LONG = {errno.ENAMETOOLONG}
-_TRIES, _PAUSE = 40, 0.05  # of a lock, seconds between them
+_TRIES, _PAUSE = 40, 0.05  # attempts to get a lock, and seconds between them
 
 
 @contextmanager
 def disk_errors(doing: str) -> Iterator[None]:
-    """Class an OSError by what the caller does next."""
+    """Translate an OSError into the connector error that fits."""
     try:
         yield
     except OSError as error:
@@ -44,10 +44,10 @@ def disk_errors(doing: str) -> Iterator[None]:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Keep other processes waiting meanwhile, for two seconds at most each.
+    """Hold a lock that other processes wait for, at most two seconds each.
 
-    A crash lets the lock go. A process that is frozen with it holds up nobody for good:
-    they go on without.
+    A crash releases it. A process that is frozen while holding it blocks nobody for
+    good: the others go on without the lock.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     try:
@@ -72,7 +72,7 @@ def sync_directory(path: Path) -> None:
 
 
 def make_directory(path: Path) -> None:
-    """Make one directory, 0700 and durable; one that is there is kept as it is."""
+    """Create one directory, 0700 and durable; an existing one is left as it is."""
     try:
         path.mkdir(mode=0o700)
     except FileExistsError:
@@ -81,7 +81,7 @@ def make_directory(path: Path) -> None:
 
 
 def is_directory(path: Path) -> bool:
-    """Tell a real directory from everything else, a link to one included."""
+    """Whether it is a real directory, not a link to one."""
     return path.is_dir() and not path.is_symlink()
 
 
@@ -95,7 +95,7 @@ def write_file(path: Path, content: bytes) -> None:
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Put a file in place whole: readers see the old one or the new one."""
+    """Replace a file atomically: readers see the old one or the new one."""
     temporary = path.with_name(f".{path.name}.tmp")
     temporary.unlink(missing_ok=True)
     write_file(temporary, content)
@@ -104,7 +104,7 @@ def replace_file(path: Path, content: bytes) -> None:
 
 
 def read_file(path: Path, limit: int) -> bytes | None:
-    """Read a regular file of at most `limit` bytes; None if it is larger or no file."""
+    """Return a regular file of at most `limit` bytes; None if it is larger or no file."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)

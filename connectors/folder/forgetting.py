@@ -1,4 +1,4 @@
-"""Taking single tasks out of the files of a spool: their rows and what they show."""
+"""Remove single tasks from the files of a spool: their rows and what they show."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LARGEST: Final = 256 << 20
 
 
 def forget_tasks(root: Path, tokens: Collection[str], *, kept: str) -> tuple[str, ...]:
-    """Take tasks out of every file under a directory; other rows stay where they are.
+    """Remove tasks from every file under a directory; other rows keep their place.
 
     Parameters
     ----------
@@ -24,12 +24,12 @@ def forget_tasks(root: Path, tokens: Collection[str], *, kept: str) -> tuple[str
     tokens : collection of str
         Names of the tasks.
     kept : str
-        A directory of the root that holds names of batches only.
+        A directory of the root with names of batches only.
 
     Returns
     -------
     tuple of str
-        Files that hold such a task and could not be changed.
+        Files that contain such a task and could not be changed.
     """
     wanted = frozenset(tokens)
     left = []
@@ -37,7 +37,7 @@ def forget_tasks(root: Path, tokens: Collection[str], *, kept: str) -> tuple[str
         try:
             _forget(path, wanted)
         except FileNotFoundError:
-            continue  # moved on meanwhile: the second round finds it
+            continue  # it was moved meanwhile: the second round finds it
         except OSError:
             left.append(str(path))
     return tuple(left)
@@ -69,7 +69,7 @@ def _forget(path: Path, wanted: frozenset[str]) -> None:
     changed = kept.encode(encoding, "surrogateescape")
     if path.stat().st_uid == os.geteuid():
         replace_file(path, changed)
-    else:  # a worker's own file stays the worker's own
+    else:  # a worker's own file keeps the worker as its owner
         with path.open("r+b") as file:
             file.write(changed)
             file.truncate()
@@ -85,7 +85,7 @@ def _text(content: bytes) -> tuple[str, str]:
 
 
 def _records(text: str) -> Iterator[str]:
-    """Rows of a CSV text: a line's end inside quotes ends none."""
+    """Yield rows of a CSV text: line ends inside quotes do not end a row."""
     row = ""
     for line in text.splitlines(keepends=True):
         row += line
@@ -97,7 +97,7 @@ def _records(text: str) -> Iterator[str]:
 
 
 def _without(row: str, wanted: frozenset[str]) -> str:
-    """Return the row, or empty lines in its place: others keep their numbers."""
+    """Return the row, or empty lines instead: others keep their line numbers."""
     if wanted.isdisjoint(_TOKEN.findall(row)):
         return row
     return "\n" * row.count("\n")

@@ -1,4 +1,4 @@
-"""What lies in the workers' directories: the batches, by their keys."""
+"""The listing of the batches in the workers' directories, by their keys."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from connectors.base import Listed, Posted
 from connectors.folder.names import key_of
 
 PAGE: Final = 1000
-"""Batches after which a page ends, with the directory that it has come to."""
+"""Batches after which a page ends, with the directory reached."""
 
 
 def batches_behind(root: Path, homes: Sequence[str], cursor: str) -> Listed:
-    """List the batches of the directories behind one, as many as a page holds.
+    """List the batches of the directories after one, up to the size of a page.
 
     Parameters
     ----------
@@ -23,7 +23,7 @@ def batches_behind(root: Path, homes: Sequence[str], cursor: str) -> Listed:
     homes : sequence of str
         The workers' directories, sorted.
     cursor : str
-        Name of the last directory of the page before.
+        Name of the last directory of the previous page.
     """
     posted: list[Posted] = []
     for home in homes:

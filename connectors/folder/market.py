@@ -69,14 +69,14 @@ MANIFEST = Manifest(
     tested_against="real files",
 )
 MAX_FILE = 64 << 20
-MAX_TAKEN = 200  # files in one call of collect
+MAX_TAKEN = 200  # files per call of collect
 _INCOMING, _TAKEN, _KNOWN = ".incoming", ".taken", ".known"
 _SUFFIXES = (".csv", ".tsv", ".txt", ".jsonl")
 
 
 @dataclass(frozen=True)
 class _Taken:
-    """A file taken out of a worker's reach: number, whose, where from, its name."""
+    """A file taken from a worker: number, account, origin, name."""
 
     number: int
     directory: str
@@ -91,11 +91,11 @@ class Folder:
     Parameters
     ----------
     root : Path
-        The spool; made if its parent exists.
+        The spool; created if its parent exists.
     form : str
         ``csv`` or ``jsonl``.
     settle : float
-        Seconds for which an answers file must lie untouched before it is taken.
+        Seconds for which an answers file must be untouched before it is taken.
     """
 
     def __init__(self, root: Path, *, form: str = "csv", settle: float = 2.0) -> None:
@@ -110,11 +110,11 @@ class Folder:
 
     @property
     def manifest(self) -> Manifest:
-        """Assigned, content at the market: the worker's directory holds the crop."""
+        """Assigned, content at the market: the worker's directory has the crop."""
         return MANIFEST
 
     def _refuse_blind_case(self) -> None:
-        """Two accounts that differ in case only must not share a directory."""
+        """Refuse a disk on which accounts that differ in case share a directory."""
         if (self._root / _TAKEN.upper()).exists():
             raise Misconfigured(
                 "the spool lies on a disk that does not tell upper from lower case",
@@ -123,7 +123,7 @@ class Folder:
             )
 
     def check_offer(self, offer: Offer) -> None:
-        """Refuse an account that no directory can be named after."""
+        """Refuse an account that is too long for a directory name."""
         MANIFEST.check(offer)
         directory = directory_of(offer.account)
         if len(directory) > MAX_DIRECTORY:
@@ -162,22 +162,22 @@ class Folder:
             try:
                 temporary.rename(target)
             except OSError:
-                if not is_directory(target):  # else another sender was first: the same
+                if not is_directory(target):  # else another sender put the same there
                     raise
             sync_directory(target.parent)
         finally:
             self._sweep(target.name)
 
     def _sweep(self, batch: str) -> None:
-        """Delete what crashes left of writing this batch, never of another one."""
+        """Delete what crashes left of writing this batch, and of no other."""
         for leftover in (self._root / _INCOMING).glob(f"{batch}.*"):
             shutil.rmtree(leftover, ignore_errors=True)
 
     def find(self, key: str) -> Handle | None:
-        """Look up what was ever published under the key, withdrawn batches too.
+        """Find whatever was published under the key, withdrawn batches too.
 
-        Of a batch that is there, what an earlier try left half-written is deleted: a
-        crash may have come between the rename and that.
+        Half-written remains of an existing batch are deleted: a crash may have come
+        between the rename and the clean-up.
         """
         batch = batch_of(key)
         with disk_errors("looking for a batch"):
@@ -196,7 +196,7 @@ class Folder:
     def withdraw(self, handle: Handle) -> None:
         """Move the batch out of reach and delete it; its key stays known.
 
-        Answers that lie in it are kept: ``collect`` finds them one level up.
+        Answers in it are kept: ``collect`` finds them one level up.
         """
         found = self.find(handle.key)
         if found is None:
@@ -215,12 +215,12 @@ class Folder:
             shutil.rmtree(grave, ignore_errors=True)
 
     def listing(self, cursor: str) -> Listed:
-        """Give the batches that lie in the workers' directories."""
+        """Return the batches in the workers' directories."""
         with disk_errors("listing batches"):
             return batches_behind(self._root, self._directories(), cursor)
 
     def forget(self, tokens: Collection[str]) -> tuple[str, ...]:
-        """Delete what the spool holds of tasks: rows, contents, answers taken or not."""
+        """Delete what the spool has of tasks: rows, contents, answers taken or not."""
         left: tuple[str, ...] = ()
         with self._taking, disk_errors("deleting tasks"):
             for _ in range(2):  # a file may have been moved in the first round
@@ -228,7 +228,7 @@ class Folder:
         return left
 
     def arrive(self, visit: Visit, now: datetime) -> Arrival:  # noqa: ARG002 (protocol)
-        """Nobody arrives at a folder."""
+        """Raise Rejected: a folder has no page to arrive at."""
         raise Rejected(
             "the folder connector has no page",
             why="its workers find their tasks in their directory",
@@ -236,15 +236,15 @@ class Folder:
         )
 
     def collect(self, cursor: str) -> Collected:
-        """Take settled answer files and give the rows of all that lie behind `cursor`.
+        """Take settled answer files and return the rows of all that follow `cursor`.
 
-        A file is taken by renaming it to a numbered name, so it is read whole, again
-        and again until the cursor has passed its number, and never a second time.
+        A file is taken by renaming it to a numbered name. It is read whole, repeatedly
+        until the cursor has passed its number, and never after that.
         """
         if cursor and not (cursor.isascii() and cursor.isdigit()):
             raise Rejected("the cursor is not one of this connector")
         after = int(cursor or "0")
-        mine = locked(self._root / _INCOMING / "collecting")  # of two stores' daemons
+        mine = locked(self._root / _INCOMING / "collecting")  # excludes other daemons
         with self._taking, disk_errors("collecting answers"), mine:
             self._take(after)
             behind = [taken for taken in self._taken() if taken.number > after]
@@ -289,15 +289,17 @@ class Folder:
             short = os.fsencode(path.name)[-40:].decode("ascii", "ignore")
             target = self._root / _TAKEN / f"{number:010d}~{directory}~{batch}~{short}"
             path.rename(target)
-            with suppress(PermissionError):  # another user's file: 0700 above it holds
+            with suppress(
+                PermissionError
+            ):  # another user's file: 0700 above protects it
                 target.chmod(0o600)
             sync_directory(target.parent)
             sync_directory(path.parent)
 
     def _settled(self) -> Iterator[tuple[str, str, Path]]:
-        """Find answer files that nobody has touched for `settle` seconds.
+        """Yield answer files that nobody has touched for `settle` seconds.
 
-        The disk's own clock tells the time, so a skewed client clock does no harm.
+        Time is that of the disk's own clock, so a skewed client clock does no harm.
         """
         clock = self._root / _INCOMING / "clock"
         replace_file(clock, b"")
@@ -334,11 +336,11 @@ class Folder:
             elif row.outcome is not None:
                 answers.append(
                     Answer(id_, row.token, account, row.outcome, row.value)
-                )  # the clock of a worker's disk tells nothing: no `given`
+                )  # the clock of a worker's disk is not trusted: no `given`
         self._report(taken, rows)
 
     def _report(self, taken: _Taken, rows: list[Row]) -> None:
-        """Write the receipt beside where the file lay: a line a row, no values."""
+        """Write a report next to the file's old place: one line a row, no values."""
         home = self._root / taken.directory
         place = home / taken.batch if is_directory(home / taken.batch) else home
         path = place / f"report-{taken.number:010d}.csv"
@@ -361,7 +363,7 @@ def _home(handle: Handle) -> str:
 
 
 def _answer_files(place: Path) -> list[Path]:
-    """List regular files named answers*.csv, .tsv, .txt or .jsonl; no links."""
+    """Return regular files named answers*.csv, .tsv, .txt or .jsonl; no links."""
     with os.scandir(place) as entries:
         return sorted(
             Path(entry.path)

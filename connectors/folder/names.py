@@ -13,11 +13,11 @@ _BATCH = "batch-"
 
 
 def directory_of(account: str) -> str:
-    """Name the directory of an account: reversible, ASCII, never hidden or nested.
+    """Return the directory name of an account: reversible, ASCII, not hidden or nested.
 
     Every byte of the UTF-8 text outside ``A-Za-z0-9_-`` becomes ``%XX``, so a slash,
-    an emoji, ``..`` or a trailing space cannot leave the spool or meet another
-    account's directory.
+    an emoji, ``..`` or a trailing space can neither leave the spool nor collide with
+    another account's directory.
     """
     return "".join(
         chr(byte) if byte in _SAFE else f"%{byte:02X}"
@@ -26,14 +26,14 @@ def directory_of(account: str) -> str:
 
 
 def account_of(directory: str) -> str:
-    """Give the account back that :func:`directory_of` encoded."""
+    """Return the account that :func:`directory_of` encoded."""
     return unquote(directory, encoding="utf-8", errors="surrogatepass")
 
 
 def batch_of(key: str) -> str:
-    """Name the batch directory of an idempotency key; the same for ever.
+    """Return the batch directory of an idempotency key; it never changes.
 
-    The key can be read from it, unless it is long; then a digest stands for it.
+    It contains the key, or a digest of a long key.
     """
     spelt = directory_of(key)
     if len(spelt) > MAX_KEY:
@@ -43,7 +43,7 @@ def batch_of(key: str) -> str:
 
 
 def key_of(batch: str) -> str:
-    """Give the key back that :func:`batch_of` named; empty if it is none, or a digest."""
+    """Return the key of a batch's name; empty for a digest, or if it is no batch."""
     spelt = batch.removeprefix(_BATCH)
     named = spelt != batch and not spelt.startswith(".")
     return account_of(spelt) if named else ""

@@ -1,4 +1,4 @@
-"""Reading what a worker dropped: CSV or JSON lines into rows, errors row by row."""
+"""Read the files that workers drop: CSV or JSON lines into rows, with errors by row."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class Row:
     Attributes
     ----------
     line : int
-        Where it begins, from 1.
+        Its first line, from 1.
     token : str
         Empty if the row names none.
     outcome : Outcome or None
         None: nothing to take (see `error`), or left open.
     value : str
     error : str
-        Why it is no answer; holds no value. Empty for answers and open rows.
+        Why it is not an answer; contains no value. Empty for answers and open rows.
     """
 
     line: int
@@ -50,15 +50,15 @@ class Row:
 
 
 def read_rows(content: bytes, name: str) -> list[Row]:
-    """Read an answers file; whatever cannot be read is a row with its error.
+    """Read an answers file; what cannot be read becomes a row with its error.
 
     Parameters
     ----------
     content : bytes
         UTF-8 (with or without a byte order mark) or UTF-16 with one.
     name : str
-        Its file name; ``.jsonl`` means JSON lines, all else CSV with comma, semicolon
-        or tab.
+        Its file name; ``.jsonl`` means JSON lines, anything else CSV with comma,
+        semicolon or tab.
     """
     text = _decode(content)
     if text is None:
@@ -76,7 +76,7 @@ def _decode(content: bytes) -> str | None:
 
 
 def _row(line: int, token: str, state: str, value: str) -> Row:
-    """Judge one row's shape; an empty answer without a state is left open."""
+    """Return a row after checking its shape; empty without a state means left open."""
     given = bool(value.strip())
     known = state.strip().lower() in _STATES
     outcome = _STATES.get(state.strip().lower())
@@ -91,7 +91,7 @@ def _row(line: int, token: str, state: str, value: str) -> Row:
 
 
 def _fault(token: str, outcome: Outcome | None, given: bool, length: int) -> str:
-    """Say why a row that tells something is no answer; empty if it is one."""
+    """Return why a row that is not empty is no answer; empty if it is one."""
     answered = outcome is Outcome.ANSWERED
     if outcome is None:
         return "unknown state: use illegible, not_present, returned or nothing"
@@ -147,11 +147,11 @@ def _delimiter(text: str) -> str:
                 return mark
     return max(
         ",;\t|", key="".join(lines).count
-    )  # its rows are refused: the fault says why
+    )  # its rows are refused with the reason
 
 
 def _header_fault(header: Collection[str]) -> str:
-    """Say why these are not the columns of answers, in any format; empty if they are."""
+    """Return why these are not the columns of answers; empty if they are."""
     for name in ("task", "answer", "state"):
         if sum(name == other for other in header) > 1:
             return f'the column "{name}" stands twice'
@@ -187,7 +187,7 @@ def _no_number(_: str) -> NoReturn:
 
 
 def _json_row(number: int, line: str) -> Row:
-    """Read one object; its names are read as the header of CSV is."""
+    """Read one object; its names follow the same rules as the header of a CSV."""
     try:
         pairs = json.loads(
             line,
@@ -212,11 +212,11 @@ def _json_row(number: int, line: str) -> Row:
 
 
 class _Members(list[tuple[str, Any]]):
-    """The members of an object in order, doubled ones too."""
+    """The members of an object in order, duplicates too."""
 
 
 def _as_text(value: object) -> str:
-    """Give a JSON answer as raw text: text as it is, the rest as JSON writes it."""
+    """Return a JSON answer as raw text: text unchanged, anything else as JSON."""
     if value is None:
         return ""
     if isinstance(value, str):

@@ -23,13 +23,13 @@ MEDIA_TYPES: Final = {
 
 
 def file_name(key: str, form: str) -> str:
-    """Name the file of an offer: the same key has the same name for ever."""
+    """Return the file name of an offer; the same key always has the same name."""
     digest = hashlib.sha256(key.encode()).hexdigest()[:32]
     return f"fields-{digest}.{form}"
 
 
 def check_format(form: str, guarded: str) -> None:
-    """Refuse a format that cannot be written, and a word that is no yes or no.
+    """Refuse an unknown or unavailable format, and a guard other than yes or no.
 
     Raises
     ------
@@ -55,7 +55,7 @@ def check_format(form: str, guarded: str) -> None:
 
 
 def written(items: Sequence[Item], form: str, *, guarded: bool) -> bytes:
-    """Write items as a file; the same items give the same bytes.
+    """Return items as the bytes of a file; the same items give the same bytes.
 
     Parameters
     ----------
@@ -68,8 +68,8 @@ def written(items: Sequence[Item], form: str, *, guarded: bool) -> bytes:
     Returns
     -------
     bytes
-        One row an item with the columns of :data:`COLUMNS`; of ``text`` and ``base64``
-        one holds the content, by its media type.
+        One row per item with the columns of :data:`COLUMNS`; the content is in ``text``
+        or ``base64``, depending on its media type.
     """
     rows = [_row(item) for item in items]
     if form == "jsonl":

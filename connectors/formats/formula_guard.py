@@ -1,11 +1,11 @@
-"""Cells of CSV files that people open in spreadsheets: the formula guard.
+"""The formula guard for cells of CSV files that people open in spreadsheets.
 
-A cell that begins with ``= + - @`` would be run as a formula; a ``'`` before it makes it
-text. So would one that begins with another form of these signs, which spreadsheets of
-East Asia take for the ASCII ones (``＝``, ``－``), with a minus or a dash, or with
-blanks, controls and invisible signs before such a sign, which programs drop; a tab, a
-line end or NUL is guarded by itself. A cell that begins with ``'`` and then such a
-beginning gets one more, so taking one away gives every cell back exactly.
+A cell that begins with ``= + - @`` would be run as a formula; a ``'`` before it makes
+it text. The same applies to other forms of these signs, which spreadsheets of East Asia
+take for the ASCII ones (``＝``, ``－``), to a minus or a dash, and to blanks, controls
+and invisible signs before such a sign, which programs drop; a tab, a line end or NUL is
+guarded by itself. A cell that begins with ``'`` and then such a beginning gets one
+more, so removing one restores every cell exactly.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DROPPED: Final = (
     r"\s\x00-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e"
     r"\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0"
 )
-"""Blanks, controls and signs that are not seen."""
+"""Blanks, controls and invisible signs."""
 _BEGINNING: Final = rf"(?:[{DROPPED}]*[{SIGNS}]|[\t\r\n\0])"
 _FORMULA = re.compile(rf"'*{_BEGINNING}")
 _GUARDED = re.compile(rf"'+{_BEGINNING}")

@@ -1,7 +1,7 @@
-"""Clients of Amazon's services whose calls go out through our own guarded HTTP.
+"""Amazon clients whose calls go through our own guarded HTTP client.
 
-boto3 signs and reads; :class:`connectors.http.client.Http` resolves the name, connects to the
-address that was checked, and bounds time and size. Retries are the caller's.
+boto3 signs and parses; :class:`connectors.http.client.Http` resolves the name, connects
+to the address that was checked, and bounds time and size. Retries are up to the caller.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _TEXT: Final = "latin-1"
 
 
 class Client(Protocol):
-    """What boto3 makes: a method for each operation of the service."""
+    """A boto3 client: one method for each operation of the service."""
 
     def __getattr__(self, operation: str) -> Callable[..., dict[str, Any]]:
-        """Give an operation."""
+        """Return an operation."""
 
 
 def make_client(
@@ -38,29 +38,29 @@ def make_client(
     key: str,
     style: str = "auto",
 ) -> Client:
-    """Make a client; touches no network.
+    """Return a client; uses no network.
 
     Parameters
     ----------
     service : str
-        As boto3 names it.
+        Its name in boto3.
     http : Http
         Sends every call.
     extra : str
-        Of our package, which brings boto3.
+        The extra of our package that installs boto3.
     endpoint : str
-        Where the service answers.
+        URL of the service.
     region : str
-        That calls are signed for.
+        Region for which calls are signed.
     key_id, key : str
         The access key.
     style : str
-        S3 only: whether a bucket is named by the host (``virtual``) or the ``path``.
+        S3 only: whether the bucket is in the host name (``virtual``) or the ``path``.
 
     Raises
     ------
     Misconfigured
-        An endpoint that must not be called, or boto3 is not installed.
+        If the endpoint must not be called, or boto3 is not installed.
     """
     http.check(endpoint)
     try:
@@ -92,7 +92,7 @@ def make_client(
     once = Config(
         retries={"total_max_attempts": 1, "mode": "standard"},
         s3={"addressing_style": style},
-        # else a body that goes out by TLS is wrapped into chunks with a trailer
+        # else the body of a call by TLS is wrapped into chunks with a trailer
         request_checksum_calculation="when_required",
         response_checksum_validation="when_required",
     )
@@ -102,7 +102,7 @@ def make_client(
 
 
 def _session() -> object:
-    """Make a session of botocore that reads its descriptions of services once."""
+    """Return a botocore session that loads its descriptions of services once."""
     from botocore.session import Session  # noqa: PLC0415 (an extra)
 
     session = Session()
@@ -118,15 +118,15 @@ def _loader() -> object:
 
 
 class _Raw(io.BytesIO):
-    """A body that was read already, as botocore wants to read it."""
+    """A body that was read already, in the form that botocore expects."""
 
     def stream(self, **_: object) -> Iterator[bytes]:
-        """Give it at once."""
+        """Yield it at once."""
         yield self.read()
 
 
 def _bytes(body: Any) -> bytes:  # noqa: ANN401 (botocore's)
-    """Read a body in any of the shapes that botocore gives it."""
+    """Return a body in any of botocore's forms as bytes."""
     whole = body.read() if hasattr(body, "read") else body or b""
     return whole.encode() if isinstance(whole, str) else bytes(whole)
 

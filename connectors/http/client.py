@@ -1,12 +1,13 @@
-"""HTTP to the outside, for every connector that speaks it: guarded, bounded, no surprise.
+"""The HTTP client of all connectors: guarded and bounded.
 
-- An address that an operator wrote may lead anywhere: the name is resolved here, every
+- A URL written by an operator may lead anywhere: the name is resolved here, every
   address of it must be public, and the connection goes to the address that was checked,
-  so that a name which answers differently the second time (DNS rebinding) gains nothing.
-  Hosts of the own network are reached only when the operator lists them.
+  so that a name which resolves differently the second time (DNS rebinding) gains
+  nothing. Hosts of the own network are reached only if the operator lists them.
 - TLS certificates are always verified; there is no switch. Redirects are never followed.
-- One call takes at most `seconds` in all, and an answer at most `most` bytes.
-- No error holds a path, a query, a header or a body: they may hold tokens and values.
+- One call takes at most `seconds` in total, and a response has at most `most` bytes.
+- No error contains a path, a query, a header or a body, which may have tokens and
+  values.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ T = TypeVar("T")
 SECONDS: Final = 30.0
 MOST: Final = 10 << 20
 PORTS: Final = (443, 8443)
-_IDLE_SECONDS = 15.0  # a connection kept for the next call
-_WAIT = 60.0  # where the outside names no time to wait
+_IDLE_SECONDS = 15.0  # keep-alive of a connection
+_WAIT = 60.0  # if the server names no time to wait
 _LONGEST_WAIT = 86_400.0
 
 Resolve = Callable[[str, int], Iterable[str]]
@@ -45,7 +46,7 @@ def addresses(host: str, port: int) -> Iterable[str]:
 
 
 _GLOBAL: Final = ipaddress.ip_network("2000::/3")
-"""All that IANA has given out as global unicast of IPv6."""
+"""All global unicast of IPv6 that IANA has assigned."""
 _RESERVED: Final = tuple(
     map(
         ipaddress.ip_network,
@@ -62,8 +63,8 @@ _RESERVED: Final = tuple(
 """Special-purpose blocks of IANA's registries within what is otherwise global unicast.
 
 They are listed here because what ``ipaddress`` calls global differs between versions of
-Python. Addresses that carry an IPv4 address for a gateway (6to4, Teredo, NAT64) are
-refused whole: the gateway may reach the own network.
+Python. Addresses that carry an IPv4 address for a gateway (6to4, Teredo, NAT64) are all
+refused: the gateway may reach the own network.
 """
 
 
@@ -83,17 +84,17 @@ def is_public(address: str) -> bool:
 
 @dataclass(frozen=True)
 class Answered:
-    """What the outside answered.
+    """An HTTP response.
 
     Attributes
     ----------
     status : int
     headers : Mapping[str, str]
-        Names in lower case; the last of a name.
+        Names in lower case; the last one of each name.
     body : bytes
-        Whole, at most `most` bytes.
+        Complete, at most `most` bytes.
     cookies : Mapping[str, str]
-        Those that are to be set.
+        From ``Set-Cookie``.
     """
 
     status: int
@@ -103,11 +104,11 @@ class Answered:
 
 
 class TooLong(TryLater):
-    """No whole answer in time: what was asked may have been done."""
+    """No complete response in time: the request may have been carried out."""
 
 
 class _Guarded(httpcore2.NetworkBackend):
-    """Connects only to addresses that may be reached, as they were checked."""
+    """Connects only to permitted addresses, exactly those that were checked."""
 
     def __init__(self, private: frozenset[str], resolve: Resolve) -> None:
         self._private = private
@@ -144,20 +145,20 @@ class _Guarded(httpcore2.NetworkBackend):
 
 
 class Http:
-    """A client with limits; one for each connector, safe to share between threads.
+    """A bounded HTTP client, one per connector; threads may share it.
 
     Parameters
     ----------
     private : iterable of str
         Hosts of the own network that may be reached, also without TLS and at any port.
     seconds : float
-        For one call in all, > 0.
+        Time limit of one call in total, > 0.
     most : int
-        Bytes of an answer, >= 0.
+        Size limit of a response in bytes, >= 0.
     resolve : callable
         (host, port) -> addresses.
     trusted : ssl.SSLContext, optional
-        Which certificates are trusted; None: the system's.
+        Trusted certificates; None: the system's.
     clock : callable
         () -> seconds, monotonic.
     """
@@ -184,12 +185,12 @@ class Http:
         )
 
     def check(self, url: str) -> SplitResult:
-        """Refuse a URL that must not be called; nothing is resolved yet.
+        """Refuse a URL that must not be called, before its name is resolved.
 
         Raises
         ------
         Misconfigured
-            Not https (http for a listed host), a user in it, or a port of no web server.
+            Not https (http for a listed host), with a user, or at no usual web port.
         """
         try:
             parts = urlsplit(url)
@@ -225,18 +226,18 @@ class Http:
         headers: Mapping[str, str] | None = None,
         body: bytes = b"",
     ) -> Answered:
-        """Call once, and read the whole answer.
+        """Make one call and read the whole response.
 
         Raises
         ------
         Misconfigured
             The URL must not be called, or the certificate is not trusted.
         TryLater
-            Not reached: nothing was done.
+            No connection: nothing was done.
         TooLong
-            Reached, but no whole answer in time: it may have been done.
+            Connected, but no complete response in time: it may have been done.
         Rejected
-            The answer is too large, or compressed (asked not to be).
+            The response is too large, or compressed (which was not requested).
         """
         parts = self.check(url)
         until = self._clock() + self._seconds
@@ -287,7 +288,7 @@ class Http:
             return Answered(response.status, headers, bytes(got), _cookies(given))
 
     def close(self) -> None:
-        """Close what is kept open."""
+        """Close idle connections."""
         self._pool.close()
 
 
@@ -301,15 +302,15 @@ def _cookies(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def expect_done(answered: Answered, host: str, now: float) -> Answered:
-    """Class an answer by what the caller does next.
+    """Return a successful response; raise the connector error that fits any other.
 
     Parameters
     ----------
     answered : Answered
     host : str
-        For the message.
+        Used in the message.
     now : float
-        Seconds since 1970, to read a date in ``Retry-After``.
+        Seconds since 1970, to interpret a date in ``Retry-After``.
 
     Returns
     -------
@@ -342,7 +343,7 @@ def expect_done(answered: Answered, host: str, now: float) -> Answered:
 
 
 def retry_after(value: str, now: float) -> float:
-    """Read ``Retry-After``: seconds or a date; a minute where it is neither."""
+    """Return ``Retry-After`` in seconds (from seconds or a date); a minute if invalid."""
     text = value.strip()
     if text.isascii() and text.isdigit():
         return min(float(text[:9]), _LONGEST_WAIT)
@@ -373,15 +374,15 @@ def _unreached(parts: SplitResult, error: Exception) -> ConnectorError:
 def within(
     things: Iterable[T], size_of: Callable[[T], int], most: int
 ) -> Iterator[list[T]]:
-    """Split things into requests that a server takes, in their order.
+    """Split things into requests within a server's size limit, in order.
 
     Parameters
     ----------
     things : iterable
     size_of : callable
-        What one adds to the size of a request.
+        Contribution of one thing to the size of a request.
     most : int
-        Size of a request; one thing goes in any case.
+        Size limit of a request; a single larger thing is sent alone.
     """
     part: list[T] = []
     size = 0

@@ -1,4 +1,4 @@
-"""JSON over HTTP, for connectors whose outside is a REST interface."""
+"""JSON over HTTP, for connectors to REST interfaces."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 from connectors.errors import Misconfigured
 from connectors.http.client import Http, expect_done
 
-Told = Mapping[str, Any] | Sequence[Mapping[str, Any]]
-"""What is sent as JSON."""
+Payload = Mapping[str, Any] | Sequence[Mapping[str, Any]]
+"""A JSON request body."""
 
 
 class Rest:
@@ -19,17 +19,17 @@ class Rest:
     Parameters
     ----------
     base : str
-        Where its interface begins, with a slash at the end.
+        Base URL of its interface, with a trailing slash.
     headers : Mapping[str, str]
-        Sent with every call: who calls.
+        Sent with every call, for authentication.
     http : Http
     server : str
-        What kind of server it should be, for messages.
+        The expected kind of server, for messages.
 
     Raises
     ------
     Misconfigured
-        A URL that must not be called.
+        If the URL must not be called.
     """
 
     def __init__(
@@ -49,17 +49,17 @@ class Rest:
         self,
         method: str,
         path: str,
-        told: Told | None = None,
+        payload: Payload | None = None,
         *,
         missing: bool = False,
     ) -> object:
-        """Call, and read the JSON that is answered; None for an empty answer.
+        """Make a call and return the JSON response; None for an empty one.
 
         Parameters
         ----------
         method, path : str
-            `path` is appended to the base; it holds no value.
-        told : Mapping or Sequence of Mapping, optional
+            `path` is appended to the base; it contains no value.
+        payload : Mapping or Sequence of Mapping, optional
             Sent as JSON.
         missing : bool
             Whether 404 means None instead of an error.
@@ -67,51 +67,51 @@ class Rest:
         Raises
         ------
         TryLater, Misconfigured, Rejected
-            By what the caller does next.
+            Depending on what the caller should do next.
         """
-        return self.ask_whole(method, path, told, missing=missing)[0]
+        return self.ask_whole(method, path, payload, missing=missing)[0]
 
     def ask_whole(
         self,
         method: str,
         path: str,
-        told: Told | None = None,
+        payload: Payload | None = None,
         *,
         missing: bool = False,
     ) -> tuple[object, Mapping[str, str]]:
-        """Call as :meth:`ask` does; return the headers of the answer as well."""
-        body = b"" if told is None else json.dumps(told).encode("ascii")
-        answered = self._http.call(
+        """Call like :meth:`ask`; return the headers of the response too."""
+        body = b"" if payload is None else json.dumps(payload).encode("ascii")
+        response = self._http.call(
             method, self._base + path, headers=self._headers, body=body
         )
-        if missing and answered.status == 404:
-            return None, answered.headers
-        expect_done(answered, self._host, 0.0)
+        if missing and response.status == 404:
+            return None, response.headers
+        expect_done(response, self._host, 0.0)
         try:
-            said = json.loads(answered.body) if answered.body else None
+            document = json.loads(response.body) if response.body else None
         except ValueError:
-            raise self.strange() from None
-        return said, answered.headers
+            raise self.unexpected() from None
+        return document, response.headers
 
-    def thing(self, told: object) -> dict[str, Any]:
-        """Return what should be a JSON object.
+    def as_object(self, response: object) -> dict[str, Any]:
+        """Return a response that must be a JSON object.
 
         Raises
         ------
         Misconfigured
-            It is none.
+            If it is not one.
         """
-        if not isinstance(told, dict):
-            raise self.strange()
-        return told
+        if not isinstance(response, dict):
+            raise self.unexpected()
+        return response
 
-    def strange(self) -> Misconfigured:
-        """What is raised for an answer that the server should not give."""
+    def unexpected(self) -> Misconfigured:
+        """Return the error for a response that such a server should not give."""
         return Misconfigured(
             f"{self._host} does not answer as {self._server} does",
             fix="mend the url of this connector",
         )
 
     def close(self) -> None:
-        """Close what is kept open."""
+        """Close idle connections."""
         self._http.close()

@@ -1,4 +1,4 @@
-"""Our own task page as a market: it keeps no state, the dispatcher's store does."""
+"""Our own task page as a market: it has no state of its own; the store has it."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ MANIFEST = pull_manifest(
 
 
 class Inhouse(Linked):
-    """The task page that this installation serves.
+    """The task page served by this installation.
 
     Parameters
     ----------
     key : bytes
-        The signing key of the invite links, at least 32 bytes.
+        The signing key of the invitation links, at least 32 bytes.
     """
 
     _why = "the task page is opened by a personal link"
@@ -48,19 +48,19 @@ class Inhouse(Linked):
         return MANIFEST
 
     def publish(self, offer: Offer) -> Handle:
-        """Say "there is work": nothing leaves, so the key is all there is."""
+        """Return the key as the handle: nothing leaves the installation."""
         MANIFEST.check(offer)
         return Handle(offer.key, offer.key)
 
     def find(self, key: str) -> Handle | None:
-        """Every offer is found: publishing it has no effect to be lost."""
+        """Every offer is found: publishing has no effect that could be lost."""
         return Handle(key, key)
 
     def withdraw(self, handle: Handle) -> None:
-        """Nothing lies outside that could be taken back."""
+        """Do nothing: nothing is outside."""
 
     def collect(self, cursor: str) -> Collected:
-        """Answers given on our page are written by the page itself: none lie here."""
+        """Return nothing: the page itself writes the answers given on it."""
         return Collected(cursor)
 
 

@@ -1,4 +1,4 @@
-"""What is asked of a Label Studio server: its REST interface, nothing of its pages."""
+"""The REST interface of a Label Studio server, as far as we use it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 import jwt
 
 from connectors.http.client import Http
-from connectors.http.rest import Rest, Told
+from connectors.http.rest import Payload, Rest
 
 PAGE: Final = 100
 _MOST_PAGES: Final = 10_000
@@ -26,9 +26,9 @@ class Api:
     Parameters
     ----------
     url : str
-        Where the server's pages begin.
+        Base URL of the server's pages.
     token : str
-        Sent in a header, or once in a while to buy another; never in an address.
+        Sent in a header, or exchanged for a short-lived one; never in an address.
     http : Http
     clock : callable
         () -> seconds, monotonic.
@@ -36,7 +36,7 @@ class Api:
     Raises
     ------
     Misconfigured
-        A URL that must not be called.
+        If the URL must not be called.
     """
 
     def __init__(
@@ -49,45 +49,44 @@ class Api:
         self._access = Access(f"{url.rstrip('/')}/api/", token, http, clock)
 
     def project(self, title: str) -> dict[str, Any] | None:
-        """Find the oldest project of a title: its id, title and labelling config."""
+        """Return the oldest project with a title: its id, title and labelling config."""
         query = urlencode({"include": "id,title,label_config", "page_size": PAGE})
         for page in range(1, _MOST_PAGES):
-            told = self._thing("GET", f"projects/?{query}&ordering=id&page={page}")
-            for one in self._list(told.get("results")):
-                if one.get("title") == title:
-                    return one
-            if not told.get("next"):
+            page_of = self._object("GET", f"projects/?{query}&ordering=id&page={page}")
+            for project in self._list(page_of.get("results")):
+                if project.get("title") == title:
+                    return project
+            if not page_of.get("next"):
                 break
         return None
 
     def make_project(self, title: str, config: str) -> int:
-        """Make a project; asked again, Label Studio makes a second one."""
-        told = {"title": title, "label_config": config, "show_skip_button": True}
-        return int(self._thing("POST", "projects/", told)["id"])
+        """Create a project; if repeated, Label Studio creates a second one."""
+        project = {"title": title, "label_config": config, "show_skip_button": True}
+        return int(self._object("POST", "projects/", project)["id"])
 
     def change_project(self, number: int, config: str) -> None:
-        """Give a project another labelling config."""
+        """Replace a project's labelling config."""
         self._ask("PATCH", f"projects/{number}/", {"label_config": config})
 
     def load(self, project: int, tasks: Sequence[Mapping[str, Any]]) -> None:
-        """Import tasks; asked again, Label Studio makes second ones."""
+        """Import tasks; if repeated, Label Studio creates duplicates."""
         self._ask("POST", f"projects/{project}/import", tasks)
 
     def named(self, project: int, column: str, value: str) -> Iterator[dict[str, Any]]:
-        """Give the tasks with a text in a column of their data, oldest first."""
+        """Yield the tasks with a text in a column of their data, oldest first."""
         wanted = {"filter": f"filter:tasks:data.{column}", "operator": "equal",
                   "type": "String", "value": value}  # fmt: skip
         for page in range(1, _MOST_PAGES):
             found, total = self._tasks(project, [wanted], "tasks:id", page, PAGE)
             yield from found
-            if page * PAGE >= total:  # past the last page stands a 404
+            if page * PAGE >= total:  # the page after the last is a 404
                 return
 
     def behind(self, project: int, after: int) -> tuple[list[dict[str, Any]], bool]:
-        """Give a page of the tasks behind an id, oldest first; whether there are more.
+        """Return a page of the tasks after an id, oldest first; and whether more follow.
 
-        By number of the page, one that is deleted meanwhile would have others passed
-        over.
+        Pages go by id: by page number, deletions meanwhile would make it skip tasks.
         """
         wanted = {"filter": "filter:tasks:id", "operator": "greater",
                   "type": "Number", "value": after}  # fmt: skip
@@ -97,10 +96,10 @@ class Api:
     def changed(
         self, project: int, since: datetime
     ) -> tuple[list[dict[str, Any]], bool]:
-        """Give tasks that changed at a moment or later, and whether there may be more.
+        """Return tasks changed at or after a moment, and whether there may be more.
 
-        They come in the order of their changes, so that the last one's moment begins
-        the next call; more of one moment than fit a page widen the page.
+        They are ordered by their changes, so that the last one's moment starts the next
+        call; if more changed at one moment than fit a page, the page is enlarged.
         """
         moment = since.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         wanted = {"filter": "filter:tasks:updated_at", "operator": "greater_or_equal",
@@ -115,34 +114,34 @@ class Api:
             size *= 2
 
     def annotation(self, number: int) -> dict[str, Any] | None:
-        """Read one annotation whole; None for one that is gone.
+        """Return one complete annotation; None if it is gone.
 
         Raises
         ------
         Rejected
-            It is larger than an answer may be.
+            If it is larger than an answer may be.
         """
-        told = self._ask("GET", f"annotations/{number}/", missing=True)
-        return None if told is None else self._access.rest().thing(told)
+        annotation = self._ask("GET", f"annotations/{number}/", missing=True)
+        return None if annotation is None else self._access.rest().as_object(annotation)
 
     def blank(self, number: int, data: Mapping[str, Any]) -> None:
-        """Replace the data of a task; one that is gone already is left gone."""
+        """Replace the data of a task; no error if it is gone already."""
         self._ask("PATCH", f"tasks/{number}/", {"data": data}, missing=True)
 
     def delete(self, number: int) -> None:
-        """Delete a task and its annotations; gone already is no error."""
+        """Delete a task and its annotations; no error if it is gone already."""
         self._ask("DELETE", f"tasks/{number}/", missing=True)
 
     def hooks(self, project: int) -> list[dict[str, Any]]:
-        """Give the webhooks of a project."""
+        """Return the webhooks of a project."""
         return self._list(self._ask("GET", f"webhooks/?project={project}"))
 
-    def make_hook(self, told: Mapping[str, Any]) -> None:
-        """Make a webhook."""
-        self._ask("POST", "webhooks/", told)
+    def make_hook(self, hook: Mapping[str, Any]) -> None:
+        """Create a webhook."""
+        self._ask("POST", "webhooks/", hook)
 
     def close(self) -> None:
-        """Close what is kept open."""
+        """Close idle connections."""
         self._access.close()
 
     def _tasks(
@@ -160,36 +159,36 @@ class Api:
             "page": page,
             "page_size": size,
             "fields": "all",
-            "include": "id,meta,updated_at,annotations",  # without what is shown
+            "include": "id,meta,updated_at,annotations",  # without the fields' content
             "query": json.dumps(query),
         })  # fmt: skip
-        told = self._thing("GET", f"tasks?{asked}")
-        return self._list(told.get("tasks")), int(told.get("total") or 0)
+        response = self._object("GET", f"tasks?{asked}")
+        return self._list(response.get("tasks")), int(response.get("total") or 0)
 
     def _ask(
         self,
         method: str,
         path: str,
-        told: Told | None = None,
+        payload: Payload | None = None,
         *,
         missing: bool = False,
     ) -> object:
-        return self._access.rest().ask(method, path, told, missing=missing)
+        return self._access.rest().ask(method, path, payload, missing=missing)
 
-    def _thing(
-        self, method: str, path: str, told: Mapping[str, Any] | None = None
+    def _object(
+        self, method: str, path: str, payload: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
-        return self._access.rest().thing(self._ask(method, path, told))
+        return self._access.rest().as_object(self._ask(method, path, payload))
 
-    def _list(self, told: object) -> list[dict[str, Any]]:
+    def _list(self, response: object) -> list[dict[str, Any]]:
         rest = self._access.rest()
-        if not isinstance(told, list):
-            raise rest.strange()
-        return [rest.thing(one) for one in told]
+        if not isinstance(response, list):
+            raise rest.unexpected()
+        return [rest.as_object(item) for item in response]
 
 
 def moment_of(text: object) -> datetime | None:
-    """Read a moment as Label Studio writes it; None for what is none."""
+    """Parse a moment as Label Studio writes it; None if it is not one."""
     try:
         found = datetime.fromisoformat(str(text))
     except ValueError:
@@ -202,12 +201,12 @@ _SHORTEST: Final = 10.0
 
 
 class Access:
-    """Calls to one server that carry a token which holds.
+    """Authenticated calls to one server, with a token that is renewed.
 
     Parameters
     ----------
     base : str
-        Where the server's interface begins, with a slash at the end.
+        Base URL of the server's interface, with a trailing slash.
     token : str
         Legacy token, or personal access token.
     http : Http
@@ -217,7 +216,7 @@ class Access:
     Raises
     ------
     Misconfigured
-        A URL that must not be called.
+        If the URL must not be called.
     """
 
     def __init__(
@@ -234,12 +233,12 @@ class Access:
             self._until = float("-inf")
 
     def rest(self) -> Rest:
-        """Give the client for the next call.
+        """Return the client for the next call.
 
         Raises
         ------
         TryLater, Misconfigured
-            No access token can be had.
+            If no access token can be obtained.
         """
         with self._lock:
             if self._clock() >= self._until:
@@ -248,18 +247,18 @@ class Access:
 
     def _renew(self) -> None:
         plain = Rest(self._base, {}, self._http, SERVER)
-        told = plain.ask("POST", "token/refresh/", {"refresh": self._personal})
-        access = plain.thing(told).get("access")
+        response = plain.ask("POST", "token/refresh/", {"refresh": self._personal})
+        access = plain.as_object(response).get("access")
         try:
-            # whether it is genuine is the server's to judge; we ask how long it lasts
-            said = jwt.decode(str(access), options={"verify_signature": False})
-            lasts = float(said["exp"]) - float(said["iat"])
+            # the server verifies it; we only need its expiry
+            claims = jwt.decode(str(access), options={"verify_signature": False})
+            lasts = float(claims["exp"]) - float(claims["iat"])
         except (jwt.PyJWTError, LookupError, TypeError, ValueError):
-            raise plain.strange() from None
-        who = {"authorization": f"Bearer {access}"}
-        self._rest = Rest(self._base, who, self._http, SERVER)
+            raise plain.unexpected() from None
+        headers = {"authorization": f"Bearer {access}"}
+        self._rest = Rest(self._base, headers, self._http, SERVER)
         self._until = self._clock() + max(lasts / 2, _SHORTEST)
 
     def close(self) -> None:
-        """Close what is kept open."""
+        """Close idle connections."""
         self._http.close()

@@ -1,8 +1,8 @@
-"""Two projects of a Label Studio server: where tasks lie, and what was taken back.
+"""Two projects of a Label Studio server: the tasks, and what was withdrawn.
 
-Label Studio knows no idempotency key, so each task carries the name of its offer, and is
-asked for by it before it is imported. What was withdrawn leaves its name in a second
-project where nobody works, and nothing else.
+Label Studio has no idempotency keys, so each task carries the name of its offer, which
+is searched for before tasks are imported. A withdrawn offer leaves its name, and
+nothing else, in a second project where nobody works.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ _CLOSED: Final = (
     '<Choice value="nothing to do"/></Choices></View>'
 )
 _IMPORT: Final = 8 << 20
-"""Characters of one import, if it has more than one task."""
+"""Size of one import in characters, if it has more than one task."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """One task for the server.
+    """One task of the server.
 
     Attributes
     ----------
     token : str
-        Opaque; unique in its offer.
+        Opaque; unique within its offer.
     account : str
-        Whom the offer is for.
+        The account that the offer is for.
     shown : Mapping
-        Columns of the task's data that its labelling config names.
+        Columns of the task's data, as named by its labelling config.
     """
 
     token: str
@@ -45,7 +45,7 @@ class Task:
 
 
 class Board:
-    """The tasks of one connector at one server.
+    """The tasks of one connector on one server.
 
     Parameters
     ----------
@@ -53,8 +53,8 @@ class Board:
     key : bytes
         At least 32 bytes.
     title : str
-        What the projects are called; a word made of the key is put behind it, so that
-        two dispatchers share a server and no project.
+        Title of the projects; a word derived from the key is appended, so that two
+        dispatchers can share a server without sharing a project.
     config : str
         Labelling config of the tasks.
     """
@@ -68,7 +68,7 @@ class Board:
         self._closed = f"{title} {mark} (closed)"
 
     def put(self, key: str, tasks: Sequence[Task]) -> Handle:
-        """Import the tasks of an offer that are not there, unless it was withdrawn."""
+        """Import the offer's missing tasks, unless the offer was withdrawn."""
         name = _name(key)
         if self._is_closed(name):
             return Handle(key, name)
@@ -86,7 +86,7 @@ class Board:
         return Handle(key, name)
 
     def find(self, key: str) -> Handle | None:
-        """Ask for the tasks of an offer; an import that broke off is not there yet."""
+        """Look for the tasks of an offer; an incomplete import does not count."""
         name = _name(key)
         if self._is_closed(name):
             return Handle(key, name)
@@ -118,12 +118,12 @@ class Board:
                 self._api.delete(int(task["id"]))
 
     def listing(self, cursor: str) -> Listed:
-        """Give the offers of a page of tasks; open is what somebody has yet to do.
+        """Return the offers of a page of tasks; open are those still to be done.
 
         Raises
         ------
         Rejected
-            A cursor that is none of ours.
+            If the cursor is not ours.
         """
         if cursor and not (cursor.isascii() and cursor.isdigit() and len(cursor) < 19):
             raise Rejected("the cursor is not one of this connector")
@@ -142,7 +142,7 @@ class Board:
         return Listed(posted, str(int(tasks[-1]["id"])) if more and tasks else "")
 
     def forget(self, token: str) -> None:
-        """Delete all tasks of a token, with what was answered there."""
+        """Delete all tasks of a token, and their answers."""
         found = self._api.project(self._open)
         if found is None:
             return
@@ -150,14 +150,14 @@ class Board:
             self._api.delete(int(task["id"]))
 
     def project(self) -> int | None:
-        """Find the project in which the tasks lie; None where there is none yet."""
+        """Return the project with the tasks; None if there is none yet."""
         found = self._api.project(self._open)
         return None if found is None else int(found["id"])
 
     def changed(
         self, project: int, since: datetime
     ) -> tuple[list[dict[str, Any]], bool]:
-        """Give what changed, as :meth:`Api.changed` does."""
+        """Return what changed, as :meth:`Api.changed` does."""
         return self._api.changed(project, since)
 
     def _is_closed(self, name: str) -> bool:

@@ -1,7 +1,7 @@
-"""One field as a Label Studio task, and an annotation as an answer.
+"""Fields as Label Studio tasks, and annotations as answers.
 
-One labelling config serves every field: what differs lies in the task's data. What is
-shown is HTML in which every character of a value is escaped.
+One labelling config serves every field: the differences are in the task's data. The
+content is HTML in which every character of a value is escaped.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ _HOW: Final = {
 
 
 def shown(item: Item) -> dict[str, Any]:
-    """Spell a field out as the data of a task.
+    """Return a field as the data of a task.
 
     Raises
     ------
     Rejected
-        It is neither text in UTF-8 nor a picture.
+        If it is neither UTF-8 text nor a picture.
     """
     form = item.form or Form("transcribe")
     choices = ("yes", "no") if form.ask == "yes_no" else form.choices
@@ -82,16 +82,16 @@ def _html_of(item: Item) -> str:
 def answer_of(
     task: Mapping[str, Any], annotation: Mapping[str, Any], edition: str, place: str
 ) -> Answer | Quarantined:
-    """Read an annotation of a task.
+    """Read an annotation of a task as an answer.
 
     Parameters
     ----------
     task, annotation : Mapping
-        As the server gives them.
+        As returned by the server.
     edition : str
-        Names the annotation as it stands now.
+        Identifies the present state of the annotation.
     place : str
-        Where it lies, for the operator.
+        Its location, for the operator.
     """
     meta = task.get("meta")
     known = meta if isinstance(meta, dict) else {}
@@ -113,7 +113,7 @@ def answer_of(
 
 
 def _said(result: object) -> dict[str, list[str]]:
-    """Collect what each control of the form holds."""
+    """Return the values of each control of the form."""
     said: dict[str, list[str]] = {"choice": [], "answer": [], "mark": []}
     for region in result if isinstance(result, list) else []:
         one = region if isinstance(region, dict) else {}

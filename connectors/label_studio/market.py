@@ -1,4 +1,4 @@
-"""Which of the two a Label Studio connector is: a notice board, or where fields lie."""
+"""The two kinds of Label Studio connector: a notice board, or a market with content."""
 
 from __future__ import annotations
 
@@ -39,23 +39,23 @@ from connectors.tickets import check_key, opaque, token_and_key
 
 TITLE: Final = "Data entry"
 MOST: Final = 24
-"""Characters of a title: Label Studio takes 50, and we put words behind it."""
+"""Characters of a title: Label Studio allows 50, and we append words."""
 
 _KNOWN: Final = ("url", "content", "project", "hook", "allow_private")
 
 
 def declared(values: Mapping[str, str]) -> Manifest:
-    """Tell what a connector of these settings declares."""
+    """Return the manifest of a connector with these settings."""
     return THERE if values.get("content") == "there" else notices.MANIFEST
 
 
 def open_label_studio(settings: Settings) -> Market:
-    """Open the server that the settings name.
+    """Open the server in the settings.
 
     Raises
     ------
     Misconfigured
-        A setting or the secret is not as it should be.
+        If a setting or the secret is wrong.
     """
     values = settings.of("label-studio", _KNOWN, ("url",))
     content = values.get("content", "ours")
@@ -111,24 +111,24 @@ THERE: Final = Manifest(
 
 HEADER: Final = "x-dispatcher-word"
 _OVERLAP: Final = timedelta(seconds=10)
-"""A change may be seen before an earlier one that was slower to be committed."""
+"""An earlier change may be committed, and seen, later than a later one."""
 _ANNOTATIONS: Final = 20
-"""Read of one task; somebody who adds thousands holds up no other's."""
+"""Annotations read of one task, so that a user who adds thousands blocks no other's."""
 _BEGINNING: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Instance:
-    """One server that holds fields.
+    """A server that contains the fields.
 
     Parameters
     ----------
     api : Api
     key : bytes
-        Makes the word of the webhook; at least 32 bytes.
+        Derives the secret word of the webhook; at least 32 bytes.
     title : str
-        What the projects are called.
+        Title of the projects.
     hook : str
-        Where the server may call us; empty: it is only asked.
+        Where the server may call us; empty: it is only polled.
     """
 
     def __init__(self, api: Api, key: bytes, title: str, hook: str = "") -> None:
@@ -140,18 +140,18 @@ class Instance:
 
     @property
     def manifest(self) -> Manifest:
-        """Bound to nobody, content there."""
+        """Bound to nobody, content at the market."""
         return THERE
 
     def publish(self, offer: Offer) -> Handle:
-        """Import a task for each field; those of this key that are there stay alone.
+        """Import a task for each field, except those already there under this key.
 
         Raises
         ------
         Rejected
-            The offer may not go there, or shows what is neither text nor picture.
+            If the offer may not go there, or shows neither text nor a picture.
         TryLater, Misconfigured
-            By what the server says.
+            Depending on the server's response.
         """
         THERE.check(offer)
         whom = offer.audience or offer.account
@@ -159,39 +159,39 @@ class Instance:
         return self._board.put(offer.key, tasks)
 
     def find(self, key: str) -> Handle | None:
-        """Ask for the tasks of this key, withdrawn ones too."""
+        """Look for the tasks of this key, withdrawn ones too."""
         return self._board.find(key)
 
     def listing(self, cursor: str) -> Listed:
-        """Give a page of what lies there; what was withdrawn is left out."""
+        """Return a page of the offers there, without withdrawn ones."""
         return self._board.listing(cursor)
 
     def withdraw(self, handle: Handle) -> None:
-        """Delete what is shown; what was answered is still collected."""
+        """Delete the contents; answers are still collected."""
         self._board.withdraw(handle.key, BLANK)
 
     def forget(self, tokens: Collection[str]) -> tuple[str, ...]:
-        """Delete tasks with their answers; what users have exported is not known."""
+        """Delete tasks with their answers; users' exports are unknown."""
         for token in tokens:
             self._board.forget(token)
         return ()
 
     def arrive(self, visit: Visit, now: datetime) -> Arrival:  # noqa: ARG002 (protocol)
-        """Nobody arrives: the work is done at Label Studio."""
+        """Raise Rejected: the work is done at Label Studio."""
         raise Rejected(
             "the fields of this connector are shown at Label Studio",
             fix="log in there",
         )
 
     def collect(self, cursor: str) -> Collected:
-        """Give the answers of tasks that changed since; the cursor is a moment.
+        """Return the answers of tasks changed since the cursor, which is a moment.
 
         Raises
         ------
         Rejected
-            A cursor that is none of ours.
+            If the cursor is not ours.
         TryLater, Misconfigured
-            By what the server says.
+            Depending on the server's response.
         """
         since = _BEGINNING if not cursor else moment_of(cursor)
         if since is None:
@@ -215,10 +215,10 @@ class Instance:
     def _annotated(
         self, task: Mapping[str, Any]
     ) -> Iterator[Answer | Quarantined | None]:
-        """Read the annotations of a task: any user may add any number of them."""
+        """Yield the answers in a task's annotations: any user may add any number."""
         listed = sorted(_annotations(task), key=lambda one: int(one["id"]))
         for one in listed[:_ANNOTATIONS]:
-            yield self._told(task, one)
+            yield self._answer(task, one)
         if len(listed) > _ANNOTATIONS:
             yield Quarantined(
                 f"{task.get('id')}:more",
@@ -226,10 +226,10 @@ class Instance:
                 f"it has more than {_ANNOTATIONS} annotations, the others are left there",
             )
 
-    def _told(
+    def _answer(
         self, task: Mapping[str, Any], brief: Mapping[str, Any]
     ) -> Answer | Quarantined | None:
-        """Read one annotation; None for one that was deleted since."""
+        """Return the answer of one annotation; None if it was deleted since."""
         number = int(brief["id"])
         edition = f"{number}:{brief.get('updated_at')}"
         place = f"task {task.get('id')}, annotation {number}"
@@ -240,15 +240,15 @@ class Instance:
         return None if whole is None else answer_of(task, whole, edition, place)
 
     def heed(self, visit: Visit, now: datetime) -> str:
-        """Check that who calls knows the word we left with the server.
+        """Verify that the caller knows the secret word of our webhook.
 
-        Nothing in a call tells it from another one, so its id is the second in which
-        it came: a copied call makes us ask once more, and no more than that.
+        Calls have nothing that distinguishes them, so a call's id is the second in
+        which it came: a copied call makes us poll once more, and no more than that.
 
         Raises
         ------
         Rejected
-            It does not.
+            If it does not.
         """
         word = visit.headers.get(HEADER, "").encode("utf-8", "replace")
         if not hmac.compare_digest(word, self._word().encode()):
@@ -256,11 +256,11 @@ class Instance:
         return str(int(now.timestamp()))
 
     def _ask_to_be_called(self, project: int) -> None:
-        """Leave a webhook there, once a process; where it fails, asking goes on."""
+        """Create the webhook, once per process; if that fails, polling continues."""
         if not self._hook or self._hooked:
             return
         self._hooked = True
-        told = {
+        webhook = {
             "project": project,
             "url": self._hook,
             "headers": {HEADER: self._word()},
@@ -270,13 +270,13 @@ class Instance:
             "is_active": True,
         }
         try:
-            for one in self._api.hooks(project):
+            for existing in self._api.hooks(project):
                 if (
-                    one.get("url") == self._hook
-                    and one.get("headers") == told["headers"]
+                    existing.get("url") == self._hook
+                    and existing.get("headers") == webhook["headers"]
                 ):
                     return
-            self._api.make_hook(told)
+            self._api.make_hook(webhook)
         except ConnectorError:
             return
 
@@ -284,11 +284,11 @@ class Instance:
         return opaque(self._key, "hook")
 
     def close(self) -> None:
-        """Close the connections that are kept open."""
+        """Close idle connections."""
         self._api.close()
 
 
 def _annotations(task: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     listed = task.get("annotations")
-    told = listed if isinstance(listed, list) else []
-    return [one for one in told if isinstance(one, dict) and "id" in one]
+    annotations = listed if isinstance(listed, list) else []
+    return [one for one in annotations if isinstance(one, dict) and "id" in one]

@@ -1,7 +1,7 @@
-"""Label Studio as a notice board: tasks that only say where our task page is.
+"""Label Studio as a notice board: tasks that only link to our task page.
 
-Every user of the server can open every notice. That tells whom there is work for, and
-nothing else: the page opens by a personal link, which never goes there.
+Every user of the server can open every notice. It reveals who has work, and nothing
+else: the page opens by a personal link, which is never sent there.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _NOTICE: Final = (
 
 
 class Notices(Linked):
-    """One server that holds notices, and no field.
+    """A server with notices and no fields.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class Notices(Linked):
     key : bytes
         Signs the personal links; at least 32 bytes.
     title : str
-        What the projects are called.
+        Title of the projects.
     """
 
     _why = "what Label Studio says of a visitor is not signed"
@@ -73,19 +73,19 @@ class Notices(Linked):
         return MANIFEST
 
     def check_offer(self, offer: Offer) -> None:
-        """Refuse an offer that names no task page."""
+        """Refuse an offer without a task page."""
         MANIFEST.check(offer)
         check_link(offer.link)
 
     def publish(self, offer: Offer) -> Handle:
-        """Put up one notice; one of this key that was there once is never repeated.
+        """Post one notice; a notice with this key is never repeated.
 
         Raises
         ------
         Rejected
-            The offer may not go there, or names no task page.
+            If the offer may not go there, or has no task page.
         TryLater, Misconfigured
-            By what the server says.
+            Depending on the server's response.
         """
         self.check_offer(offer)
         whom = offer.account or offer.audience
@@ -93,21 +93,21 @@ class Notices(Linked):
         return self._board.put(offer.key, [Task("notice", whom, {"notice": notice})])
 
     def find(self, key: str) -> Handle | None:
-        """Ask for the notice of this key, taken down or not."""
+        """Look for the notice with this key, withdrawn or not."""
         return self._board.find(key)
 
     def listing(self, cursor: str) -> Listed:
-        """Give a page of what lies there; what was withdrawn is left out."""
+        """Return a page of the offers there, without withdrawn ones."""
         return self._board.listing(cursor)
 
     def withdraw(self, handle: Handle) -> None:
-        """Take the notice down."""
+        """Remove the notice."""
         self._board.withdraw(handle.key, {"notice": ""})
 
     def collect(self, cursor: str) -> Collected:
-        """Answers are given on our own page: none lie at Label Studio."""
+        """Return nothing: answers are given on our own page."""
         return Collected(cursor)
 
     def close(self) -> None:
-        """Close the connections that are kept open."""
+        """Close idle connections."""
         self._api.close()

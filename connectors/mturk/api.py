@@ -1,8 +1,8 @@
-"""What is asked of MTurk, by boto3's client; and what its errors mean.
+"""Calls to MTurk through boto3's client, and the meaning of its errors.
 
-Every call here may be made twice: it reads, sets something to what it is already, or
-carries a token that MTurk knows again. So a call that was throttled, or whose answer was
-lost, is made again a few times before the caller hears of it.
+Every call here may be repeated: it reads, sets something to its present value, or
+carries a token that MTurk recognises. So a call that was throttled, or whose response
+was lost, is repeated a few times before the caller gets an error.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from connectors.errors import ConnectorError, Misconfigured, Rejected, TryLater
 from connectors.http.aws import Client
 
 LONG_AGO: Final = datetime(2015, 1, 1, tzinfo=UTC)
-"""When a withdrawn HIT expires: so far back that no clock disagrees."""
+"""Expiry set on withdrawn HITs: so far in the past that no clock disagrees."""
 
 _TRIES: Final = 5
 _FIRST_WAIT: Final = 0.25
@@ -39,14 +39,14 @@ _ID: Final = re.compile(r"\b[A-Z0-9]{20,64}\b")
 
 
 class Refused(Rejected):
-    """MTurk does not do what was asked.
+    """MTurk refuses a call.
 
     Attributes
     ----------
     code : str
-        The last part of its ``TurkErrorCode``; empty where there is none.
+        The last part of its ``TurkErrorCode``; empty if there is none.
     words : str
-        What it said, which may hold ids: never shown.
+        Its message, which may contain ids: never shown.
     """
 
     def __init__(self, code: str, words: str) -> None:
@@ -56,17 +56,17 @@ class Refused(Rejected):
 
     @property
     def repeated(self) -> bool:
-        """Whether it says that the very same call was carried out before."""
+        """Whether it reports that this very call was carried out before."""
         return "already been processed" in self.words
 
 
 class Pace:
-    """At most so many calls a second, over all threads.
+    """A rate limit over all threads.
 
     Parameters
     ----------
     per_second : float
-        > 0.
+        Calls per second, > 0.
     clock : callable
         () -> seconds, monotonic.
     sleep : callable
@@ -100,10 +100,10 @@ class Api:
     Parameters
     ----------
     client : object
-        boto3's client of ``mturk``; it must not repeat calls itself.
+        boto3's ``mturk`` client; it must not repeat calls itself.
     pace : Pace
     tries : int
-        How often a call is made before the caller hears of it, >= 1.
+        Attempts before the caller gets an error, >= 1.
     """
 
     def __init__(self, client: Client, pace: Pace, tries: int = _TRIES) -> None:
@@ -113,11 +113,11 @@ class Api:
         self.now: datetime | None = None
 
     def hurried(self) -> Api:
-        """Make the same calls for somebody who waits at our page."""
+        """Return the same interface with fewer attempts, for a visitor who waits."""
         return Api(self._client, self._pace, tries=2)
 
     def qualification(self, name: str, description: str) -> str:
-        """Find or make our qualification type of a name; return its id."""
+        """Find or create our qualification type with a name; return its id."""
         for _ in range(2):
             for found in self._pages("list_qualification_types", "QualificationTypes",
                                      Query=name, MustBeRequestable=False,
@@ -135,36 +135,40 @@ class Api:
         raise TryLater("MTurk has our qualification type and does not list it yet")
 
     def give_score(self, kind: str, worker: str, score: int) -> None:
-        """Set a worker's score without writing to them."""
+        """Set a worker's score without notifying them."""
         self._call("associate_qualification_with_worker", QualificationTypeId=kind,
                    WorkerId=worker, IntegerValue=score,
                    SendNotification=False)  # fmt: skip
 
     def score(self, kind: str, worker: str) -> int | None:
-        """Read a worker's score; None where they have none (any more)."""
+        """Return a worker's score; None if they have none (any more)."""
         try:
-            told = self._call("get_qualification_score", "Qualification", QualificationTypeId=kind,
+            qualification = self._call("get_qualification_score", "Qualification", QualificationTypeId=kind,
                               WorkerId=worker)["Qualification"]  # fmt: skip
         except Refused:
             return None
-        return int(told["IntegerValue"]) if told["Status"] == "Granted" else None
+        return (
+            int(qualification["IntegerValue"])
+            if qualification["Status"] == "Granted"
+            else None
+        )
 
-    def hit_type(self, **told: object) -> str:
-        """Make a HIT type; MTurk gives the same id for the same words."""
-        return str(self._call("create_hit_type", "HITTypeId", **told)["HITTypeId"])
+    def hit_type(self, **values: object) -> str:
+        """Create a HIT type; MTurk returns the same id for the same values."""
+        return str(self._call("create_hit_type", "HITTypeId", **values)["HITTypeId"])
 
     def notify(self, hit_type: str, queue: str) -> None:
-        """Have what happens to HITs of a type told to a queue."""
+        """Make MTurk send the events of a HIT type to a queue."""
         self._call("update_notification_settings", HITTypeId=hit_type, Active=True,
                    Notification={"Destination": queue, "Transport": "SQS",
                                  "Version": "2014-08-15",
                                  "EventTypes": list(_EVENTS)})  # fmt: skip
 
-    def make_hit(self, **told: object) -> str:
-        """Make a HIT under its token; the one that was made before counts as found."""
+    def make_hit(self, **values: object) -> str:
+        """Create a HIT under its token; return an earlier one if there is one."""
         try:
             return str(
-                self._call("create_hit_with_hit_type", "HIT", **told)["HIT"]["HITId"]
+                self._call("create_hit_with_hit_type", "HIT", **values)["HIT"]["HITId"]
             )
         except Refused as error:
             found = _ID.findall(error.words) if error.code == "HITAlreadyExists" else []
@@ -173,124 +177,128 @@ class Api:
             return str(found[0])
 
     def hit(self, number: str) -> dict[str, Any] | None:
-        """Read one HIT; None for one that there is not (any more)."""
+        """Return one HIT; None if it does not exist (any more)."""
         try:
-            told: dict[str, Any] = self._call("get_hit", "HIT", HITId=number)["HIT"]
+            hit: dict[str, Any] = self._call("get_hit", "HIT", HITId=number)["HIT"]
         except Refused as error:
             if error.code in ("HITDoesNotExist", "ParameterValidationError"):
                 return None
             raise
-        return None if told["HITStatus"] == "Disposed" else told
+        return None if hit["HITStatus"] == "Disposed" else hit
 
     def hits(self) -> Iterator[dict[str, Any]]:
-        """Give all HITs of the account that are not deleted."""
+        """Yield all HITs of the account that are not deleted."""
         return self._pages("list_hits", "HITs")
 
     def hits_page(self, token: str) -> tuple[list[dict[str, Any]], str]:
-        """Give one page of them, and the token of the next; empty behind the last."""
+        """Return one page of them and the next page's token; empty after the last."""
         more = {"NextToken": token} if token else {}
-        said = self._call("list_hits", "HITs", MaxResults=_PAGE, **more)
-        return said["HITs"], str(said.get("NextToken") or "") if said["HITs"] else ""
+        response = self._call("list_hits", "HITs", MaxResults=_PAGE, **more)
+        return response["HITs"], str(response.get("NextToken") or "") if response[
+            "HITs"
+        ] else ""
 
     def reviewable(self, status: str = "Reviewable") -> Iterator[dict[str, Any]]:
-        """Give HITs that nobody can work on any more."""
+        """Yield HITs that nobody can work on any more."""
         return self._pages("list_reviewable_hits", "HITs", Status=status)
 
     def set_reviewing(self, number: str, *, revert: bool = False) -> None:
-        """Move a HIT out of those to look at, or back."""
+        """Move a HIT out of the reviewable ones, or back."""
         self._unless_over("update_hit_review_status", HITId=number, Revert=revert)
 
     def expire(self, number: str) -> None:
-        """Let nobody accept a HIT any more; whoever has it may finish."""
+        """Stop a HIT from being accepted; whoever has accepted it may finish."""
         self._unless_over("update_expiration_for_hit", HITId=number,
                            ExpireAt=LONG_AGO)  # fmt: skip
 
     def delete(self, number: str) -> None:
-        """Delete a HIT of which everything is judged."""
+        """Delete a HIT whose assignments are all reviewed."""
         self._unless_over("delete_hit", HITId=number)
 
     def assignments(self, hit: str) -> Iterator[dict[str, Any]]:
-        """Give what was handed in of a HIT, judged or not."""
+        """Yield the submitted assignments of a HIT, reviewed or not."""
         return self._pages("list_assignments_for_hit", "Assignments", HITId=hit)
 
     def assignment(self, number: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
-        """Read one that was handed in, and its HIT; None where none was."""
+        """Return a submitted assignment and its HIT; None if there is none."""
         try:
-            told = self._call("get_assignment", "Assignment", AssignmentId=number)
+            response = self._call("get_assignment", "Assignment", AssignmentId=number)
         except Refused as error:
             if error.code in ("AssignmentDoesNotExist", "ParameterValidationError"):
                 return None
             raise
-        return told["Assignment"], told["HIT"]
+        return response["Assignment"], response["HIT"]
 
     def approve(self, number: str) -> None:
-        """Approve what was handed in: MTurk pays the reward."""
+        """Approve an assignment: MTurk pays the reward."""
         self._call("approve_assignment", AssignmentId=number)
 
-    def bonus(self, **told: object) -> None:
-        """Pay a bonus under its token; paid before is paid."""
+    def bonus(self, **values: object) -> None:
+        """Pay a bonus under its token, at most once."""
         try:
-            self._call("send_bonus", "", **told)
+            self._call("send_bonus", "", **values)
         except Refused as error:
             if not error.repeated:
                 raise
 
     def bonuses(self, assignment: str) -> Iterator[dict[str, Any]]:
-        """Give the bonuses that were paid for one assignment."""
+        """Yield the bonuses paid for one assignment."""
         return self._pages("list_bonus_payments", "BonusPayments",
                            AssignmentId=assignment)  # fmt: skip
 
-    def _unless_over(self, name: str, **told: object) -> None:
-        """Move a HIT on; one that is gone, or moved already, is left as it is."""
+    def _unless_over(self, name: str, **arguments: object) -> None:
+        """Change a HIT's state; no error if it is gone or changed already."""
         try:
-            self._call(name, "", **told)
+            self._call(name, "", **arguments)
         except Refused as error:
             if error.code not in _OVER and not error.repeated:
                 raise
 
-    def _pages(self, name: str, of: str, **told: object) -> Iterator[dict[str, Any]]:
+    def _pages(
+        self, name: str, key: str, **arguments: object
+    ) -> Iterator[dict[str, Any]]:
         more: dict[str, object] = {}
         for _ in range(_MOST_PAGES):
-            said = self._call(name, of, MaxResults=_PAGE, **told, **more)
-            yield from said[of]
-            # MTurk gives a token with the last page too: behind it lies an empty one.
-            if not said.get("NextToken") or not said[of]:
+            response = self._call(name, key, MaxResults=_PAGE, **arguments, **more)
+            yield from response[key]
+            # MTurk returns a token with the last page too: an empty one follows.
+            if not response.get("NextToken") or not response[key]:
                 return
-            more = {"NextToken": said["NextToken"]}
+            more = {"NextToken": response["NextToken"]}
 
-    def _call(self, name: str, holds: str = "", **told: object) -> dict[str, Any]:
-        """Call an operation; ``holds`` is what its answer has to hold.
+    def _call(self, name: str, holds: str = "", **arguments: object) -> dict[str, Any]:
+        """Call an operation; ``holds`` is a key that its response must have.
 
         Raises
         ------
         TryLater, Misconfigured, Rejected
             See :func:`raise_classed`.
         """
-        for made in range(1, self._tries + 1):
+        for attempt in range(1, self._tries + 1):
             self._pace.wait()
             try:
-                return self._once(name, holds, told)
+                return self._once(name, holds, arguments)
             except TryLater:
-                if made == self._tries:
+                if attempt == self._tries:
                     raise
-                self._pace.sleep(_FIRST_WAIT * 2 ** (made - 1))
+                self._pace.sleep(_FIRST_WAIT * 2 ** (attempt - 1))
         raise AssertionError("the last try returns or raises")
 
     def _once(
-        self, name: str, holds: str, told: Mapping[str, object]
+        self, name: str, holds: str, arguments: Mapping[str, object]
     ) -> dict[str, Any]:
         try:
-            said: dict[str, Any] = getattr(self._client, name)(**told)
+            response: dict[str, Any] = getattr(self._client, name)(**arguments)
         except Exception as error:  # noqa: BLE001 (classed by raise_classed)
             raise_classed(error)
-        if holds and holds not in said:
+        if holds and holds not in response:
             raise TryLater("MTurk's answer is not whole", fix="it is asked again later")
-        self._note_time(said)
-        return said
+        self._note_time(response)
+        return response
 
-    def _note_time(self, said: dict[str, Any]) -> None:
-        """Keep what MTurk's own clock says: ages there are told by it."""
-        headers = said.get("ResponseMetadata", {}).get("HTTPHeaders", {})
+    def _note_time(self, response: dict[str, Any]) -> None:
+        """Remember MTurk's own clock, which ages there refer to."""
+        headers = response.get("ResponseMetadata", {}).get("HTTPHeaders", {})
         try:
             self.now = parsedate_to_datetime(headers["date"])
         except (LookupError, ValueError, TypeError):
@@ -298,12 +306,12 @@ class Api:
 
 
 def raise_classed(error: Exception) -> NoReturn:
-    """Class what boto3 raised by what the caller does next; its words stay inside.
+    """Translate boto3's error into the connector error that fits, without its message.
 
     Raises
     ------
     TryLater
-        Throttled, a fault of theirs, no answer: it may have been done.
+        Throttled, an internal error, no response: it may have been done.
     Misconfigured
         Credentials, this machine's clock, or no money.
     Rejected

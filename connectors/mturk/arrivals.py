@@ -1,9 +1,10 @@
-"""Who comes from MTurk: what the browser claims, held against what MTurk knows.
+"""Arrivals from MTurk: the browser's claims, checked against what MTurk knows.
 
 MTurk's link is not signed, so a worker can write another's id into it. Three things must
-fit before anybody is let in: the word that we put into this worker's HIT and nowhere
-else; the HIT itself, which only the worker of our number can find; and MTurk's own word
-that it was accepted (an event, or the state of the HIT). Until then they wait.
+match before anybody is let in: the word that we put into this worker's HIT and nowhere
+else; the HIT itself, which only the worker with our number can find; and MTurk's own
+confirmation that it was accepted (an event, or the state of the HIT). Until then the
+visitor waits.
 """
 
 from __future__ import annotations
@@ -31,41 +32,41 @@ _SOON: Final = 3.0
 
 
 def word(secret: bytes, key: str) -> str:
-    """Make the word of an offer: in its HIT's address, its token, and its receipt."""
+    """Return the word of an offer, for its HIT's address, its token and its receipt."""
     return opaque(secret, "offer", key)
 
 
 def mark(secret: bytes, offer: str, account: str) -> str:
-    """Make the word that only the HIT of this offer for this worker holds."""
+    """Return the word that only the HIT of this offer for this worker contains."""
     return opaque(secret, "arrival", offer, account)
 
 
 def note_of(secret: bytes, key: str, account: str) -> str:
-    """Write what a HIT holds for us alone: the offer's key, whom it is for, our word."""
+    """Return a HIT's private annotation: the offer's key, the worker, and our word."""
     own = word(secret, key)[:_SHORT]
     return f"offer-{quote(key, safe='')} {quote(account, safe='')} {own}"
 
 
 def read_note(hit: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Read key and account of a HIT; None for one that no dispatcher made."""
+    """Return key and account of a HIT; None if no dispatcher made it."""
     found = _NOTE.fullmatch(str(hit.get("RequesterAnnotation", "")))
     return None if found is None else (unquote(found[1]), unquote(found[2]))
 
 
 def read_own(secret: bytes, hit: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Read key and account of a HIT; None for one that another dispatcher made too."""
+    """Return key and account of a HIT; None unless this dispatcher made it."""
     note = read_note(hit)
     kept = str(hit.get("RequesterAnnotation", ""))
     return note if note is not None and kept == note_of(secret, *note) else None
 
 
 def is_preview(visit: Visit) -> bool:
-    """Whether somebody only looks at the work."""
+    """Whether the visitor only previews the work."""
     return visit.parameters.get("assignmentId") == PREVIEW
 
 
 class Arrivals:
-    """The check of those who come.
+    """The identity check of arriving workers.
 
     Parameters
     ----------
@@ -73,8 +74,8 @@ class Arrivals:
     events : Events
     key : bytes
     guard : callable
-        (api, account) -> the qualification requirement of the account's HITs, or None where
-        MTurk does not hold the account's number.
+        (api, account) -> the qualification requirement of the account's HITs, or None
+        if MTurk does not have the account's number.
     lifetime : timedelta
         How long a HIT can be accepted.
     """
@@ -94,14 +95,14 @@ class Arrivals:
         self._lifetime = lifetime
 
     def arrive(self, visit: Visit, now: datetime) -> Arrival:
-        """Resolve a visitor; the network is asked only for one who knows our word.
+        """Identify a visitor; the network is used only for one who knows our word.
 
         Raises
         ------
         Rejected
-            The claims do not fit what MTurk knows, or the work is over.
+            If the claims do not match what MTurk knows, or the work is over.
         TryLater
-            MTurk has not confirmed yet that the work was accepted.
+            If MTurk has not confirmed yet that the work was accepted.
         """
         if is_preview(visit):
             return Arrival("", Identity.LOGIN, preview=True)
@@ -134,8 +135,8 @@ class Arrivals:
                        expires=ends)  # fmt: skip
 
     def _accepted(self, hit: Mapping[str, Any], assignment: str, account: str) -> str:
-        """Find the fact that the worker has accepted; the moment, where it is known."""
-        with suppress(ConnectorError):  # a queue that fails keeps nobody out
+        """Confirm that the worker has accepted; return when, if known."""
+        with suppress(ConnectorError):  # a failing queue keeps nobody out
             self._events.look()
         holder = self._events.holder(str(hit["HITId"]), assignment)
         if holder is not None:
@@ -154,16 +155,16 @@ class Arrivals:
 
 
 def _guarded(hit: Mapping[str, Any], guard: Mapping[str, Any] | None) -> bool:
-    """Whether a HIT has our requirement and no other; MTurk tells more of it than we."""
+    """Whether a HIT has our requirement and no other; MTurk returns further keys."""
     kept = hit.get("QualificationRequirements") or []
     return guard is not None and len(kept) == 1 and guard.items() <= kept[0].items()
 
 
 def _check_open(hit: Mapping[str, Any], lifetime: timedelta, now: datetime) -> datetime:
-    """Return when the work is over at the latest, if it is not.
+    """Return when the work is over at the latest; raise if it is over.
 
-    That is told by when it was made: one that is withdrawn has expired long ago, and
-    who has accepted it before may finish.
+    That depends on the creation time: a withdrawn HIT expired long ago, and whoever has
+    accepted it before may finish.
 
     Raises
     ------

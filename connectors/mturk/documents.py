@@ -1,7 +1,7 @@
-"""The two documents that go over to MTurk and come back: question and answers.
+"""The XML documents exchanged with MTurk: questions and answers.
 
-A question is the address of our page. Answers are read by expat itself, which stops at
-the first word of a DTD: nothing is expanded and nothing is fetched.
+A question is the address of our page. Answers are parsed by expat itself, which stops
+at the first token of a DTD: nothing is expanded and nothing is fetched.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from xml.parsers import expat
 from xml.sax.saxutils import escape
 
 MOST: Final = 64_000
-"""Characters of answers that are read: ours have some hundred."""
+"""Most characters of answers that are read: ours have some hundred."""
 
 _SCHEMA: Final = (
     "http://mechanicalturk.amazonaws.com/AWSMechanicalTurkDataSchemas/"
@@ -21,7 +21,7 @@ _HEIGHT: Final = 500  # pixels of the frame
 
 
 def question(url: str) -> str:
-    """Make an external question of the address of our page; ASCII."""
+    """Return an external question with the address of our page, in ASCII."""
     return (
         f'<?xml version="1.0" encoding="UTF-8"?><ExternalQuestion xmlns="{_SCHEMA}">'
         f"<ExternalURL>{escape(url)}</ExternalURL>"
@@ -30,12 +30,12 @@ def question(url: str) -> str:
 
 
 def answers(text: str) -> dict[str, str]:
-    """Read free texts by their question.
+    """Return free-text answers by question.
 
     Raises
     ------
     ValueError
-        It is no such document, is too long, or has a DTD. Says nothing of what it holds.
+        If it is another document, too long, or has a DTD; the message has no content.
     """
     if len(text) > MOST:
         raise ValueError(

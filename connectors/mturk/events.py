@@ -1,8 +1,8 @@
-"""What MTurk tells a queue of Amazon's: who accepted which assignment, and when.
+"""MTurk's notifications in an Amazon queue: who accepted which assignment, and when.
 
-The queue is read with our own key, and only MTurk may write to it. What it says comes
-twice, out of order, or never: so it is kept by what happened, and a fact that is missing
-is asked of MTurk itself.
+The queue is read with our own key, and only MTurk may write to it. Notifications come
+twice, out of order, or never: so they are stored by event, and a missing fact is asked
+of MTurk itself.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from connectors.mturk.api import raise_classed
 ACCEPTED: Final = "AssignmentAccepted"
 _LEFT: Final = ("AssignmentReturned", "AssignmentAbandoned")
 _BATCHES: Final = 20
-_BATCH: Final = 10  # what the queue gives at once
+_BATCH: Final = 10  # messages per call of the queue
 _KEPT: Final = 20_000
 _STRANGE: Final = 1000
 _LONGEST: Final = 100  # characters of an id or a moment
@@ -33,19 +33,19 @@ _PARTS: Final = ("EventType", "EventTimestamp", "HITId", "AssignmentId", "Worker
 
 @dataclass
 class _Held:
-    """What was told of one assignment: moments by worker."""
+    """The known events of one assignment: moments by worker."""
 
     accepted: dict[str, set[str]] = field(default_factory=dict)
     left: dict[str, set[str]] = field(default_factory=dict)
 
 
 class Events:
-    """What was heard so far.
+    """The notifications received so far.
 
     Parameters
     ----------
     client : object or None
-        boto3's client of ``sqs``; None where the operator has no queue.
+        boto3's ``sqs`` client; None if the operator has no queue.
     queue : str
         Its URL.
     clock : callable
@@ -68,14 +68,14 @@ class Events:
         self._strange: dict[str, Quarantined] = {}
 
     def look(self) -> None:
-        """Take what lies in the queue; where somebody else is looking, do not wait.
+        """Read the queue, unless another thread is reading it.
 
-        A queue that gives no answer has said nothing, and is left alone for a while.
+        A queue that does not respond is skipped, and left alone for a while.
 
         Raises
         ------
         Misconfigured, Rejected
-            The queue cannot be read with this key.
+            If the queue cannot be read with this key.
         """
         if self._client is None or self._clock() < self._rests_until:
             return
@@ -92,10 +92,10 @@ class Events:
 
     def _take(self, client: Client) -> int:
         try:
-            said = client.receive_message(
+            response = client.receive_message(
                 QueueUrl=self.queue, MaxNumberOfMessages=_BATCH, WaitTimeSeconds=0
             )
-            messages = said.get("Messages", [])
+            messages = response.get("Messages", [])
             for message in messages:
                 self._note(str(message.get("Body", "")))
             if messages:
@@ -108,9 +108,9 @@ class Events:
         return len(messages)
 
     def _note(self, body: str) -> None:
-        """Keep what a message says; one that is not MTurk's own is set aside."""
+        """Store the events of a message; quarantine one that is not MTurk's."""
         try:
-            told = _happened(body)
+            happened = _happened(body)
         except (ValueError, LookupError, TypeError, RecursionError):
             number = sha256(body.encode("utf-8", "replace")).hexdigest()[:32]
             with self._lock:
@@ -120,7 +120,7 @@ class Events:
                     )
             return
         with self._lock:
-            for what, moment, hit, assignment, worker in told:
+            for what, moment, hit, assignment, worker in happened:
                 place = (hit, assignment)
                 held = self._held.setdefault(place, _Held())
                 self._held.move_to_end(place)
@@ -130,7 +130,7 @@ class Events:
                 self._held.popitem(last=False)
 
     def holder(self, hit: str, assignment: str) -> tuple[str, str] | None:
-        """Who holds an assignment, and since when; None where nothing says so."""
+        """Return who has accepted an assignment, and when; None if unknown."""
         with self._lock:
             held = self._held.get((hit, assignment), _Held())
             latest = max(
@@ -144,30 +144,30 @@ class Events:
             return None if left >= moment else (worker, moment)
 
     def strange(self) -> tuple[Quarantined, ...]:
-        """Give what lay in the queue and is no event of MTurk's."""
+        """Return the messages in the queue that are not events of MTurk."""
         with self._lock:
             return tuple(self._strange.values())
 
     def forget(self, strange: Iterable[Quarantined]) -> None:
-        """Give no more what was told."""
+        """Drop messages that were reported."""
         with self._lock:
             for one in strange:
                 self._strange.pop(one.id, None)
 
 
 def _happened(body: str) -> list[list[str]]:
-    """Read the parts of each event that we heed.
+    """Return the parts of each event that we use.
 
     Raises
     ------
     ValueError, LookupError, TypeError, RecursionError
-        It is no message of MTurk's.
+        If it is not a message of MTurk.
     """
-    told = [
+    events = [
         [str(event[part]) for part in _PARTS]
         for event in json.loads(body)["Events"]
         if event["EventType"] in (ACCEPTED, *_LEFT)
     ]
-    if any(len(part) > _LONGEST for parts in told for part in parts):
+    if any(len(part) > _LONGEST for parts in events for part in parts):
         raise ValueError("no id of MTurk's is so long")
-    return told
+    return events

@@ -1,7 +1,7 @@
-"""Mechanical Turk as a market: a content-free HIT for one worker, made in safe order.
+"""Mechanical Turk as a market: a content-free HIT for one worker, created in safe order.
 
-The worker's number comes first (a qualification that MTurk holds, read back), then a HIT
-type that only this number can discover, preview and accept, then one HIT of it with one
+The worker's number comes first (a qualification at MTurk, read back), then a HIT type
+that only this number can discover, preview and accept, then one HIT of it with one
 assignment. So no other worker's browser is ever sent to our page with this HIT.
 """
 
@@ -56,14 +56,14 @@ from connectors.mturk.documents import question
 from connectors.mturk.events import Events
 from connectors.mturk.payments import CURRENCY, Paying, dollars
 from connectors.mturk.reviewing import Reviewing
-from connectors.task_page import check_door, check_place, no_door, origin
+from connectors.task_page import check_entrance, check_place, no_entrance, origin
 from connectors.tickets import check_key, opaque
 
 MANIFEST: Final = pull_manifest(
     name="mturk",
     binding=Binding.ASSIGNED,
     identity=Identity.LOGIN,
-    idempotency=Idempotency.SEARCH,  # MTurk knows a token again for a day
+    idempotency=Idempotency.SEARCH,  # MTurk remembers a token for a day
     limits=Limits(items=200, per_minute=120, account_bytes=64, poll_seconds=30),
     pays=True,
     currency=CURRENCY,
@@ -79,7 +79,7 @@ FRAMES: Final = {
     "production": ("https://worker.mturk.com", "https://www.mturk.com"),
     "sandbox": ("https://workersandbox.mturk.com",),
 }
-_REGION: Final = "us-east-1"  # the only one where MTurk answers
+_REGION: Final = "us-east-1"  # MTurk's only region
 _NUMBERS: Final = {  # name -> default, least, most
     "minutes": (60, 1, 24 * 60),
     "lifetime_minutes": (60, 1, 30 * 24 * 60),
@@ -104,11 +104,11 @@ class Mturk:
     api : Api
     events : Events
     key : bytes
-        Numbers the workers and makes the words of HITs; at least 32 bytes.
+        Numbers the workers and derives the words of HITs; at least 32 bytes.
     values : Mapping[str, str]
-        The settings, checked and whole.
+        The settings, checked and complete.
     http : Http
-        Under both; closed with this.
+        The client of both; closed with the market.
     """
 
     def __init__(
@@ -144,19 +144,19 @@ class Mturk:
         return MANIFEST
 
     def check_offer(self, offer: Offer) -> None:
-        """Refuse another place than the page's, and what is not whole cents of dollars."""
+        """Refuse a page other than the connector's, and rewards not in whole cents."""
         MANIFEST.check(offer)
         check_place(offer.link, self._page)
-        assert offer.reward is not None  # the manifest says that it pays
+        assert offer.reward is not None  # guaranteed by the manifest
         dollars(offer.reward)
 
     def publish(self, offer: Offer) -> Handle:
-        """Make a HIT that only the worker of the offer can find.
+        """Create a HIT that only the worker of the offer can find.
 
-        One that a first try has made is found by its token.
+        One created by an earlier attempt is found by its token.
         """
         self.check_offer(offer)
-        assert offer.reward is not None  # the manifest says that it pays
+        assert offer.reward is not None  # guaranteed by the manifest
         ours = word(self._key, offer.key)
         words = {OFFER: ours, MARK: mark(self._key, ours, offer.account)}
         kind = self._type(offer.account, dollars(offer.reward))
@@ -173,10 +173,10 @@ class Mturk:
         return Handle(offer.key, number)
 
     def _type(self, account: str, reward: str) -> str:
-        """Find or make the HIT type of one worker and reward; the number comes first.
+        """Find or create the HIT type of one worker and reward, after the number.
 
-        The number is given and read back each time: what somebody took away at MTurk
-        would leave HITs that nobody can find.
+        The number is set and read back each time: if somebody removed it at MTurk,
+        nobody could find the HITs.
         """
         with self._lock:
             guard = self._guard(self._api, account)
@@ -207,7 +207,7 @@ class Mturk:
         return made
 
     def _guard(self, api: Api, account: str) -> dict[str, Any]:
-        """Make the requirement that only one worker fulfils."""
+        """Return the requirement that only one worker fulfils."""
         if not self._kind:
             name = f"work-{opaque(self._key, 'qualification')}"
             self._kind = api.qualification(name, "Given to those we know.")
@@ -219,23 +219,23 @@ class Mturk:
         }
 
     def _kept_guard(self, api: Api, account: str) -> dict[str, Any] | None:
-        """Make the requirement, if MTurk (still) holds the worker's number."""
+        """Return the requirement, if MTurk (still) has the worker's number."""
         guard = self._guard(api, account)
         held = api.score(guard["QualificationTypeId"], account)
         return guard if [held] == guard["IntegerValues"] else None
 
     def _number(self, account: str) -> int:
-        """Number a worker: 31 bits that mean nothing, since the worker sees them."""
+        """Return a worker's number: 31 bits without meaning, as the worker sees them."""
         digest = hmac.digest(self._key, f"number\0{account}".encode(), "sha256")
         return int.from_bytes(digest[:4], "big") >> 1
 
     def find(self, key: str) -> Handle | None:
-        """Look for the HIT of this key among all that are not deleted."""
+        """Look for the HIT with this key among all that are not deleted."""
         found = self._hits.find(key)
         return Handle(key, found[0]) if found else None
 
     def listing(self, cursor: str) -> Listed:
-        """Give a page of the HITs that were made here."""
+        """Return a page of the HITs that were made here."""
         hits, following = self._api.hits_page(cursor)
         posted = tuple(
             Posted(note[0], str(hit["HITId"]), open=hit["HITStatus"] == "Assignable")
@@ -246,24 +246,24 @@ class Mturk:
         return Listed(posted, following)
 
     def withdraw(self, handle: Handle) -> None:
-        """Let nobody accept the HIT any more; gone already is no error."""
+        """Stop the HIT from being accepted; no error if it is gone already."""
         self._api.expire(handle.reference)
 
     def retell(self, handle: Handle) -> None:
-        """Have what came of a HIT told again, though it was put away."""
+        """Report the results of a HIT again, even after they were acknowledged."""
         self._api.set_reviewing(handle.reference, revert=True)
 
     def arrive(self, visit: Visit, now: datetime) -> Arrival:
-        """Let in who MTurk says has accepted our HIT; see :class:`Arrivals`."""
+        """Let in who has accepted our HIT, according to MTurk; see :class:`Arrivals`."""
         return self._arrivals.arrive(visit, now)
 
     def notice(self, visit: Visit) -> Notice:
-        """Make the page in MTurk's frame: the way to ours, and the form of being done.
+        """Return the page in MTurk's frame: a link to ours, and the submit form.
 
         Raises
         ------
         Rejected
-            It would send the worker's form to another host than MTurk's.
+            If it would send the worker's form to another host than MTurk's.
         """
         frames, submit = self._values["frames"].split(), self._values["submit"]
         if is_preview(visit):
@@ -290,7 +290,7 @@ class Mturk:
         return try_number(self._api, guard, account, other)
 
     def collect(self, cursor: str) -> Collected:
-        """Tell how pieces of work stand; answers are given on our own page."""
+        """Return the state of pieces of work; answers are given on our own page."""
         return self._reviewing.collect(cursor)
 
     def approve(self, pay: Pay) -> None:
@@ -302,11 +302,11 @@ class Mturk:
         self._paying.bonus(pay)
 
     def paid(self, pay: Pay) -> bool:
-        """Tell whether MTurk has paid this."""
+        """Return whether MTurk has paid this."""
         return self._paying.paid(pay)
 
     def close(self) -> None:
-        """Close the connections that are kept open."""
+        """Close idle connections."""
         self._http.close()
 
 
@@ -316,14 +316,14 @@ def _named(hits: Iterator[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
 
 
 def open_mturk(settings: Settings) -> Mturk:
-    """Open the account that the settings name."""
+    """Open the account in the settings."""
     given = settings.of("mturk", _KNOWN, ("url", "page"))
     key_id, key, own = _secret(settings.secret)
     http = Http(private=settings.private)
     values = {**_checked(given), "page": given["page"]}
-    parts = check_door(http, given["page"], "mturk")
+    parts = check_entrance(http, given["page"], "mturk")
     if not given["page"].isascii() or parts.query or parts.fragment:
-        raise no_door("mturk")
+        raise no_entrance("mturk")
     place = given["url"]
     endpoint = ENDPOINTS.get(place, place)
     own_server = "://".join(origin(endpoint))
@@ -343,7 +343,7 @@ def open_mturk(settings: Settings) -> Mturk:
 
 
 def _checked(given: Mapping[str, str]) -> dict[str, str]:
-    """Fill in what is not given; what MTurk would refuse later is told now."""
+    """Return the settings with defaults; refuse now what MTurk would refuse later."""
     values = {name: given.get(name, usual) for name, (usual, _) in _WORDS.items()}
     for name, (_, longest) in _WORDS.items():
         text = values[name]
@@ -374,7 +374,7 @@ def _secret(secret: bytes) -> tuple[str, str, bytes]:
     Raises
     ------
     Misconfigured
-        It has another shape; nothing of it is told.
+        If it has another form; the message has nothing of it.
     """
     try:
         key_id, key, own = secret.decode("ascii").split()
@@ -392,7 +392,8 @@ def try_number(
 ) -> Iterator[Tried]:
     """Give a worker the number that opens their HITs; read back who has it.
 
-    A HIT itself would cost money, and MTurk shows no requester what a worker sees.
+    A HIT itself would cost money, and MTurk shows requesters nothing of what workers
+    see.
 
     Parameters
     ----------
@@ -401,7 +402,7 @@ def try_number(
         The requirement of the worker's HITs.
     account : str
     other : Stranger
-        Who must not have the number.
+        A worker who must not have the number.
     """
     kind, number = guard["QualificationTypeId"], guard["IntegerValues"][0]
     api.give_score(kind, account, number)

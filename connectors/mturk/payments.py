@@ -1,4 +1,4 @@
-"""Paying at MTurk: a reward by approving, a bonus by our key; each once."""
+"""Payments at MTurk: rewards by approval, bonuses under our key, each once."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ CURRENCY: Final = "USD"
 
 
 def dollars(money: Money) -> str:
-    """Write an amount as MTurk reads it.
+    """Return an amount in MTurk's format.
 
     Raises
     ------
     Rejected
-        No dollars, or not whole cents.
+        If it is not in dollars, or not in whole cents.
     """
     cents = money.in_parts(100)
     if money.currency != CURRENCY or not cents:
@@ -43,14 +43,14 @@ class Paying:
         self._api = api
 
     def approve(self, pay: Pay) -> None:
-        """Accept a piece of work; approved already is fine.
+        """Approve a piece of work; no error if it is approved already.
 
         Raises
         ------
         Rejected
-            MTurk does not know it, somebody rejected it, or it pays something else.
+            If MTurk does not know it, somebody rejected it, or it pays another amount.
         TryLater
-            It was asked to, and does not show it yet.
+            If MTurk does not show the approval yet.
         """
         piece, hit = self._piece(pay)
         if Decimal(hit["Reward"]) != Decimal(dollars(pay.reward)):
@@ -64,7 +64,7 @@ class Paying:
         try:
             self._api.approve(str(piece["AssignmentId"]))
         except Refused:
-            # An answer that was lost, or MTurk's own approval: is it approved now?
+            # the response was lost, or MTurk approved by itself: is it approved now?
             if not self.paid(pay):
                 raise
         else:
@@ -96,7 +96,7 @@ class Paying:
         )
 
     def paid(self, pay: Pay) -> bool:
-        """Tell whether MTurk has paid this."""
+        """Return whether MTurk has paid this."""
         try:
             piece, _ = self._piece(pay)
         except Rejected:
@@ -106,7 +106,7 @@ class Paying:
         return bool(piece["AssignmentStatus"] == "Approved")
 
     def _piece(self, pay: Pay) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-        """Find what was handed in, of this worker and this taking, and its HIT."""
+        """Return the submitted assignment of this worker and acceptance, and its HIT."""
         found = self._api.assignment(pay.submission.partition("~")[0])
         if found is not None:
             piece, hit = found

@@ -1,8 +1,8 @@
-"""How pieces of work stand at MTurk.
+"""The state of pieces of work at MTurk.
 
-A HIT that nobody can work on any more is *reviewable*. What came of it is told until it
-is final and was acknowledged; then the HIT is moved to *reviewing*, out of the list that
-is looked at, and after a month, when no judgement can be changed any more, it is deleted.
+A HIT that nobody can work on any more is *reviewable*. Its results are reported until
+they are final and acknowledged; then the HIT is moved to *reviewing*, out of the list
+that is polled. After a month, when no decision can be changed any more, it is deleted.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from connectors.mturk.documents import answers
 from connectors.mturk.events import Events
 
 KEPT: Final = timedelta(days=31)
-"""How long a HIT is kept: a rejection can be taken back for 30 days."""
+"""How long a HIT is kept: a rejection can be reversed for 30 days."""
 
 MOST_READ: Final = 200
-"""HITs that one look reads anew; the next look follows at once."""
+"""HITs that one poll reads anew; the next poll follows at once."""
 
 _PROGRESS: Final = {
     "Submitted": Progress.SUBMITTED,
@@ -41,8 +41,8 @@ _PROGRESS: Final = {
 
 
 @dataclass(frozen=True)
-class _Standing:
-    """What came of one HIT, read when so many of its assignments were judged."""
+class _Results:
+    """The results of one HIT, as of when so many of its assignments were reviewed."""
 
     judged: int | None
     submissions: tuple[Submission, ...] = ()
@@ -51,33 +51,37 @@ class _Standing:
 
 
 class Reviewing:
-    """The look at what was handed in.
+    """Polls for submitted work.
 
     Parameters
     ----------
     api : Api
     events : Events
     secret : bytes
-        Makes the words of offers.
+        Derives the words of offers.
     """
 
     def __init__(self, api: Api, events: Events, secret: bytes) -> None:
         self._api = api
         self._events = events
         self._secret = secret
-        self._read: dict[str, _Standing] = {}
-        self._told: tuple[str, tuple[str, ...], tuple[Quarantined, ...]] = ("", (), ())
+        self._read: dict[str, _Results] = {}
+        self._reported: tuple[str, tuple[str, ...], tuple[Quarantined, ...]] = (
+            "",
+            (),
+            (),
+        )
         self._cleaned: date | None = None
 
     def collect(self, cursor: str) -> Collected:
-        """Tell what came of every reviewable HIT of ours.
+        """Return the results of every reviewable HIT of ours.
 
-        The cursor counts the times that something was told which need not be told again.
+        The cursor counts the reports of results that need not be reported again.
         """
         self._events.look()
         self._acknowledge(cursor)
-        found: dict[str, _Standing] = {}
-        fresh: dict[str, _Standing] = {}
+        found: dict[str, _Results] = {}
+        fresh: dict[str, _Results] = {}
         more = False
         for hit in self._api.reviewable():
             note, number = read_own(self._secret, hit), str(hit["HITId"])
@@ -89,39 +93,41 @@ class Reviewing:
                 more = len(fresh) == MOST_READ
                 if more:
                     break
-                known = self._standing(hit, *note)
+                known = self._results(hit, *note)
                 self._read[number] = fresh[number] = known
             found[number] = known
-        told = fresh if more else found  # what was read before is told at the end
+        reported = (
+            fresh if more else found
+        )  # what was read before is reported at the end
         if not more:
             self._read = found
-        final = tuple(number for number, one in told.items() if one.final)
+        final = tuple(number for number, one in reported.items() if one.final)
         strange = self._events.strange()
         if final or strange:
             count = int(cursor) if re.fullmatch(r"[0-9]{1,18}", cursor) else 0
             cursor = str(count + 1)
-            self._told = cursor, final, strange
-        with suppress(ConnectorError):  # it is tried again at the next look
+            self._reported = cursor, final, strange
+        with suppress(ConnectorError):  # retried at the next poll
             self._clean()
         return Collected(
             cursor,
             quarantined=(
-                *strange, *(q for one in told.values() for q in one.quarantined),
+                *strange, *(q for one in reported.values() for q in one.quarantined),
             ),
             more=more,
-            submissions=tuple(s for one in told.values() for s in one.submissions),
+            submissions=tuple(s for one in reported.values() for s in one.submissions),
         )  # fmt: skip
 
     def _acknowledge(self, cursor: str) -> None:
-        """Put away what was told by the collection whose cursor comes back."""
-        issued, numbers, strange = self._told
+        """Put away what the acknowledged collection reported."""
+        issued, numbers, strange = self._reported
         if cursor and cursor == issued:
             self._events.forget(strange)
             for number in numbers:
                 self._api.set_reviewing(number)
-            self._told = "", (), ()
+            self._reported = "", (), ()
 
-    def _standing(self, hit: Mapping[str, Any], key: str, account: str) -> _Standing:
+    def _results(self, hit: Mapping[str, Any], key: str, account: str) -> _Results:
         number, judged = str(hit["HITId"]), hit.get("NumberOfAssignmentsCompleted")
         offer = word(self._secret, key)
         submissions: list[Submission] = []
@@ -139,18 +145,18 @@ class Reviewing:
                     submissions.append(Submission(
                         piece, number, account, _PROGRESS[one["AssignmentStatus"]], key
                     ))  # fmt: skip
-        # one HIT that cannot be read holds up no other
+        # one HIT that cannot be read blocks no other
         except (Rejected, LookupError, TypeError, AttributeError):
             fault = "what was handed in cannot be read"
-            return _Standing(judged, (), (Quarantined(number, f"HIT {number}", fault),))
+            return _Results(judged, (), (Quarantined(number, f"HIT {number}", fault),))
         if not submissions and not strange:
             if not hit.get("NumberOfAssignmentsAvailable"):
-                return _Standing(None)  # it was taken: MTurk does not list it yet
+                return _Results(None)  # accepted, but not listed by MTurk yet
             submissions.append(Submission(number, number, "", Progress.GONE, key))
-        return _Standing(judged, tuple(submissions), tuple(strange), not waiting)
+        return _Results(judged, tuple(submissions), tuple(strange), not waiting)
 
     def _clean(self) -> None:
-        """Delete what is too old to be judged anew; looked for once a day."""
+        """Delete HITs whose review is final, once a day."""
         now = self._api.now
         if now is None or now.date() == self._cleaned:
             return
@@ -166,17 +172,17 @@ class Reviewing:
 
 
 def submission_id(assignment: Mapping[str, Any]) -> str:
-    """Name one taking of an assignment: MTurk gives its id to the next one too."""
+    """Return the id of one acceptance: MTurk reuses an assignment's id."""
     accepted = int(assignment["AcceptTime"].timestamp())
     return f"{assignment['AssignmentId']}~{accepted}"
 
 
 def _fault(one: Mapping[str, Any], offer: str, account: str) -> str:
-    """Say why something that was handed in is not ours to judge; empty if it is."""
+    """Return why submitted work is not ours to review; empty if it is."""
     if one["WorkerId"] != account:
         return "handed in by another worker than it was for"
     if one["AssignmentStatus"] != "Submitted":
-        return ""  # a person has judged it
+        return ""  # reviewed by a person
     try:
         given = answers(str(one.get("Answer", ""))).get(OFFER)
     except ValueError as error:

@@ -1,7 +1,7 @@
-"""Prolific as a market: a content-free study for one participant, made in safe order.
+"""Prolific as a market: a content-free study for one participant, created in safe order.
 
-The group of one comes first and is read back, then the draft, which is read back too,
-and only then is it published: after that its filter cannot be changed any more.
+The group of one comes first and is read back, then the draft, which is read back too;
+only then is it published, after which its filter cannot be changed any more.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ from connectors.http.client import Http
 from connectors.isolation import synthetic_offer
 from connectors.listing_cache import Index
 from connectors.prolific.api import Api
-from connectors.prolific.payments import Purse, progress_of, whole_cents
+from connectors.prolific.payments import Payments, progress_of, whole_cents
 from connectors.prolific.signed_links import Keys, Used, read
 from connectors.prolific.webhooks import Hooks
-from connectors.task_page import check_door, check_place
+from connectors.task_page import check_entrance, check_place
 from connectors.tickets import check_key, opaque, token_and_key
 
 MANIFEST: Final = pull_manifest(
@@ -80,7 +80,7 @@ class Prolific:
     ----------
     api : Api
     key : bytes
-        Hides who a study is for and makes completion codes; at least 32 bytes.
+        Hides who a study is for and derives completion codes; at least 32 bytes.
     values : Mapping[str, str]
         The settings, checked.
     """
@@ -92,11 +92,11 @@ class Prolific:
         )
         self._values = values
         self._page = values["page"].rstrip("/")
-        self._purse = Purse(api)
-        self._standings = Standings(api)
+        self._payments = Payments(api)
+        self._submissions = Submissions(api)
         self._keys = Keys(api.signing_keys)
         self._used = Used()
-        # Prolific has no look-up of studies by name.
+        # Prolific has no search for studies by name.
         self._studies = Index(lambda: _named(api.studies()), newest_first=True)
         self._hooks = Hooks(api, self._page.replace("/from/", "/hooks/"))
 
@@ -106,27 +106,27 @@ class Prolific:
         return MANIFEST
 
     def check_offer(self, offer: Offer) -> None:
-        """Refuse another place than the page's, and what is no whole number of cents."""
+        """Refuse a page other than the connector's, and rewards not in whole cents."""
         MANIFEST.check(offer)
         check_place(offer.link, self._page)
-        assert offer.reward is not None, "the manifest's check wants one"
+        assert offer.reward is not None, "the manifest's check requires one"
         whole_cents(offer.reward)
 
     def publish(self, offer: Offer) -> Handle:
-        """Make a study for one participant, and publish it once it is safe.
+        """Create a study for one participant, and publish it once it is safe.
 
-        A draft of this key that a first try left behind is finished; a study that was
-        published once is never made again, also when it was stopped.
+        A draft with this key from an earlier attempt is completed; a study that was
+        published once is never created again, even if it was stopped.
         """
         self.check_offer(offer)
         name = _name(offer.key)
-        assert offer.reward is not None, "the manifest's check wants one"
-        reward = self._purse.cents(offer.reward)
+        assert offer.reward is not None, "the manifest's check requires one"
+        reward = self._payments.cents(offer.reward)
         found = self._study(name)
         if found is None:
             group = self._api.group_of(offer.account, name)
             with self._studies.making(name) as made:
-                found = self._api.draft(self._told(offer, name, group, reward))
+                found = self._api.draft(self._definition(offer, name, group, reward))
                 made(str(found["id"]))
         number = str(found["id"])
         if found.get("status") in _NEVER_SHOWN:
@@ -135,12 +135,12 @@ class Prolific:
         return Handle(offer.key, number)
 
     def _show(self, number: str) -> None:
-        """Publish a draft; it is read back where the answer does not tell its state.
+        """Publish a draft; read it back if the response does not give its state.
 
         Raises
         ------
         TryLater
-            It is a draft still, or is gone.
+            If it is still a draft, or is gone.
         """
         state = self._api.move(number, "PUBLISH")
         if state is None:
@@ -152,8 +152,10 @@ class Prolific:
                 fix="it is asked again later",
             )
 
-    def _told(self, offer: Offer, name: str, group: str, reward: int) -> dict[str, Any]:
-        """Spell a study out; nothing of a field or a record is in it."""
+    def _definition(
+        self, offer: Offer, name: str, group: str, reward: int
+    ) -> dict[str, Any]:
+        """Return the study's definition, with nothing of a field or record."""
         values = self._values
         minutes = int(values["minutes"])
         return {
@@ -184,12 +186,12 @@ class Prolific:
         return f"{self._page}?{_PLACEHOLDERS}&{mark}"
 
     def _check(self, number: str, account: str) -> None:
-        """Read a draft back: it is for one group, one place, and its links are signed.
+        """Check that a saved draft is for one group and place, with signed links.
 
         Raises
         ------
         Misconfigured
-            Prolific keeps something else; the draft is left unpublished.
+            If Prolific saved something else; the draft is left unpublished.
         """
         kept = self._api.study(number) or {}
         filters = kept.get("filters") or []
@@ -212,14 +214,14 @@ class Prolific:
             )
 
     def find(self, key: str) -> Handle | None:
-        """Ask for the study of this key; a draft that nobody has seen is not there."""
+        """Look for the study with this key; a draft, which nobody has seen, does not count."""
         found = self._study(_name(key))
         if found is None or found.get("status") in _NEVER_SHOWN:
             return None
         return Handle(key, str(found["id"]))
 
     def listing(self, cursor: str) -> Listed:
-        """Give a page of the project's studies that were made here, drafts left out."""
+        """Return a page of the project's studies that were made here, without drafts."""
         if cursor and not (cursor.isascii() and cursor.isdigit()):
             raise Rejected("the cursor is not one of this connector")
         number = int(cursor or "1")
@@ -238,18 +240,18 @@ class Prolific:
         return Listed(posted, str(number + 1) if more else "")
 
     def withdraw(self, handle: Handle) -> None:
-        """Stop the study; one that has ended or is gone is no error."""
+        """Stop the study; no error if it has ended or is gone."""
         study = self._api.study(handle.reference)
         if study is not None and study.get("status") not in ENDED:
             self._api.move(handle.reference, "STOP")
 
     def arrive(self, visit: Visit, now: datetime) -> Arrival:
-        """Read who comes from what Prolific signed, for a study made by us for them.
+        """Identify a participant by Prolific's signature, for a study made for them.
 
         Raises
         ------
         Rejected
-            No token; a forged, foreign, old or used one; an address that says otherwise.
+            No token; a forged, foreign, old or used one; an address that differs.
         """
         token = visit.parameters.get("prolific_token", "")
         signed, proof = read(token, self._keys, self._page, now)
@@ -264,59 +266,59 @@ class Prolific:
         )
         if not own or signed.get("workspace_id") != self._values["workspace"]:
             raise _edited()
-        self._used.take(proof, now)  # last: what is refused above may come again
+        self._used.take(proof, now)  # last: a refused visit may be repeated
         session = str(signed["SESSION_ID"])
         return Arrival(str(account), Identity.SIGNED, ticket=session)
 
     def finish(self, account: str) -> str:
-        """Where a participant says at Prolific that the work is done."""
+        """Return where a participant reports at Prolific that the work is done."""
         return f"{DONE}?{urlencode({'cc': self._code(account)})}"
 
     def heed(self, visit: Visit, now: datetime) -> str:
-        """Check a call of Prolific's: something about a submission has changed."""
+        """Verify a call of Prolific: something about a submission has changed."""
         return self._hooks.heed(visit.headers, visit.body, now)
 
     def probe(self, account: str, other: Stranger, link: str) -> Iterable[Tried]:
         """Draft a study for one participant, read back who could see it, delete it."""
         offer = synthetic_offer(account, link)
-        told = partial(self._told, offer, _name(offer.key), reward=_PROBED)
-        return try_draft(self._api, offer, told, self._check, other)
+        study_for = partial(self._definition, offer, _name(offer.key), reward=_PROBED)
+        return try_draft(self._api, offer, study_for, self._check, other)
 
     def collect(self, cursor: str) -> Collected:
-        """Tell how studies stand; answers lie on our page."""
+        """Return the state of studies; answers are given on our page."""
         self._hooks.subscribe()
-        return self._standings.collect(cursor)
+        return self._submissions.collect(cursor)
 
     def approve(self, pay: Pay) -> None:
-        """Approve the submission of a study; one that is approved already is fine."""
-        self._purse.approve(pay)
+        """Approve the submission of a study; no error if it is approved already."""
+        self._payments.approve(pay)
 
     def bonus(self, pay: Pay) -> None:
         """Pay a bonus on a submission: set up, then paid."""
-        self._purse.bonus(pay)
+        self._payments.bonus(pay)
 
     def paid(self, pay: Pay) -> bool | None:
-        """Ask what was paid; a bonus that is not there may still be on its way."""
-        return self._purse.paid(pay)
+        """Return whether this was paid; None for a bonus that may still be on its way."""
+        return self._payments.paid(pay)
 
     def close(self) -> None:
-        """Close the connections that are kept open."""
+        """Close idle connections."""
         self._api.close()
 
     def _study(self, name: str) -> dict[str, Any] | None:
-        """Read the study of a name as it is now; of two drafts the published one."""
-        there = []
+        """Return the study with a name in its present state; prefer a published one."""
+        studies = []
         for number in self._studies.find(name):
-            found = self._api.study(number)
-            if found is None:
+            study = self._api.study(number)
+            if study is None:
                 self._studies.drop(name, number)
             else:
-                there.append(found)
-        there.sort(key=lambda one: one.get("status") in _NEVER_SHOWN)
-        return there[0] if there else None
+                studies.append(study)
+        studies.sort(key=lambda study: study.get("status") in _NEVER_SHOWN)
+        return studies[0] if studies else None
 
     def _code(self, account: str) -> str:
-        """Make the completion code of a participant: of nobody else, and no proof."""
+        """Return a participant's completion code, which is unique and proves nothing."""
         digest = hmac.digest(self._key, f"code\0{account}".encode(), "sha256")
         return base64.b32encode(digest)[:12].decode("ascii")
 
@@ -326,8 +328,10 @@ def _name(key: str) -> str:
 
 
 def _named(studies: Iterator[dict[str, Any]]) -> Iterator[tuple[str, str]]:
-    told = ((str(one.get("internal_name") or ""), str(one["id"])) for one in studies)
-    return ((name, number) for name, number in told if name.startswith(OFFER))
+    named = (
+        (str(study.get("internal_name") or ""), str(study["id"])) for study in studies
+    )
+    return ((name, number) for name, number in named if name.startswith(OFFER))
 
 
 def _edited() -> Rejected:
@@ -339,7 +343,7 @@ def _edited() -> Rejected:
 
 
 def open_prolific(settings: Settings) -> Prolific:
-    """Open the project that the settings name."""
+    """Open the project in the settings."""
     values = settings.of("prolific", _KNOWN, _REQUIRED)
     text = values["minutes"]
     if not (text.isascii() and text.isdigit() and 0 < int(text[:9]) < 100_000):
@@ -352,7 +356,7 @@ def open_prolific(settings: Settings) -> Prolific:
                             fix="leave it out for manual")  # fmt: skip
     token, key = token_and_key(settings.secret, "prolific")
     http = Http(private=settings.private)
-    check_door(http, values["page"], "prolific", who="participants")
+    check_entrance(http, values["page"], "prolific", who="participants")
     api = Api(values.get("url", URL), token, http, project=values["project"],
               workspace=values["workspace"])  # fmt: skip
     return Prolific(api, key, values)
@@ -361,7 +365,7 @@ def open_prolific(settings: Settings) -> Prolific:
 def try_draft(
     api: Api,
     offer: Offer,
-    told: Callable[[str], Mapping[str, Any]],
+    study_for: Callable[[str], Mapping[str, Any]],
     check: Callable[[str, str], None],
     other: Stranger,
 ) -> Iterator[Tried]:
@@ -374,15 +378,14 @@ def try_draft(
     api : Api
     offer : Offer
         Synthetic; its key names the group.
-    told : callable
-        Group -> the study spelt out.
+        Group -> the study's definition.
     check : callable
-        (study, participant) -> None; raises Misconfigured for a draft that is not safe.
+        (study, participant) -> None; raises Misconfigured for an unsafe draft.
     other : Stranger
-        Who must not be in the group.
+        A participant who must not be in the group.
     """
     group = api.group_of(offer.account, offer.key)
-    number = str(api.draft(told(group))["id"])
+    number = str(api.draft(study_for(group))["id"])
     try:
         check(number, offer.account)
         yield Tried(Wall.BINDING, held=True, told="the draft is for one group alone")
@@ -395,17 +398,17 @@ def try_draft(
 
 
 OFFER: Final = "offer-"
-"""Begins the internal name of a study of ours; behind it stands the offer's key."""
+"""Prefix of the internal name of our studies; the offer's key follows."""
 
 ENDED: Final = ("COMPLETED", "AWAITING REVIEW")
-"""States of studies that nobody can take any more."""
+"""States of studies that nobody can accept any more."""
 
 _GONE: Final = (Progress.GONE, Progress.REJECTED)
 _FINAL: Final = (*_GONE, Progress.APPROVED)
 
 
-class Standings:
-    """The look at the studies of one project.
+class Submissions:
+    """Polls for the state of one project's studies.
 
     Parameters
     ----------
@@ -417,28 +420,28 @@ class Standings:
         self._final: dict[str, list[Submission]] = {}
 
     def collect(self, cursor: str) -> Collected:
-        """Tell how studies stand.
+        """Return the state of studies.
 
         The cursor is the moment of the newest study before which all have ended.
         """
-        told: list[Submission] = []
+        submissions: list[Submission] = []
         final: dict[str, list[Submission]] = {}
         ended_before = cursor
         still_open = False
         for study in reversed(list(self._since(cursor))):
             number = str(study["id"])
             known = self._final.get(number)
-            mine, ended = self._standing(study) if known is None else (known, True)
-            # (one that ended untaken has no account, and is not asked after)
-            sure = [one for one in mine if one.account and one.progress in _FINAL]
-            if ended and mine and sure == mine:
-                final[number] = mine
-            told += mine
+            current, ended = self._state_of(study) if known is None else (known, True)
+            # (one that nobody accepted has no account, and is not looked up)
+            settled = [one for one in current if one.account and one.progress in _FINAL]
+            if ended and current and settled == current:
+                final[number] = current
+            submissions += current
             still_open = still_open or not ended
             if not still_open:
                 ended_before = max(ended_before, str(study.get("date_created", "")))
         self._final = final
-        return Collected(ended_before, submissions=tuple(told))
+        return Collected(ended_before, submissions=tuple(submissions))
 
     def _since(self, moment: str) -> Iterator[dict[str, Any]]:
         for study in self._api.studies():
@@ -447,18 +450,18 @@ class Standings:
             if str(study.get("internal_name") or "").startswith(OFFER):
                 yield study
 
-    def _standing(self, study: Mapping[str, Any]) -> tuple[list[Submission], bool]:
-        """Tell how a study's submissions stand, and whether nothing can follow.
+    def _state_of(self, study: Mapping[str, Any]) -> tuple[list[Submission], bool]:
+        """Return a study's submissions, and whether nothing can follow.
 
-        A study that was handed back is stopped: its place would open again, and what
-        is planned anew comes in a study of its own.
+        A study that was returned is stopped: its place would open again, and further
+        work comes in a study of its own.
         """
         number, ended = str(study["id"]), study.get("status") in ENDED
         key = str(study.get("internal_name") or "").removeprefix(OFFER)
         if not study.get("number_of_submissions"):
             untaken = Submission(number, number, "", Progress.GONE, key)
             return [untaken] if ended else [], ended
-        told = [
+        submissions = [
             Submission(
                 id=str(one["id"]),
                 reference=number,
@@ -469,8 +472,8 @@ class Standings:
             for one in self._api.submissions(number)
             if one.get("participant_id")
         ]
-        working = any(one.progress is Progress.OPEN for one in told)
-        gone = any(one.progress in _GONE for one in told)
+        working = any(one.progress is Progress.OPEN for one in submissions)
+        gone = any(one.progress in _GONE for one in submissions)
         if gone and not ended and not working:
             self._api.move(number, "STOP")
-        return told, ended and not working
+        return submissions, ended and not working

@@ -1,9 +1,9 @@
-"""Paying at Prolific: approvals, bonuses in two steps, and what it says of both.
+"""Payments at Prolific: approvals, bonuses in two steps, and checks of both.
 
-An approval may be repeated. A bonus may not: Prolific pays once more for every call, does
-it minutes later, and has no list of what it was asked to pay. So it is asked what a
-submission has been paid already, which may be too early to tell; only what went wrong
-before the second step is known to have done nothing.
+An approval may be repeated. A bonus may not: Prolific pays again for every call,
+minutes later, and has no list of requested payments. So we check what a submission has
+been paid already, which may be too early to be conclusive; only a failure before the
+second step is known to have done nothing.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ _PROGRESS: Final = {
 
 
 def progress_of(status: object) -> Progress:
-    """Read a submission's status; one that no document names is open."""
+    """Return the progress for a submission's status; undocumented ones are open."""
     return _PROGRESS.get(str(status), Progress.OPEN)
 
 
 def whole_cents(money: Money) -> int:
-    """Count an amount in cents, whatever the currency calls them.
+    """Return an amount in cents, whatever the currency calls them.
 
     Raises
     ------
     Rejected
-        It is no whole number of them.
+        If it is not a whole number of cents.
     """
     cents = money.in_parts(CENTS)
     if cents is None:
@@ -50,7 +50,7 @@ def whole_cents(money: Money) -> int:
     return cents
 
 
-class Purse:
+class Payments:
     """The money of one workspace.
 
     Parameters
@@ -63,14 +63,14 @@ class Purse:
         self._currency = ""
 
     def cents(self, money: Money) -> int:
-        """Count an amount in the workspace's cents.
+        """Return an amount in the workspace's cents.
 
         Raises
         ------
         Misconfigured
-            It is in another currency than the workspace.
+            If its currency is not the workspace's.
         Rejected
-            It is no whole number of cents.
+            If it is not a whole number of cents.
         """
         if not self._currency:
             self._currency = str(self._api.balance().get("currency_code") or "")
@@ -83,14 +83,14 @@ class Purse:
         return whole_cents(money)
 
     def approve(self, pay: Pay) -> None:
-        """Approve a submission; one that is approved already is fine.
+        """Approve a submission; no error if it is approved already.
 
         Raises
         ------
         Rejected
-            It was not handed in, was handed back, or is another one's.
+            If it was not submitted, was returned, or is another participant's.
         TryLater
-            It does not stand there as approved afterwards.
+            If Prolific does not show it as approved afterwards.
         """
         progress = progress_of(self._submission(pay).get("status"))
         if progress is Progress.APPROVED:
@@ -106,12 +106,12 @@ class Purse:
             )
 
     def bonus(self, pay: Pay) -> None:
-        """Set a bonus up, and have it paid.
+        """Set up a bonus and pay it.
 
         Raises
         ------
         TryLater
-            ``certain`` exactly where the second step was not taken.
+            ``certain`` exactly if the second step was not taken.
         """
         try:
             cents = self.cents(pay.reward)
@@ -128,23 +128,23 @@ class Purse:
             raise error.as_certain() from error
         try:
             self._api.pay(number)
-        except Misconfigured as error:  # it may have been done all the same
+        except Misconfigured as error:  # it may have been done nevertheless
             raise TryLater(error.what, why=error.why, fix=error.fix) from error
 
     def paid(self, pay: Pay) -> bool | None:
-        """Tell whether a submission was approved, or was paid a bonus of this amount.
+        """Return whether a submission was approved, or paid a bonus of this amount.
 
-        A bonus that is not there yet may be on its way: nobody can tell.
+        None for a bonus that is not there yet: it may be on its way.
         """
-        kept = self._submission(pay)
+        submission = self._submission(pay)
         if pay.kind is PayKind.REWARD:
-            return progress_of(kept.get("status")) is Progress.APPROVED
-        told = kept.get("bonus_payments")
+            return progress_of(submission.get("status")) is Progress.APPROVED
+        bonuses = submission.get("bonus_payments")
         cents = self.cents(pay.reward)
-        return True if cents in (told if isinstance(told, list) else ()) else None
+        return True if cents in (bonuses if isinstance(bonuses, list) else ()) else None
 
     def _submission(self, pay: Pay) -> dict[str, Any]:
-        """Read the submission of a payment, and see that it is whose it should be."""
+        """Return the submission of a payment, after checking whose it is."""
         kept = self._api.submission(pay.submission)
         if kept is None:
             raise Rejected("Prolific knows no such submission")

@@ -1,9 +1,9 @@
-"""Who comes from Prolific: the signed study link (RS256 JSON Web Token) checked.
+"""Arrivals from Prolific: verification of the signed study link (RS256 JSON Web Token).
 
 Prolific signs the parameters of a study's URL, for two minutes, with a key of its
-published set. The address bar says nothing: the account is read from what was signed.
-However long a token claims to be valid, it is taken for at most `LIFE`, and once: a link
-that is read over a shoulder or out of a history opens nothing.
+published set. The address bar proves nothing: the account is taken from the signed
+claims. However long a token claims to be valid, it is accepted for at most `LIFE`, and
+once: a link that is read over a shoulder or from a history opens nothing.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ import jwt
 from connectors.errors import ConnectorError, Rejected
 
 FRESH: Final = timedelta(days=1)
-"""How long the published keys are taken for true."""
+"""How long the published keys are cached."""
 STALE: Final = timedelta(days=2)
 """How long they are used while newer ones cannot be fetched."""
 AGAIN: Final = timedelta(minutes=1)
-"""Time between two fetches, whatever comes in."""
+"""Least time between two fetches, whatever arrives."""
 LIFE: Final = timedelta(minutes=5)
-"""How old a token may be by our clock, whatever it says of its end."""
+"""Largest age of a token by our clock, whatever its expiry."""
 SKEW: Final = timedelta(minutes=1)
 """How far Prolific's clock may be ahead of ours."""
 _LONGEST: Final = 4096
 
 
 class Used:
-    """The tokens that were taken and are not too old yet; none is taken twice.
+    """Recently used tokens, so that none is accepted twice.
 
-    They are kept in the memory of this process: after a restart, or in another process on
-    the same store, a token can be taken once more within its `LIFE`.
+    They are kept in this process's memory: after a restart, or in another process on
+    the same store, a token can be accepted once more within its `LIFE`.
     """
 
     def __init__(self) -> None:
@@ -43,18 +43,18 @@ class Used:
         self._until: dict[bytes, datetime] = {}
 
     def take(self, proof: bytes, now: datetime) -> None:
-        """Take a token that was found right.
+        """Mark a verified token as used.
 
         Parameters
         ----------
         proof : bytes
-            Its signature, which another spelling of the same token does not change.
+            Its signature, which is the same for other spellings of the token.
         now : datetime
 
         Raises
         ------
         Rejected
-            It was taken before.
+            If it was used before.
         """
         with self._lock:
             self._until = {one: end for one, end in self._until.items() if end > now}
@@ -68,7 +68,7 @@ class Used:
 
 
 class Keys:
-    """The published signing keys, fetched when needed and kept for a day.
+    """The published signing keys, fetched on demand and cached for a day.
 
     Parameters
     ----------
@@ -84,12 +84,12 @@ class Keys:
         self._tried: datetime | None = None
 
     def key(self, name: str, now: datetime) -> jwt.PyJWK | None:
-        """Find a key by its ``kid``; an unknown one asks for the set anew.
+        """Return the key with a ``kid``; an unknown one triggers a fetch.
 
         Raises
         ------
         TryLater, Misconfigured
-            The set cannot be fetched, and there is none to go on with.
+            If the set cannot be fetched, and there is none to use meanwhile.
         """
         with self._lock:
             old = self._fetched is None or not _within(self._fetched, now, FRESH)
@@ -102,43 +102,43 @@ class Keys:
             return
         self._tried = now
         try:
-            told = self._fetch()
+            keys = self._fetch()
         except ConnectorError:
             if self._fetched is None or not _within(self._fetched, now, STALE):
                 self._keys = {}
-                self._tried = None  # nobody can come in: the next one asks again
+                self._tried = None  # nobody can enter: the next visitor tries again
                 raise
             return
-        self._keys = dict(_usable(told))
+        self._keys = dict(_usable(keys))
         self._fetched = now
 
 
 def _within(then: datetime, now: datetime, span: timedelta) -> bool:
-    return abs(now - then) < span  # a clock that was set back makes nothing fresh
+    return abs(now - then) < span  # a clock that was set back keeps nothing fresh
 
 
-def _usable(told: Sequence[Mapping[str, Any]]) -> list[tuple[str, jwt.PyJWK]]:
-    found = []
-    for key in told:
+def _usable(keys: Sequence[Mapping[str, Any]]) -> list[tuple[str, jwt.PyJWK]]:
+    usable = []
+    for key in keys:
         if key.get("kty") == "RSA" and isinstance(key.get("kid"), str):
             try:
-                found.append((key["kid"], jwt.PyJWK(dict(key), algorithm="RS256")))
+                usable.append((key["kid"], jwt.PyJWK(dict(key), algorithm="RS256")))
             except (jwt.PyJWTError, ValueError, TypeError):
-                continue  # one bad key takes no other with it
-    return found
+                continue  # one bad key does not affect the others
+    return usable
 
 
 def read(
     token: str, keys: Keys, page: str, now: datetime
 ) -> tuple[Mapping[str, Any], bytes]:
-    """Check a study link's token and give the parameters that were signed.
+    """Verify a study link's token and return the signed parameters.
 
     Parameters
     ----------
     token : str
     keys : Keys
     page : str
-        Where our page begins; the token must be meant for its host.
+        Base URL of our page; the token's audience must be its host.
     now : datetime
 
     Returns
@@ -146,15 +146,15 @@ def read(
     signed : Mapping
         Claim ``prolific``, whose ``SESSION_ID`` equals the token's subject.
     proof : bytes
-        The signature, for `Used`.
+        The signature, for :class:`Used`.
 
     Raises
     ------
     Rejected
-        Forged, damaged, of another kind, of another place, too old or not valid yet.
-        One wording for all but the time.
+        Forged, damaged, of another kind, for another place, too old or not valid yet.
+        One message for all but the time.
     TryLater, Misconfigured
-        The keys cannot be fetched.
+        If the keys cannot be fetched.
     """
     if not token or len(token) > _LONGEST or not token.isascii():
         raise _unproven()

@@ -1,7 +1,7 @@
-"""Prolific's calls: subscribed to, and checked before anything of them is heeded.
+"""Prolific's webhook calls: subscribed to, and verified before they are used.
 
-A call is a hint that something changed. What changed is asked of Prolific; a call that
-never comes costs half a minute, and a forged one gains nothing.
+A call is a hint that something has changed; Prolific is then polled. A call that never
+comes costs half a minute, and a forged one gains nothing.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from connectors.prolific.api import Api
 
 EVENT: Final = "submission.status.change"
 WINDOW: Final = timedelta(minutes=5)
-"""How far a call's clock may be from ours."""
+"""How much a call's clock may differ from ours."""
 _AGAIN: Final = timedelta(minutes=1)
 
 
 class Hooks:
-    """The calls of one workspace.
+    """The webhook calls of one workspace.
 
     Parameters
     ----------
     api : Api
     target : str
-        Where Prolific calls.
+        URL that Prolific calls.
     """
 
     def __init__(self, api: Api, target: str) -> None:
@@ -42,7 +42,7 @@ class Hooks:
         self._subscribed = False
 
     def subscribe(self) -> None:
-        """Ask to be called, once a process; where it fails, looking goes on without."""
+        """Subscribe, once per process; if that fails, polling continues without calls."""
         if self._subscribed:
             return
         self._subscribed = True
@@ -55,27 +55,27 @@ class Hooks:
             ):
                 self._api.subscribe(EVENT, self._target)
         except ConnectorError:
-            return  # the look for answers meets the same trouble and tells it
+            return  # polling for answers has the same problem and reports it
 
     def heed(self, headers: Mapping[str, str], body: bytes, now: datetime) -> str:
-        """Check a call over its raw bytes, and return its id.
+        """Verify a call over its raw bytes, and return its id.
 
-        The id is made of the signature, which alone is sure to be Prolific's: a copied
-        call under another event id is the same call.
+        The id is derived from the signature, the only part that is certainly
+        Prolific's: a copied call under another event id is the same call.
 
         Raises
         ------
         Rejected
-            Not signed, signed by another, or too old; one wording for all.
+            Not signed, signed by another, or too old; one message for all.
         TryLater, Misconfigured
-            The secrets cannot be fetched.
+            If the secrets cannot be fetched.
         """
         signature = headers.get("x-prolific-request-signature", "")
         moment = headers.get("x-prolific-request-timestamp", "")
         if not _near(moment, now):
             raise _unsigned()
         signed = moment.encode() + body
-        for fresh in (False, True):  # a secret may have been replaced since
+        for fresh in (False, True):  # the secret may have been replaced meanwhile
             for secret in self._known(now, fresh=fresh):
                 digest = hmac.digest(secret.encode(), signed, "sha256")
                 wanted = base64.b64encode(digest)

@@ -7,7 +7,7 @@ that is not Amazon's, https), ``region``, ``allow_private`` (hosts of the own ne
 which may also be spoken to without TLS). Secret: the access key's id and the secret key,
 one a line.
 
-Whoever can read the bucket has seen all that lies there. Needs the extra ``s3``.
+Whoever can read the bucket has seen all that is there. Needs the extra ``s3``.
 """
 
 from connectors.base import Plugin
@@ -16,4 +16,4 @@ from connectors.s3.feed import MANIFEST, S3Feed, open_s3
 __all__ = ["CONNECTOR", "S3Feed"]
 
 CONNECTOR = Plugin(MANIFEST, open_s3)
-"""What the entry point names."""
+"""The entry point."""

@@ -1,4 +1,4 @@
-"""Put items into a bucket as one object, on the condition that it is not there yet."""
+"""Put items into a bucket as one object, unless it is there already."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ _SETTINGS: Final = (
 
 
 class Objects(Protocol):
-    """What is needed of botocore's client of ``s3``."""
+    """The part of botocore's ``s3`` client that is used."""
 
     def put_object(self, **arguments: object) -> object:
         """Put one object."""
 
     def head_object(self, **arguments: object) -> object:
-        """Ask for one object."""
+        """Return the metadata of one object."""
 
 
 class S3Feed:
@@ -58,13 +58,13 @@ class S3Feed:
     client : Objects
     bucket : str
     prefix : str
-        Before every object's name.
+        Prefix of every object's name.
     form : str
         One of :data:`connectors.formats.feed_files.FORMATS`.
     guarded : bool
         Whether cells of CSV are guarded against formulas.
     close : callable
-        Closes what the client keeps open.
+        Closes the client's connections.
     """
 
     def __init__(
@@ -86,11 +86,11 @@ class S3Feed:
 
     @property
     def manifest(self) -> Manifest:
-        """A feed that takes an object once, and can be asked for it."""
+        """A feed that stores an object once, and can be searched for it."""
         return MANIFEST
 
     def send(self, offer: Offer) -> Handle:
-        """Put the object; if it is there already, that is what was wanted."""
+        """Put the object; an existing one is the desired result."""
         MANIFEST.check(offer)
         try:
             self._client.put_object(
@@ -106,7 +106,7 @@ class S3Feed:
         return self._handle(offer.key)
 
     def find(self, key: str) -> Handle | None:
-        """Ask for the object of this key."""
+        """Look for the object with this key."""
         try:
             self._client.head_object(Bucket=self._bucket, Key=self._name(key))
         except Exception as error:  # noqa: BLE001 (classed by _raise)
@@ -122,7 +122,7 @@ class S3Feed:
         return Handle(key, f"s3://{self._bucket}/{self._name(key)}")
 
     def _raise(self, error: Exception) -> NoReturn:
-        """Class what the library raised; its words may hold more than ours may."""
+        """Raise the connector error that fits, without the library's message."""
         if isinstance(error, ConnectorError):
             raise error
         status = _status(error)
@@ -153,7 +153,7 @@ def _status(error: Exception) -> int | None:
 
 
 def open_s3(settings: Settings) -> S3Feed:
-    """Open the bucket that the settings name; touches no network."""
+    """Open the bucket in the settings; uses no network."""
     values = settings.of("s3", _SETTINGS, ("bucket",))
     form, guarded = values.get("format", "csv"), values.get("guard", "yes")
     check_format(form, guarded)
@@ -181,7 +181,7 @@ def _client(settings: Settings, http: Http) -> Objects:
         )
     endpoint = settings.values.get("endpoint")
     region = settings.values.get("region", "us-east-1")
-    if not _REGION.fullmatch(region):  # it becomes a part of the host's name
+    if not _REGION.fullmatch(region):  # it becomes part of the host's name
         raise Misconfigured("the region is none", fix="a name such as eu-west-1")
     client = make_client(
         "s3",

@@ -32,13 +32,13 @@ MANIFEST = feed_manifest(
 )
 
 EVENT_BYTES: Final = 32 << 10
-"""Most bytes of one event; a larger one is dropped there, and answered 200.
+"""Most bytes of one event; the platform drops a larger one, and responds with 200.
 
 A byte of content becomes six in JSON at worst, so that an item of the manifest's most
 always fits.
 """
 LONGEST_NAME: Final = 100
-"""Characters of an event's name."""
+"""Most characters of an event's name."""
 BATCH_BYTES: Final = 500_000
 LIBRARY: Final = {"name": "sparsi-dispatcher", "version": "1"}
 
@@ -49,7 +49,7 @@ class SegmentFeed:
     Parameters
     ----------
     url : str
-        Where the API is; ``/v1/batch`` is added.
+        Base URL of the API; ``/v1/batch`` is added.
     write_key : str
     http : Http
     clock : callable
@@ -60,7 +60,7 @@ class SegmentFeed:
     Raises
     ------
     Misconfigured
-        A URL that must not be called, or no write key.
+        If the URL must not be called, or there is no write key.
     """
 
     def __init__(
@@ -86,20 +86,20 @@ class SegmentFeed:
 
     @property
     def manifest(self) -> Manifest:
-        """A feed that is deduplicated by its receiver and cannot be asked."""
+        """A feed that is deduplicated by its receiver and cannot be searched."""
         return MANIFEST
 
     def send(self, offer: Offer) -> Handle:
-        """Post the items; those that were posted already are dropped there."""
+        """Post the items; the receiver drops those posted before."""
         MANIFEST.check(offer)
         at = datetime.fromtimestamp(self._clock(), UTC)
-        told = [event(offer.key, item, self._event, at) for item in offer.items]
+        events = [event(offer.key, item, self._event, at) for item in offer.items]
         login = base64.b64encode(f"{self._key}:".encode()).decode("ascii")
         headers = {
             "content-type": "application/json",
             "authorization": f"Basic {login}",
         }
-        for batch in batches(told):
+        for batch in batches(events):
             body = encoded(
                 {"batch": batch, "sentAt": at.isoformat(), "writeKey": self._key}
             )
@@ -108,12 +108,12 @@ class SegmentFeed:
         return Handle(offer.key, message_id(offer.key, ""))
 
     def find(self, key: str) -> Handle | None:  # noqa: ARG002
-        """Nobody can be asked: it is sent again, under the same ids."""
+        """Return None: there is no search, so it is sent again under the same ids."""
         return None
 
 
 def event(key: str, item: Item, name: str, at: datetime) -> dict[str, Any]:
-    """Tell of one field, with the members of the official SDK in its order."""
+    """Return the event of one field, with the official SDK's members in its order."""
     properties = {"field": item.label, "media_type": item.media_type} | item.spelt()
     return {
         "integrations": {},
@@ -129,24 +129,24 @@ def event(key: str, item: Item, name: str, at: datetime) -> dict[str, Any]:
 
 
 def message_id(key: str, token: str) -> str:
-    """Name a message so that a repeat has the same name."""
+    """Return a message's id, the same for a repeat."""
     digest = hashlib.sha256(f"{len(key)}:{key}:{token}".encode()).hexdigest()
     return f"dsp-{digest[:40]}"
 
 
-def encoded(told: Mapping[str, Any]) -> bytes:
-    """Write JSON as the official SDK does."""
-    return json.dumps(told).encode("ascii")
+def encoded(document: Mapping[str, Any]) -> bytes:
+    """Return JSON as the official SDK writes it."""
+    return json.dumps(document).encode("ascii")
 
 
-def batches(told: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    """Split events into batches that the API takes."""
-    room = BATCH_BYTES - 1000  # for what stands around the events
-    return within(told, lambda one: len(encoded(one)) + 2, room)
+def batches(events: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    """Split events into batches that the API accepts."""
+    room = BATCH_BYTES - 1000  # for what surrounds the events
+    return within(events, lambda one: len(encoded(one)) + 2, room)
 
 
 def open_segment(settings: Settings) -> SegmentFeed:
-    """Open the source that the settings name."""
+    """Open the source in the settings."""
     values = settings.of("segment", ("url", "event", "allow_private"), ("url",))
     http = Http(private=settings.private)
     key = settings.secret.decode("ascii", "replace").strip()

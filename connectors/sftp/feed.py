@@ -1,4 +1,4 @@
-"""Drop items as a file and its manifest, each renamed into place."""
+"""Write items as a file and its manifest, each renamed into place."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class SftpFeed:
     ----------
     server : Server
     directory : str
-        Where files are dropped; ``"."``: where the login leads.
+        Where files are written; ``"."``: the login directory.
     form : str
         One of :data:`connectors.formats.feed_files.FORMATS`.
     guarded : bool
@@ -58,15 +58,15 @@ class SftpFeed:
 
     @property
     def manifest(self) -> Manifest:
-        """A feed that takes a file once, and can be asked for it."""
+        """A feed that stores a file once, and can be searched for it."""
         return MANIFEST
 
     def send(self, offer: Offer) -> Handle:
-        """Drop the file, then its manifest; both are the same bytes at a repeat."""
+        """Write the file, then its manifest; a repeat writes the same bytes."""
         MANIFEST.check(offer)
         body = written(offer.items, self._form, guarded=self._guarded)
         name = file_name(offer.key, self._form)
-        told = {
+        manifest = {
             "file": name,
             "bytes": len(body),
             "rows": len(offer.items),
@@ -76,12 +76,12 @@ class SftpFeed:
             sftp.chdir(self._directory)
             if not _is_there(sftp, _manifest_of(name)):
                 _drop(sftp, name, body)
-                text = json.dumps(told, sort_keys=True) + "\n"
+                text = json.dumps(manifest, sort_keys=True) + "\n"
                 _drop(sftp, _manifest_of(name), text.encode("ascii"))
         return Handle(offer.key, name)
 
     def find(self, key: str) -> Handle | None:
-        """Ask for the manifest: without it the file may not be whole."""
+        """Look for the manifest: without it the file may be incomplete."""
         name = file_name(key, self._form)
         with session(self._server) as sftp:
             sftp.chdir(self._directory)
@@ -101,7 +101,7 @@ def _is_there(sftp: paramiko.SFTPClient, name: str) -> bool:
 
 
 def _drop(sftp: paramiko.SFTPClient, name: str, body: bytes) -> None:
-    """Write under another name, check the size, and rename over what may be there."""
+    """Write under another name, check the size, and rename over an existing file."""
     half = f".{name}.tmp"
     with sftp.open(half, "wb") as file:
         file.set_pipelined(True)
@@ -112,7 +112,7 @@ def _drop(sftp: paramiko.SFTPClient, name: str, body: bytes) -> None:
 
 
 def open_sftp(settings: Settings) -> SftpFeed:
-    """Open the directory that the settings name; touches no network."""
+    """Open the directory in the settings; uses no network."""
     values = settings.of("sftp", _SETTINGS, ("host", "user", "host_key"))
     form, guarded = values.get("format", "csv"), values.get("guard", "yes")
     check_format(form, guarded)

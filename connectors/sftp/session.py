@@ -1,4 +1,4 @@
-"""One SFTP session: the server's key is checked before anything is said to it."""
+"""An SFTP session, in which the server's key is checked before anything is sent."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SECONDS: Final = 30.0
 
 @dataclass(frozen=True)
 class Server:
-    """Where to log in, and how to know the server.
+    """The address and login of a server, and its key.
 
     Attributes
     ----------
@@ -31,9 +31,9 @@ class Server:
     host_key : str
         Its public key: type, space, base64.
     private : bool
-        Whether it may lie in the own network.
+        Whether it may be in the own network.
     key : str
-        Our private key, as OpenSSH writes it.
+        Our private key in OpenSSH's format.
     """
 
     host: str
@@ -50,7 +50,7 @@ def library() -> object:
     Raises
     ------
     Misconfigured
-        It is not installed.
+        If it is not installed.
     """
     try:
         import paramiko  # noqa: PLC0415 (an extra)
@@ -63,12 +63,12 @@ def library() -> object:
 
 
 def read_key(text: str) -> paramiko.PKey:
-    """Read a private key of any kind that the library knows.
+    """Read a private key of any kind that the library supports.
 
     Raises
     ------
     Misconfigured
-        It is none, or it has a passphrase.
+        If it is none, or has a passphrase.
     """
     library()
     import paramiko  # noqa: PLC0415
@@ -86,7 +86,7 @@ def read_key(text: str) -> paramiko.PKey:
 
 
 def check_host_key(text: str) -> str:
-    """Return type and base64 of a public key as ``ssh-keyscan`` prints it.
+    """Return type and base64 of a public key in the format of ``ssh-keyscan``.
 
     Raises
     ------
@@ -112,14 +112,14 @@ def check_host_key(text: str) -> str:
 def session(
     server: Server, resolve: Resolve = addresses
 ) -> Iterator[paramiko.SFTPClient]:
-    """Log in for the length of the block.
+    """Log in for the duration of the block.
 
     Raises
     ------
     Misconfigured
-        Another server answers, it does not know us, or it may not be reached.
+        If another server answers, it does not accept our key, or it may not be reached.
     TryLater
-        Nobody answers, or the connection breaks.
+        If nobody answers, or the connection breaks.
     """
     import paramiko  # noqa: PLC0415
 
@@ -179,7 +179,7 @@ def _connected(
     resolve: Resolve,
     connect: Callable[..., socket.socket] = socket.create_connection,
 ) -> socket.socket:
-    """Connect to an address of the host that was checked."""
+    """Connect to an address of the host after checking it."""
     try:
         found = list(dict.fromkeys(resolve(server.host, server.port)))
     except (OSError, UnicodeError) as error:

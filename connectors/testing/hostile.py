@@ -244,18 +244,18 @@ class Hostile:
 
     def _untrue(self, honest: Sequence[Answer]) -> list[Answer]:
         """Answers that nobody gave."""
-        told = []
+        untrue = []
         if Fault.LIE in self._faults:
-            told += [self._lie(answer) for answer in honest]
+            untrue += [self._lie(answer) for answer in honest]
         if Fault.SWAP in self._faults:
-            told += [
+            untrue += [
                 replace(one, id=f"{one.id}-swap", account=other.account)
                 for one, other in itertools.pairwise(honest)
                 if one.account != other.account
             ]
         if Fault.UNKNOWN in self._faults:
-            told.append(Answer("hostile-u", "no-such-task", "nobody", value="x"))
-        return told
+            untrue.append(Answer("hostile-u", "no-such-task", "nobody", value="x"))
+        return untrue
 
     def _huge(self, honest: Sequence[Answer]) -> list[Answer]:
         """Make one huge answer a collection: more would only take long."""

@@ -47,8 +47,8 @@ class PayingContract(MarketContract):
     def progress(self, bench: Bench, account: str = "ann") -> dict[str, Submission]:
         """How the account's pieces of work stand, by the offer's reference."""
         pages = self.all_answers(bench)
-        told = [one for page in pages for one in page.submissions]
-        return {one.reference: one for one in told if one.account == account}
+        submissions = [one for page in pages for one in page.submissions]
+        return {one.reference: one for one in submissions if one.account == account}
 
     def submitted(self, bench: Bench, key: str = "k1") -> tuple[Handle, Submission]:
         """Offer a piece of work that ann takes and hands in."""

@@ -303,8 +303,8 @@ class _Contract:
         offer = offer_for(manifest, "k1", account)
         with pytest.raises(Rejected) as caught:
             self.put(bench, offer)
-        told = f"{caught.value.what}{caught.value.why}{caught.value.fix}{offer!r}"
-        assert CANARY not in told
+        message = f"{caught.value.what}{caught.value.why}{caught.value.fix}{offer!r}"
+        assert CANARY not in message
 
 
 class MarketContract(_Contract):

@@ -1,4 +1,4 @@
-"""What is asked of a Turkle server: its REST interface, nothing of its pages."""
+"""The REST interface of a Turkle server, as far as we use it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from connectors.http.client import Http
 from connectors.http.rest import Rest
 
 _MOST_PAGES: Final = 10_000
-_WORD: Final = re.compile(r"[A-Za-z0-9_]+")  # what the look-up by name takes
+_WORD: Final = re.compile(r"[A-Za-z0-9_]+")  # names that the search accepts
 
 
 class Api:
@@ -21,15 +21,15 @@ class Api:
     Parameters
     ----------
     url : str
-        Where the server's pages begin.
+        Base URL of the server's pages.
     token : str
-        Of a superuser; sent in a header only.
+        A superuser's token; sent in a header only.
     http : Http
 
     Raises
     ------
     Misconfigured
-        A URL that must not be called.
+        If the URL must not be called.
     """
 
     def __init__(self, url: str, token: str, http: Http) -> None:
@@ -37,18 +37,18 @@ class Api:
         self._rest = Rest(f"{url.rstrip('/')}/api/", who, http, "Turkle")
 
     def user(self, name: str) -> int:
-        """Find the number of a worker by the name that Turkle knows, exactly spelt.
+        """Return the number of a worker by the exact name in Turkle.
 
         Raises
         ------
         Rejected
-            Turkle knows no active worker of this name.
+            If Turkle has no active worker of this name.
         """
         if _WORD.fullmatch(name):
             found = self._rest.ask(
                 "GET", f"users/username/{quote(name)}/", missing=True
             )
-            users = iter(() if found is None else (self._rest.thing(found),))
+            users = iter(() if found is None else (self._rest.as_object(found),))
         else:
             users = self.every("users")
         for user in users:
@@ -61,7 +61,7 @@ class Api:
         )
 
     def every(self, kind: str) -> Iterator[dict[str, Any]]:
-        """Give all projects, batches (closed ones too) or users."""
+        """Yield all projects, batches (closed ones too) or users."""
         for number in range(1, _MOST_PAGES):
             results, more = self.page(kind, number)
             yield from results
@@ -69,34 +69,37 @@ class Api:
                 return
 
     def read(self, kind: str, number: str) -> dict[str, Any] | None:
-        """Read one project or batch; None for one that is gone."""
-        told = self._rest.ask("GET", f"{kind}/{quote(number, safe='')}/", missing=True)
-        return None if told is None else self._rest.thing(told)
+        """Return one project or batch; None if it is gone."""
+        item = self._rest.ask("GET", f"{kind}/{quote(number, safe='')}/", missing=True)
+        return None if item is None else self._rest.as_object(item)
 
     def page(self, kind: str, number: int) -> tuple[list[dict[str, Any]], bool]:
-        """Give one page, and whether one follows; one past the last is empty."""
-        told = self._rest.ask("GET", f"{kind}/?page={number}", missing=True)
-        if told is None:
+        """Return one page, and whether another follows; empty after the last."""
+        response = self._rest.ask("GET", f"{kind}/?page={number}", missing=True)
+        if response is None:
             return [], False
-        if isinstance(told, list):  # a server without pages
-            return [self._rest.thing(one) for one in told], False
-        page_of = self._rest.thing(told)
+        if isinstance(response, list):  # a server without pages
+            return [self._rest.as_object(one) for one in response], False
+        page_of = self._rest.as_object(response)
         return list(page_of["results"]), bool(page_of.get("next"))
 
-    def create(self, kind: str, told: Mapping[str, Any]) -> dict[str, Any]:
-        """Create a project or a batch; Turkle makes a second one if asked again."""
-        return self._rest.thing(self._rest.ask("POST", f"{kind}/", told))
+    def create(self, kind: str, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Create a project or a batch; if repeated, Turkle creates a second one."""
+        return self._rest.as_object(self._rest.ask("POST", f"{kind}/", values))
 
-    def change(self, kind: str, number: int, **told: object) -> None:
-        """Change single fields; one that is gone already is left gone.
+    def change(self, kind: str, number: int, **values: object) -> None:
+        """Change single fields; no error if it is gone already.
 
         Raises
         ------
         TryLater
-            The server took it and says something else.
+            If the server accepted it but returns another value.
         """
-        said = self._rest.ask("PATCH", f"{kind}/{number}/", told, missing=True)
-        if said is not None and not told.items() <= self._rest.thing(said).items():
+        response = self._rest.ask("PATCH", f"{kind}/{number}/", values, missing=True)
+        if (
+            response is not None
+            and not values.items() <= self._rest.as_object(response).items()
+        ):
             raise TryLater(
                 f"Turkle does not keep what becomes of {kind}",
                 why="its answer differs from what was set",
@@ -104,18 +107,18 @@ class Api:
             )
 
     def permit(self, kind: str, number: int, user: int) -> None:
-        """Let one worker in and nobody else, and read it back.
+        """Permit one worker and nobody else, and read it back.
 
         Raises
         ------
         TryLater
-            The server took it and says something else.
+            If the server accepted it but returns another value.
         """
         wanted = {"users": [user], "groups": []}
         path = f"{kind}/{number}/permissions/"
         self._rest.ask("PUT", path, wanted)
-        read = self._rest.thing(self._rest.ask("GET", path))
-        again = self._rest.thing(self._rest.ask("GET", f"{kind}/{number}/"))
+        read = self._rest.as_object(self._rest.ask("GET", path))
+        again = self._rest.as_object(self._rest.ask("GET", f"{kind}/{number}/"))
         if read != wanted or not again.get("custom_permissions"):
             raise TryLater(
                 "Turkle does not keep who may work",
@@ -124,13 +127,15 @@ class Api:
             )
 
     def permitted(self, kind: str, number: int) -> list[int]:
-        """Read who is let in one by one; the number 0 stands for a group."""
-        read = self._rest.thing(self._rest.ask("GET", f"{kind}/{number}/permissions/"))
-        whole = self._rest.thing(self._rest.ask("GET", f"{kind}/{number}/"))
+        """Return the users permitted individually; the number 0 stands for a group."""
+        read = self._rest.as_object(
+            self._rest.ask("GET", f"{kind}/{number}/permissions/")
+        )
+        whole = self._rest.as_object(self._rest.ask("GET", f"{kind}/{number}/"))
         if not whole.get("custom_permissions") or read.get("groups"):
             return [0]
         return [int(one) for one in read.get("users", ())]
 
     def close(self) -> None:
-        """Close what is kept open."""
+        """Close idle connections."""
         self._rest.close()

@@ -1,4 +1,4 @@
-"""Turkle's pages as somebody opens them that the work is not meant for."""
+"""Isolation tests on Turkle's pages, as visitors for whom the work is not meant."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _NOBODY: Final = "somebody who has not logged in"
 
 
 class Visitor:
-    """A browser at one server's pages; nobody until :meth:`log_in`.
+    """A browser on one server's pages, anonymous until :meth:`log_in`.
 
     Parameters
     ----------
     url : str
-        Where the server's pages begin.
+        Base URL of the server's pages.
     http : Http
     """
 
@@ -31,7 +31,7 @@ class Visitor:
         self._cookies: dict[str, str] = {}
 
     def get(self, path: str) -> Answered:
-        """Open a page; a redirect is an answer."""
+        """Open a page; a redirect is a response too."""
         return self._call("GET", path, b"")
 
     def log_in(self, who: Stranger) -> None:
@@ -40,11 +40,11 @@ class Visitor:
         Raises
         ------
         Misconfigured
-            The server does not know this name with this password.
+            If the server does not know this name with this password.
         """
         link = _LOG_IN.search(self.get("").body)
         path = link[1].decode("ascii") if link else "login/"
-        self.get("admin/login/")  # its form sets the word that every form needs
+        self.get("admin/login/")  # sets the token that every form needs
         word = self._cookies.get("csrftoken", "")
         form = {"csrfmiddlewaretoken": word, "username": who.account,
                 "password": who.secret}  # fmt: skip
@@ -77,9 +77,9 @@ def try_pages(
     http : Http
     batch : int
     name : str
-        The batch's, which its task shows.
+        The batch's name, which its task shows.
     other : Stranger
-        Tried only with a password.
+        Used only if a password is known.
     """
     nobody = Visitor(url, http)
     yield from _try_as(nobody, _NOBODY, batch, name)
@@ -91,9 +91,9 @@ def try_pages(
 
 def _try_as(visitor: Visitor, who: str, batch: int, name: str) -> Iterator[Tried]:
     home = visitor.get("")
-    told = f"{who} looks for it among the work that there is"
+    attempt = f"{who} looks for it among the work that there is"
     listed = f"/batch/{batch}/".encode() in home.body or name.encode() in home.body
-    yield Tried(Wall.BINDING, not listed, told)
+    yield Tried(Wall.BINDING, not listed, attempt)
     for wall, verb in ((Wall.PREVIEW, "preview"), (Wall.BINDING, "accept")):
         page = visitor.get(f"batch/{batch}/{verb}_next_task/")
         led = bool(_TASK.search(page.headers.get("location", "")))

@@ -1,8 +1,8 @@
 """Turkle as a notice board: one project a worker, one content-free batch an offer.
 
-The order of calls is the safety: the project's permissions come first (the preview of a
-task asks the project and never the batch), the batch is made inactive, its permissions
-are set and read back, and only then is it switched on.
+The order of calls makes it safe: the project's permissions come first (a task's preview
+checks the project and never the batch), the batch is created inactive, its permissions
+are set and read back, and only then is it activated.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Turkle(Linked):
     key : bytes
         Signs the personal links and hides who a project is for; at least 32 bytes.
     pages : callable
-        (batch, its name, somebody else) -> tries to open it on the server's own pages.
+        (batch, its name, another worker) -> attempts to open it on the server's pages.
     """
 
     _why = "what Turkle says of a visitor is not signed"
@@ -82,7 +82,7 @@ class Turkle(Linked):
         self._key = check_key(
             key, "write 32 random bytes in hex into the second line of secret_file"
         )
-        # Turkle has no look-up of projects and batches by name.
+        # Turkle has no search for projects and batches by name.
         self._batches = Index(lambda: _named(api.every("batches")))
         self._projects = Index(lambda: _named(api.every("projects")))
 
@@ -92,16 +92,16 @@ class Turkle(Linked):
         return MANIFEST
 
     def check_offer(self, offer: Offer) -> None:
-        """Refuse an offer that names no task page."""
+        """Refuse an offer without a task page."""
         MANIFEST.check(offer)
         check_link(offer.link)
 
     def publish(self, offer: Offer) -> Handle:
-        """Make a batch that says "there is work", for one worker's eyes.
+        """Create a notice of work as a batch that only one worker can see.
 
-        A batch of this key that is there already (a first try broke off, or it was
-        withdrawn) is never made again; one that stayed inactive is not switched on by
-        asking `find`, so a repeat of `publish` finishes it unless it was withdrawn.
+        An existing batch with this key (from an interrupted attempt, or withdrawn) is
+        never created again. `find` does not activate an inactive one, so a repeated
+        `publish` completes it unless it was withdrawn.
         """
         self.check_offer(offer)
         user = self._api.user(offer.account)
@@ -115,7 +115,7 @@ class Turkle(Linked):
         return Handle(offer.key, str(number))
 
     def _draft(self, name: str, offer: Offer, user: int) -> dict[str, Any]:
-        """Make a batch that is inactive: nobody sees it."""
+        """Create an inactive batch, which nobody sees."""
         project = self._project(offer.account, offer.link, user)
         with self._batches.making(name) as made:
             found = self._api.create("batches", {
@@ -133,7 +133,7 @@ class Turkle(Linked):
         return found
 
     def _project(self, account: str, link: str, user: int) -> int:
-        """Find or make the project of one worker; permitted before it has a batch."""
+        """Find or create the project of one worker, with permissions before any batch."""
         name = f"{_WORK}{opaque(self._key, 'project', account, link)}"
         there = [n for n in self._projects.find(name) if self._is(n, name)]
         if not there:
@@ -152,7 +152,7 @@ class Turkle(Linked):
         return int(there[0])
 
     def _is(self, number: str, name: str) -> bool:
-        """Whether a project is still there and bears its name."""
+        """Whether a project still exists and has its name."""
         found = self._api.read("projects", number)
         if found is None or found["name"] != name:
             self._projects.drop(name, number)
@@ -160,7 +160,7 @@ class Turkle(Linked):
         return True
 
     def _batch(self, name: str) -> dict[str, Any] | None:
-        """Read the batch of a name as it is now; of several one that was shown first."""
+        """Return the batch with a name, in its present state; prefer one that was shown."""
         there = []
         for number in self._batches.find(name):
             found = self._api.read("batches", number)
@@ -172,7 +172,7 @@ class Turkle(Linked):
         return there[0] if there else None
 
     def find(self, key: str) -> Handle | None:
-        """Ask for the batch of this key; one that was left inactive is not there yet."""
+        """Look for the batch with this key; one left inactive does not count."""
         name = _name(key)
         found = self._batch(name)
         if found is None or (found["name"] == name and not found["active"]):
@@ -180,7 +180,7 @@ class Turkle(Linked):
         return Handle(key, str(found["id"]))
 
     def listing(self, cursor: str) -> Listed:
-        """Give a page of Turkle's list of batches; closed ones are told as such."""
+        """Return a page of Turkle's list of batches, with closed ones marked."""
         if cursor and not (cursor.isascii() and cursor.isdigit()):
             raise Rejected("the cursor is not one of this connector")
         number = int(cursor or "1")
@@ -197,7 +197,7 @@ class Turkle(Linked):
         return Listed(posted, str(number + 1) if more else "")
 
     def withdraw(self, handle: Handle) -> None:
-        """Close the batch and mark it closed by us; gone already is no error."""
+        """Close the batch and mark it as closed by us; no error if it is gone."""
         name = f"{_name(handle.key)}{_CLOSED}"
         number = int(handle.reference)
         self._api.change("batches", number, active=False, name=name)
@@ -207,19 +207,19 @@ class Turkle(Linked):
         offer = synthetic_offer(account, link)
         handle = self.publish(offer)
         try:
-            told = self._api.permitted("batches", int(handle.reference))
-            alone = told == [self._api.user(account)]
+            permitted = self._api.permitted("batches", int(handle.reference))
+            alone = permitted == [self._api.user(account)]
             yield Tried(Wall.BINDING, alone, "the server says who may open it")
             yield from self._pages(int(handle.reference), _name(offer.key), other)
         finally:
             self.withdraw(handle)
 
     def collect(self, cursor: str) -> Collected:
-        """Answers are given on our own page: none lie at Turkle."""
+        """Return nothing: answers are given on our own page."""
         return Collected(cursor)
 
     def close(self) -> None:
-        """Close the connections that are kept open."""
+        """Close idle connections."""
         self._api.close()
 
 
@@ -228,22 +228,22 @@ def _name(key: str) -> str:
 
 
 def _base(batch: Mapping[str, Any]) -> str:
-    """Name of a batch as it was made."""
+    """Return a batch's original name."""
     return str(batch["name"]).removesuffix(_CLOSED)
 
 
-def _named(told: Iterator[dict[str, Any]]) -> Iterator[tuple[str, str]]:
-    named = ((_base(one), str(one["id"])) for one in told)
+def _named(batches: Iterator[dict[str, Any]]) -> Iterator[tuple[str, str]]:
+    named = ((_base(batch), str(batch["id"])) for batch in batches)
     return ((name, number) for name, number in named if name.startswith(_OURS))
 
 
 def _plain(link: str) -> str:
-    """Keep Turkle from reading a column's name out of an address."""
+    """Escape an address so that Turkle reads no column name from it."""
     return link.replace("$", "%24").replace("{", "%7B").replace("}", "%7D")
 
 
 def open_turkle(settings: Settings) -> Turkle:
-    """Open the server that the settings name."""
+    """Open the server in the settings."""
     values = settings.of("turkle", ("url", "allow_private"), ("url",))
     token, key = token_and_key(settings.secret, "turkle")
     http = Http(private=settings.private)

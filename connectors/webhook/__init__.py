@@ -1,10 +1,10 @@
 """The webhook feed: signed HTTP messages to one receiver (Standard Webhooks).
 
 Settings: ``url`` (required, https), ``payload`` (``full``, the default, or ``thin``),
-``fetch`` (thin only: where the receiver comes for content), ``allow_private`` (hosts of
-the own network that may be reached, separated by commas). Secret: one or more ``whsec_`` secrets, one a line; each
-message is signed with all of them, so that a secret is changed by adding the new one,
-telling the receiver, and taking the old one away.
+``fetch`` (thin only: where the receiver fetches content), ``allow_private`` (hosts of
+the own network that may be reached, separated by commas). Secret: one or more
+``whsec_`` secrets, one a line. Each message is signed with all of them, so a secret is
+rotated by adding the new one, informing the receiver, and removing the old one.
 
 A message is one JSON object::
 
@@ -29,7 +29,7 @@ A message is one JSON object::
     }
 
 A thin message (``"type": "fields.announced"``) has ``token``, ``field`` and ``media_type``
-of each item and, as ``data.fetch``, where its receiver asks for the rest: see
+of each item and, as ``data.fetch``, where its receiver requests the rest: see
 :mod:`connectors.webhook.feed`.
 
 The receiver must treat a repeated ``webhook-id`` as the same message: after a time-out

@@ -1,4 +1,4 @@
-"""Send items as one signed message, under an id that stays over repeats."""
+"""Send items as one signed message, under an id that is the same for repeats."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MANIFEST = feed_manifest(
     finds=False,
     limits=Limits(
         items=100, content_bytes=1 << 20, offer_bytes=1_200_000, per_minute=600
-    ),  # a byte becomes six in JSON at worst: a message stays below 8 MiB
+    ),  # a byte becomes at most six in JSON: a message stays below 8 MiB
     tested_against="real HTTP and the reference library's own check",
 )
 
@@ -50,17 +50,17 @@ class WebhookFeed:
     ----------
     url : str
     secrets : sequence of str
-        At least one, as Standard Webhooks writes them: ``whsec_`` and base64.
+        At least one, in the format of Standard Webhooks: ``whsec_`` and base64.
     http : Http
     clock : callable
         () -> seconds since 1970.
     fetch : str
-        Where the receiver comes for content; empty: the messages hold it.
+        Where the receiver fetches content; empty: messages contain it.
 
     Raises
     ------
     Misconfigured
-        A URL that must not be called, or a secret that is none.
+        If the URL must not be called, or a secret is malformed.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class WebhookFeed:
 
     @property
     def manifest(self) -> Manifest:
-        """A feed that is deduplicated by its receiver and cannot be asked."""
+        """A feed that is deduplicated by its receiver and cannot be searched."""
         return MANIFEST
 
     def send(self, offer: Offer) -> Handle:
@@ -113,28 +113,28 @@ class WebhookFeed:
         return Handle(offer.key, name)
 
     def wanted(self, visit: Visit, now: datetime) -> tuple[str, ...]:
-        """Check a receiver's request for content of thin messages.
+        """Verify a receiver's request for content of thin messages.
 
         Raises
         ------
         Rejected
-            It is forged, old or malformed, or the messages are not thin.
+            If it is forged, old or malformed, or messages are not thin.
         """
         if not self._fetch:
             raise Rejected("nothing is fetched here", why="the messages hold it all")
         return tokens_wanted(self._signers, visit, now)
 
     def close(self) -> None:
-        """Close the connections that are kept open."""
+        """Close idle connections."""
         self._http.close()
 
     def find(self, key: str) -> Handle | None:  # noqa: ARG002
-        """Nobody can be asked: it is sent again, under the same id."""
+        """Return None: there is no search, so it is sent again under the same id."""
         return None
 
 
 def payload(items: Sequence[Item], fetch: str = "") -> bytes:
-    """Write the message: the same items give the same bytes, in ASCII.
+    """Return the message: the same items give the same bytes, in ASCII.
 
     Parameters
     ----------
@@ -143,17 +143,17 @@ def payload(items: Sequence[Item], fetch: str = "") -> bytes:
         Where the content is fetched; empty: it is in the message.
     """
     data: dict[str, object] = {
-        "items": [_told(item, thin=bool(fetch)) for item in items]
+        "items": [_fields(item, thin=bool(fetch)) for item in items]
     }
     if fetch:
         data["fetch"] = fetch
-    told = {"type": "fields.announced" if fetch else "fields.shared", "data": data}
-    return json.dumps(told, sort_keys=True, separators=(",", ":")).encode("ascii")
+    message = {"type": "fields.announced" if fetch else "fields.shared", "data": data}
+    return json.dumps(message, sort_keys=True, separators=(",", ":")).encode("ascii")
 
 
-def _told(item: Item, *, thin: bool) -> dict[str, str]:
-    said = {"token": item.token, "field": item.label, "media_type": item.media_type}
-    return said if thin else said | item.spelt()
+def _fields(item: Item, *, thin: bool) -> dict[str, str]:
+    fields = {"token": item.token, "field": item.label, "media_type": item.media_type}
+    return fields if thin else fields | item.spelt()
 
 
 def _signer(secret: str) -> Webhook:
@@ -172,7 +172,7 @@ def _signer(secret: str) -> Webhook:
 
 
 def open_webhook(settings: Settings) -> WebhookFeed:
-    """Open the receiver that the settings name."""
+    """Open the receiver in the settings."""
     values = settings.of("webhook", _KNOWN, ("url",))
     form, fetch = values.get("payload", "full"), values.get("fetch", "")
     if form not in ("full", "thin") or (form == "thin") != bool(fetch):
@@ -201,12 +201,12 @@ TOLERANCE: Final = 300.0
 def tokens_wanted(
     signers: Sequence[Webhook], visit: Visit, now: datetime
 ) -> tuple[str, ...]:
-    """Check a request over its raw bytes and return the tokens that it names.
+    """Verify a request over its raw bytes and return the tokens that it names.
 
     Raises
     ------
     Rejected
-        It is forged, old, or names no tokens; one wording for all.
+        If it is forged, old, or names no tokens; one message for all.
     """
     name = visit.headers.get("webhook-id", "")
     stamp = visit.headers.get("webhook-timestamp", "")
@@ -214,7 +214,7 @@ def tokens_wanted(
     if not name or not (stamp.isascii() and stamp.isdigit() and len(stamp) <= 12):
         _refuse()
     if abs(now.timestamp() - int(stamp)) > TOLERANCE:
-        _refuse()  # before it is made a moment: a calendar ends at the year 9999
+        _refuse()  # before it becomes a moment: the calendar ends in the year 9999
     at = datetime.fromtimestamp(int(stamp), UTC)
     try:
         text = visit.body.decode("utf-8")
@@ -229,11 +229,11 @@ def tokens_wanted(
 
 def _tokens(text: str) -> tuple[str, ...]:
     try:
-        told = json.loads(text)
+        request = json.loads(text)
     except (ValueError, RecursionError):
         _refuse()
-    listed = told.get("tokens") if isinstance(told, dict) else None
-    if not isinstance(listed, list) or told.get("type") != TYPE:
+    listed = request.get("tokens") if isinstance(request, dict) else None
+    if not isinstance(listed, list) or request.get("type") != TYPE:
         _refuse()
     wanted = [one for one in listed if isinstance(one, str) and TOKEN.fullmatch(one)]
     if not wanted or len(wanted) != len(listed) or len(wanted) > MOST:
