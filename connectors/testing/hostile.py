@@ -1,11 +1,11 @@
-"""Markets for tests: one that lives in memory, and one that does its worst.
+"""Markets for tests: one in memory, and one that misbehaves.
 
 :class:`Memory` keeps the contract with no disk and no network. :class:`Hostile` wraps
-any market and breaks what real markets break: it times out after accepting, delivers
-twice, out of order and once more after the cursor has passed, lies about who answered
-which task, and answers tasks that nobody ever offered. Told to, it breaks the contract
-itself (:data:`BREACHES`): says yes and does nothing, gives another offer's handle, sends
-its cursor back, hangs, hides what it has.
+any market and fails as real markets do: it times out after accepting, delivers twice,
+out of order and once more after the cursor has passed, lies about who answered which
+task, and answers tasks that nobody ever offered. On request it breaks the contract
+itself (:data:`BREACHES`): it says yes and does nothing, returns another offer's handle,
+sets its cursor back, hangs, or hides offers.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Memory:
         return MEMORY
 
     def publish(self, offer: Offer) -> Handle:
-        """Keep the offer; the first one of a key wins."""
+        """Store the offer; the first one with a key wins."""
         MEMORY.check(offer)
         self.offers.setdefault(offer.key, offer)
         return Handle(offer.key, f"memory:{offer.key}")
@@ -85,18 +85,18 @@ class Memory:
         self.withdrawn.add(handle.key)
 
     def arrive(self, visit: Visit, now: datetime) -> Arrival:  # noqa: ARG002 (protocol)
-        """Nobody arrives here."""
+        """Raise Rejected: nobody arrives here."""
         raise Rejected("the memory market has no page")
 
     def collect(self, cursor: str) -> Collected:
-        """Give the answers from number `cursor` on."""
+        """Return the answers from number `cursor` on."""
         if cursor and not cursor.isdecimal():
             raise Rejected("the cursor is not one of this connector")
         behind = self.answers[int(cursor or "0") :]
         return Collected(str(len(self.answers)), tuple(behind))
 
     def listing(self, cursor: str) -> Listed:
-        """Give the offers from number `cursor` on, a few a page."""
+        """Return the offers from number `cursor` on, a few per page."""
         if cursor and not cursor.isdecimal():
             raise Rejected("the cursor is not one of this connector")
         first = int(cursor or "0")
@@ -109,13 +109,13 @@ class Memory:
         return Listed(tuple(posted), str(end) if end < len(keys) else "")
 
     def give(self, token: str, account: str, value: str) -> None:
-        """Play the worker: have an answer wait outside."""
+        """Play the worker: make an answer available."""
         number = len(self.answers)
         self.answers.append(Answer(f"m-{number}", token, account, value=value))
 
 
 class Fault(StrEnum):
-    """What a hostile market does."""
+    """A way in which a hostile market misbehaves."""
 
     TIMEOUT = "timeout"  # publish accepts, then times out
     DUPLICATE = "duplicate"  # every answer comes twice in one collection
@@ -136,15 +136,15 @@ class Fault(StrEnum):
 BREACHES = frozenset(
     {Fault.HUGE, Fault.NOTHING, Fault.HANDLE, Fault.BACK, Fault.HANG, Fault.HIDE}
 )
-"""What no market does that passes the contract suite."""
+"""Faults that no market has that passes the contract suite."""
 
 BEARABLE = tuple(fault for fault in Fault if fault not in BREACHES)
 HUGE = 10 << 20
-"""Characters of a huge answer."""
+"""Length of a huge answer in characters."""
 
 
 class Hostile:
-    """A market that breaks what markets break, by a given generator.
+    """A market that misbehaves as real markets do, at random.
 
     Parameters
     ----------
@@ -153,11 +153,11 @@ class Hostile:
     rng : Generator
         Decides which call times out and in which order answers come.
     faults : collection of Fault
-        All but the breaches by default.
+        By default all but the breaches.
     timed_out : callable, optional
         Called at each publish that times out, so that a test can count them.
     hang : callable, optional
-        Takes long, where that is among the faults.
+        Called to take long, if that is among the faults.
     """
 
     def __init__(
@@ -176,7 +176,7 @@ class Hostile:
 
     @property
     def manifest(self) -> Manifest:
-        """What the inner market declares."""
+        """The inner market's declaration."""
         return self._inner.manifest
 
     def publish(self, offer: Offer) -> Handle:
@@ -185,7 +185,7 @@ class Hostile:
         Raises
         ------
         TimeoutError
-            The offer lies outside all the same.
+            The offer is outside nevertheless.
         """
         if self._does(Fault.HANG, 0.05):
             self._hang()
@@ -203,7 +203,7 @@ class Hostile:
         return fault in self._faults and bool(self._rng.random() < chance)
 
     def find(self, key: str) -> Handle | None:
-        """Tell the truth."""
+        """Look up the offer truthfully."""
         return self._inner.find(key)
 
     def withdraw(self, handle: Handle) -> None:
@@ -211,7 +211,7 @@ class Hostile:
         self._inner.withdraw(handle)
 
     def listing(self, cursor: str) -> Listed:
-        """Tell what the inner market lists; nothing where it lists nothing."""
+        """Return the inner market's listing; empty if it has none."""
         inner = self._inner
         honest = inner.listing(cursor) if isinstance(inner, Listing) else Listed()
         if Fault.HIDE in self._faults:
@@ -243,7 +243,7 @@ class Hostile:
         return replace(honest, answers=tuple(answers), quarantined=strange)
 
     def _untrue(self, honest: Sequence[Answer]) -> list[Answer]:
-        """Answers that nobody gave."""
+        """Return answers that nobody gave."""
         untrue = []
         if Fault.LIE in self._faults:
             untrue += [self._lie(answer) for answer in honest]
@@ -258,7 +258,7 @@ class Hostile:
         return untrue
 
     def _huge(self, honest: Sequence[Answer]) -> list[Answer]:
-        """Make one huge answer a collection: more would only take long."""
+        """Add one huge answer per collection: more would only take long."""
         if Fault.HUGE not in self._faults:
             return []
         return [
@@ -269,7 +269,7 @@ class Hostile:
         ]
 
     def _lie(self, answer: Answer) -> Answer:
-        """Say that somebody else answered the same task."""
+        """Return the answer as if somebody else had given it."""
         return replace(answer, id=f"{answer.id}-lie", account=f"{answer.account}-x")
 
 

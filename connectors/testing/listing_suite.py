@@ -1,6 +1,6 @@
-"""The suite that every market must pass that can list what it has of us.
+"""The suite that every market with a listing must pass.
 
-It is :class:`connectors.testing.suite.MarketContract` and more; see there how to use it.
+It extends :class:`connectors.testing.suite.MarketContract`; see there how to use it.
 """
 
 # A test's name is its sentence; a docstring would say it twice.
@@ -17,10 +17,10 @@ _MOST_PAGES = 1000
 
 
 class ListingContract(MarketContract):
-    """For markets that list; subclass it and give the fixture ``bench``."""
+    """For markets with a listing; subclass it and define the fixture ``bench``."""
 
     def listed(self, bench: Bench) -> list[Posted]:
-        """Turn the pages to the end."""
+        """Read all pages."""
         market = bench.open()
         assert isinstance(market, Listing)
         found: list[Posted] = []

@@ -1,6 +1,6 @@
 """The suite that every market must pass that pays its workers itself.
 
-It is :class:`connectors.testing.suite.MarketContract` and more; see there how to use it.
+It extends :class:`connectors.testing.suite.MarketContract`; see there how to use it.
 """
 
 # A test's name is its sentence; a docstring would say it twice.
@@ -28,12 +28,12 @@ from connectors.testing.suite import REWARD, Bench, MarketContract, offer_for
 
 
 class PayingContract(MarketContract):
-    """For markets that pay; subclass it and give the fixture ``bench``.
+    """For markets that pay; subclass it and define the fixture ``bench``.
 
     Attributes
     ----------
     reward : Money
-        What the suite's work pays; a subclass says it where its market has one currency.
+        Reward of the suite's work; overridden for a market with another currency.
     """
 
     reward: Money = REWARD
@@ -45,13 +45,13 @@ class PayingContract(MarketContract):
         return market
 
     def progress(self, bench: Bench, account: str = "ann") -> dict[str, Submission]:
-        """How the account's pieces of work stand, by the offer's reference."""
+        """Return the account's pieces of work by the offer's reference."""
         pages = self.all_answers(bench)
         submissions = [one for page in pages for one in page.submissions]
         return {one.reference: one for one in submissions if one.account == account}
 
     def submitted(self, bench: Bench, key: str = "k1") -> tuple[Handle, Submission]:
-        """Offer a piece of work that ann takes and hands in."""
+        """Offer a piece of work that ann accepts and submits."""
         assert bench.submit is not None
         handle = self.put(bench, offer_for(bench.open().manifest, key))
         bench.submit(handle, "ann")
@@ -64,12 +64,12 @@ class PayingContract(MarketContract):
         money: Money | None = None,
         key: str = "p1",
     ) -> Pay:
-        """Make the payment of a piece of work."""
+        """Return the payment of a piece of work."""
         return Pay(key, kind, piece.id, piece.reference, piece.account,
                    money or self.reward)  # fmt: skip
 
     def paid_to(self, bench: Bench, account: str = "ann") -> list[Decimal]:
-        """Amounts that the market has paid."""
+        """Return the amounts that the market has paid."""
         assert bench.payments is not None
         return bench.payments(account)
 
@@ -133,7 +133,7 @@ class PayingContract(MarketContract):
         bench.give_up(handle, "ann")
         piece = self.progress(bench).get(handle.reference)
         if piece is None:
-            return  # the market forgets it; a later worker's taking has its own id
+            return  # the market forgets it; a later acceptance has its own id
         assert piece.progress is Progress.GONE
         with pytest.raises(Rejected):
             self.paying(bench).approve(self.pay_for(piece))

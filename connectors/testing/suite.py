@@ -1,7 +1,7 @@
-"""The suite that every connector must pass. Third parties import it.
+"""The test suite that every connector must pass, for third parties too.
 
-Subclass :class:`MarketContract` (or :class:`FeedContract`) in a test file and give the
-fixture ``bench``; pytest does the rest::
+Subclass :class:`MarketContract` (or :class:`FeedContract`) in a test file and define
+the fixture ``bench``; pytest does the rest::
 
     class TestMyMarket(MarketContract):
         @pytest.fixture
@@ -9,8 +9,8 @@ fixture ``bench``; pytest does the rest::
             outside = start_my_server(tmp_path)
             return Bench(open=lambda: MyMarket(outside.url), seen=outside.page_of)
 
-The suite proves what the manifest declares: content stays home where it says ``ours``,
-only the account sees its task where binding is ``assigned``, a key makes one copy.
+The suite checks what the manifest declares: content stays home if it is ``ours``, only
+the account sees its task if binding is ``assigned``, a key makes one copy.
 """
 
 # A test's name is its sentence; a docstring would say it twice.
@@ -67,38 +67,38 @@ CANARY = "canary-7d1f-Ünïcödé"
 
 @dataclass(frozen=True)
 class Bench:
-    """What the suite needs to know of the connector under test.
+    """What the suite needs to know about the connector under test.
 
     Attributes
     ----------
     open : callable
-        () -> connector; each call a fresh object on the same outside, as after a crash.
+        () -> connector; each call a new object on the same outside, as after a crash.
     seen : callable
         account -> all bytes that this account can see outside. For ``""``: all bytes
-        that lie outside at all.
+        that are outside at all.
     copies : callable or None
-        key -> how many copies of the offer lie outside.
+        key -> number of copies of the offer outside.
     answer : callable or None
-        (handle, token, account, value) -> None: plays the worker, so that an answer
-        waits outside. None where ``collect`` is always empty.
+        (handle, token, account, value) -> None: plays the worker, so that an answer is
+        available outside. None if ``collect`` is always empty.
     visit : callable or None
         (account, now) -> Visit that proves the account at `now` and for an hour. None
-        where nobody arrives.
+        if nobody arrives.
     forged : sequence of Visit
         Visits that must be refused.
     crash_after_accept : callable or None
         () -> context in which ``publish`` fails after the outside has accepted.
     submit : callable or None
-        (handle, account) -> None: the account takes the work of an offer and hands it
-        in. None where the market does not pay.
+        (handle, account) -> None: the account accepts the work of an offer and submits
+        it. None if the market does not pay.
     give_up : callable or None
-        The same, but it is handed back undone.
+        The same, but it is returned undone.
     payments : callable or None
-        (account) -> what the market has paid it: amounts, in the order of paying.
+        (account) -> amounts that the market has paid it, in order.
     lose_the_answer : callable or None
         () -> context in which ``approve`` and ``bonus`` fail after the outside has paid.
     remove : callable or None
-        (handle): somebody outside deletes the offer, and we are not told.
+        (handle): somebody outside deletes the offer without our knowledge.
     """
 
     open: Callable[[], Market | Feed]
@@ -116,14 +116,14 @@ class Bench:
 
 
 def reward_at(manifest: Manifest) -> Money:
-    """Give what the suite's offers pay, in a currency that the market pays in."""
+    """Return the reward of the suite's offers, in a currency that the market pays in."""
     return replace(REWARD, currency=manifest.currency or REWARD.currency)
 
 
 def offer_for(
     manifest: Manifest, key: str, account: str = "ann", items: int = 2
 ) -> Offer:
-    """Make an offer that fits the manifest; item i shows CANARY and its number."""
+    """Return an offer that fits the manifest; item i shows CANARY and its number."""
     held = manifest.content is Content.MARKET
     market = manifest.role is Role.MARKET
     made = tuple(
@@ -150,21 +150,21 @@ VALUES = (
 
 
 WORST = ("\x01", '"', "\u00e9", "\U0001f98a")
-"""Characters that a format may need many others for."""
+"""Characters that need many bytes in some formats."""
 MUCH = 2 << 20
-"""Bytes of content that are tried at most."""
+"""Bytes of content to try, at most."""
 
 
 class _Contract:
-    """What markets and feeds share; `put` is publish or send."""
+    """Tests common to markets and feeds; `put` is publish or send."""
 
     @pytest.fixture
     def bench(self) -> Bench:
-        """Give the connector under test; every subclass has its own."""
+        """Return the bench of the connector under test; every subclass defines its own."""
         raise NotImplementedError
 
     def put(self, bench: Bench, offer: Offer) -> Handle:
-        """Publish as the dispatcher does: ask before repeating."""
+        """Publish as the dispatcher does: look before repeating."""
         for _ in range(20):
             connector = bench.open()
             finds = connector.manifest.finds
@@ -253,7 +253,7 @@ class _Contract:
     def test_what_is_refused_is_refused_before_anything_is_booked(
         self, bench: Bench
     ) -> None:
-        """The dispatcher asks before it books: what passes there must be able to leave."""
+        """The dispatcher checks before it books: what passes must be deliverable."""
         connector = bench.open()
         manifest = connector.manifest
         account = "a" * (manifest.limits.account_bytes + 1)
@@ -271,7 +271,7 @@ class _Contract:
 
     @pytest.mark.parametrize("sign", WORST)
     def test_whatever_the_limits_allow_is_taken(self, bench: Bench, sign: str) -> None:
-        """What is longer than a connector takes is not booked, and nothing else is."""
+        """Only what is longer than the connector accepts is refused."""
         manifest = bench.open().manifest
         limits = manifest.limits
         if manifest.content is Content.OURS:
@@ -308,7 +308,7 @@ class _Contract:
 
 
 class MarketContract(_Contract):
-    """Subclass it and give the fixture ``bench``."""
+    """Tests of markets; subclass it and define the fixture ``bench``."""
 
     def market(self, bench: Bench) -> Market:
         """Open the market under test."""
@@ -421,7 +421,7 @@ class MarketContract(_Contract):
         assert "eight" in {a.value for page in pages for a in page.answers}
 
     def test_a_strange_cursor_is_an_error_of_the_protocol(self, bench: Bench) -> None:
-        with suppress(ConnectorError):  # refused, or taken for the beginning
+        with suppress(ConnectorError):  # refused, or treated as the beginning
             self.market(bench).collect("no cursor of yours; 💥")
 
     def test_who_arrives_is_known_and_never_a_preview(self, bench: Bench) -> None:
@@ -464,7 +464,7 @@ class MarketContract(_Contract):
 
 
 class FeedContract(_Contract):
-    """Subclass it and give the fixture ``bench``."""
+    """Tests of feeds; subclass it and define the fixture ``bench``."""
 
     def test_it_is_a_feed(self, bench: Bench) -> None:
         assert isinstance(bench.open(), Feed)

@@ -143,13 +143,13 @@ def test_no_plan_is_seven_with_a_smallest_core(capsys):
     assert told["core"]["entries"] == [0, 1, 2, 3, 4]
     assert (told["core"]["needed"], told["core"]["exact"]) == (3, True)
     assert "every assignment to 2 adversaries was ruled out" in err
-    assert "3 adversaries: this is the smallest number that does" in err
+    assert "3 adversaries are enough, and no fewer are" in err
 
 
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("history_breach", "past its limit by what was held before: entries 2 and 3"),
+        ("history_breach", "past its limit by history alone: entries 2 and 3"),
         ("tau_zero", "no disclosure is below this tau"),
         ("budget_average_thirds", "keeps the disclosure to every adversary below tau"),
     ],

@@ -55,7 +55,7 @@ def reason(problem: Problem, clash: Clash) -> str:
             )
         case Cause.HISTORY:
             past = "are past their" if len(clash.properties) > 1 else "is past its"
-            sentence = f"{properties} {past} limit by what was held before: {entries}"
+            sentence = f"{properties} {past} limit by history alone: {entries}"
         case Cause.LIMIT:
             sentence = "no disclosure is below this tau: f is at least 0"
         case Cause.MEAN:
@@ -78,8 +78,10 @@ def sentences(problem: Problem, core: Core) -> list[str]:
     lines = [reason(problem, clash) for clash in core.clashes]
     if core.needed is None:
         return lines
-    least = "is the smallest number that does" if core.exact else "would do"
-    return [*lines, f"{core.needed} adversaries: this {least}"]
+    if core.needed == 1:
+        return [*lines, "1 adversary is enough"]
+    least = "are enough, and no fewer are" if core.exact else "would be enough"
+    return [*lines, f"{core.needed} adversaries {least}"]
 
 
 def certificate(problem: Problem, proof: Proof) -> str:

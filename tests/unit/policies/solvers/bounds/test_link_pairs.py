@@ -49,9 +49,7 @@ def test_a_cosine_that_nothing_lowers_enough_is_named(limit):
     found = solved(problem)
     assert found.verdict is Verdict.INFEASIBLE
     (why,) = sentences(problem, found.core)
-    assert why == (
-        "property 0 is past its limit by what was held before: entries 0 and 2"
-    )
+    assert why == ("property 0 is past its limit by history alone: entries 0 and 2")
 
 
 def test_a_limit_on_a_cosine_is_passed_where_it_is_reached():
