@@ -224,7 +224,7 @@ class Route:
         return not self._misfit(account.connector)
 
     def obstacle(self, account: Account) -> str:
-        """Why it cannot be sent to an account, whatever the gate decides; else empty."""
+        """Return why an account cannot get it, whatever the gate decides; or empty."""
         misfit = self._misfit(account.connector)
         if misfit or account.id not in self.clear.barred:
             return misfit

@@ -91,7 +91,7 @@ class Version:
 
 
 def suggest(source: Path, options: Options) -> str:
-    """Suggest a first policy from the columns of a file of records; text of a file."""
+    """Return the text of a suggested first policy for a file of records."""
     return suggest_policy(source, options)
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # the store loads SQLAlchemy: not for --help
 
 
 STORE_FILE: Final = "DISPATCHER_STORE_FILE"
-"""Environment: name of a file that holds the store's URL, with a password or not."""
+"""Environment variable: path of a file with the store's URL, and maybe its password."""
 
 
 def wall_clock() -> int:

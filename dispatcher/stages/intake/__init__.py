@@ -1,8 +1,8 @@
-"""Intake: a file becomes records and entries, each row exactly or refused.
+"""Intake: turn a file into records and entries; each row is exact or rejected.
 
-A file is opened as a table of text cells (:func:`open_table`), looked at
+A file is opened as a table of text cells (:func:`open_table`), previewed
 (:mod:`~dispatcher.stages.intake.preview`) or loaded (:func:`load`); the daemon loads
-what comes into a folder (:class:`Inbox`).
+the files of a folder (:class:`Inbox`).
 """
 
 from dispatcher.stages.intake.inbox import Inbox

@@ -1,6 +1,6 @@
-"""CSV and TSV: the delimiter found, quoted line ends kept, broken rows refused singly.
+"""CSV and TSV: find the delimiter, keep quoted line ends, reject broken rows singly.
 
-The rules for quotes are strict: what RFC 4180 does not explain is refused, never
+The rules for quotes are strict: what RFC 4180 does not define is rejected, never
 guessed, so that a loaded cell is exactly the written one.
 """
 
@@ -30,9 +30,9 @@ DELIMITERS: Final = (",", ";", "\t", "|")
 SPOKEN: Final = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 UNUSUAL: Final = ("^", "~", "\u00a6", ":", "\x1f", "\x01")
 SAMPLE_ROWS: Final = 200
-RIVAL: Final = 0.9  # of the best one's share: cuts as well
+RIVAL: Final = 0.9  # of the best one's share: counts as equally good
 AGREEING: Final = 0.5  # share of rows with the width of the header: like a table
-MAX_RETURNS: Final = 1_000  # times that reading goes back to after a stray quote
+MAX_RETURNS: Final = 1_000  # most restarts of reading after a stray quote
 
 _ALIGNED = re.compile(r"\S {2,}\S")
 
@@ -46,26 +46,25 @@ def find_delimiter(
 ) -> str:
     r"""Return the delimiter that cuts most rows to the width of the header.
 
-    Where several do, a delimiter whose every sign may be punctuation inside a cell (a
-    decimal comma, or a sign with a space behind it) gives way to one of which that is
-    not so.
+    Of several such delimiters, one whose every occurrence may be punctuation inside a
+    cell (a decimal comma, or a sign followed by a space) is ranked last.
 
     Parameters
     ----------
     sample : str
         The beginning of the text.
     whole : bool
-        Whether that is all of it, so that its last row is complete.
+        Whether that is the whole text, so that its last row is complete.
     prefer : str or None
-        Wins where it cuts as well as others: a tab for ``.tsv``.
+        Wins a tie: a tab for ``.tsv``.
     surely : bool
-        Whether the file says that it is a table; else it must look like one.
+        Whether the file is declared to be a table; else it must look like one.
 
     Raises
     ------
     Invalid
-        Several delimiters cut equally well. The header holds a delimiter, but no
-        delimiter makes rows of its width; or, if not `surely` a table, only few.
+        Several delimiters fit equally well. The header contains a delimiter, but no
+        delimiter gives rows of its width; or, if not `surely` a table, only few.
     """
     named = _sep_line(sample)
     if named is not None:
@@ -96,12 +95,12 @@ def find_delimiter(
 
 
 def _refuse_other_shapes(sample: str, *, whole: bool) -> None:
-    """Refuse what has one column only because its first line does not name them.
+    """Refuse a file with one column only because its first line is no header.
 
     Raises
     ------
     Invalid
-        Lines stand before the header, or another sign or spaces divide the columns.
+        Lines precede the header, or another sign or spaces separate the columns.
     """
     lines = [line for line in sample.splitlines() if line.strip()]
     lines = lines[: SAMPLE_ROWS if whole else -1]
@@ -136,7 +135,7 @@ def _refuse_other_shapes(sample: str, *, whole: bool) -> None:
 
 
 def _is_punctuation(sample: str, delimiter: str) -> bool:
-    """Whether each of its signs may stand inside a cell: ``1,50`` or ``Smith, Ann``."""
+    """Whether each occurrence may be part of a cell: ``1,50`` or ``Smith, Ann``."""
     mark = re.escape(delimiter)
     signs = len(re.findall(mark, sample))
     inside = len(re.findall(rf"(?<=\d){mark}(?=\d)|{mark}(?= )", sample))
@@ -240,8 +239,8 @@ class DelimitedReader:
         Raises
         ------
         Invalid
-            A quoted cell is longer than any cell may be: what follows is not safe to
-            read. What was yielded before holds.
+            A quoted cell exceeds the length limit, so that what follows cannot be read
+            safely. Earlier batches stay valid.
         """
         while True:
             batch = Batch(self.columns)
@@ -292,7 +291,7 @@ class DelimitedReader:
 
     def _doubtful(self, row: list[str], start: int, batch: Batch) -> None:
         if not row:
-            return  # a blank line holds nothing
+            return  # a blank line is no row
         if len(row) != len(self.columns):
             reason = f"{len(row):,} columns, expected {len(self.columns):,}"
             batch.rejected.append(Rejected(start, "", reason))
@@ -311,12 +310,12 @@ class DelimitedReader:
             batch.rejected.append(Rejected(start, self.columns[fault[0]], fault[1]))
 
     def _broken(self, error: csv.Error, batch: Batch) -> None:
-        """Reject the row that csv gave up on, and set the reading behind it."""
+        """Reject the row that csv could not read, and continue after it."""
         start, held = self._start, list(self._lines.held)
         self._lines.held.clear()
         too_long = "field larger" in str(error)
         if self._lines.ended and "unexpected end" in str(error):
-            # No quote closes it, so the lines after it are rows of their own.
+            # No quote closes it, so the lines after it are separate rows.
             self._returns += 1
             if self._returns > MAX_RETURNS:
                 raise _beyond_repair(start)
@@ -337,7 +336,7 @@ class DelimitedReader:
         self._start = start + len(held)
 
     def _again(self, lines: list[str]) -> Iterator[str]:
-        """Give lines out once more, held as the first time."""
+        """Yield lines again, retained as the first time."""
 
         def repeated() -> Iterator[str]:
             for line in lines:

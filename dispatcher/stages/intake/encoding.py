@@ -1,4 +1,4 @@
-"""Which encoding a text file is in; the decision is reported and can be overruled."""
+"""Detection of a text file's encoding; the choice is reported and can be overruled."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ OTHERS: Final = (  # in order of preference where the evidence is equal
     "cp1256",
 )
 MORE: Final = ("mac_roman", "cp850")  # of old machines: shown where one must be named
-ENOUGH: Final = 100  # bytes that tell encodings of other scripts apart
-FITTING: Final = 0.97  # share of signs in their usual place: the rest is misspelt
+ENOUGH: Final = 100  # bytes needed to distinguish encodings of other scripts
+FITTING: Final = 0.97  # share of signs in usual places; others are misspelt
 LATIN_REASON: Final = "reads as Latin text; check, or use --encoding"
 SHOWN: Final = {"cp932": "shift_jis", "cp949": "euc_kr"}  # what people call them
 NO_FILES: Final = frozenset(  # codecs of names and of source code, not of files
@@ -113,12 +113,12 @@ class Encoding:
 
     @property
     def shown(self) -> str:
-        """The name that people know it by."""
+        """Its common name."""
         return SHOWN.get(self.codec, self.codec)
 
 
 def _mark(error: UnicodeError) -> tuple[str, int]:
-    """Put a lone surrogate where bytes do not decode: no text can hold one."""
+    """Replace undecodable bytes by a lone surrogate, which no text can contain."""
     assert isinstance(error, UnicodeDecodeError)
     return UNDECODED, error.end
 
@@ -135,7 +135,7 @@ def find_encoding(head: bytes, *, whole: bool, named: str | None = None) -> Enco
     whole : bool
         Whether `head` is the whole file, so that a character cut at its end is wrong.
     named : str or None
-        The operator's word; it holds.
+        The operator's choice; it takes precedence.
 
     Raises
     ------
@@ -178,7 +178,7 @@ def _named(head: bytes, named: str) -> Encoding:
 
 
 def _marks(head: bytes, bom: bytes) -> int:
-    """Bytes of the marks at the beginning: programs put another one before theirs."""
+    """Return the length of the marks at the beginning: some programs write two."""
     skip = 0
     while head.startswith(bom, skip):
         skip += len(bom)
@@ -226,17 +226,17 @@ def _no_binary(head: bytes) -> None:
 
 
 def _guessed(head: bytes) -> Encoding:
-    """Return the encoding of bytes that are not UTF-8, if they tell enough.
+    """Return the encoding of bytes that are not UTF-8, if they determine it.
 
-    Western letters and signs stand alone among ASCII ones and each has its usual
-    neighbours (an apostrophe behind a letter, a pound before a digit), so a few bytes
-    tell as much as many. The bytes of other scripts come in runs, which only many of
-    them tell apart.
+    Western letters and signs are isolated among ASCII ones and each has its usual
+    neighbours (an apostrophe after a letter, a pound sign before a digit), so a few
+    bytes suffice. The bytes of other scripts come in runs, which only many bytes can
+    distinguish.
 
     Raises
     ------
     Invalid
-        They do not.
+        They do not determine it.
     """
     telling = _telling(head)
     codec = _latin(telling)
@@ -252,7 +252,7 @@ def _guessed(head: bytes) -> Encoding:
 
 
 def _telling(head: bytes) -> bytes:
-    """The lines that are not ASCII, whole: the rest tells nothing of a legacy codec."""
+    """Return the lines that are not ASCII; the others say nothing of a legacy codec."""
     lines = [line for line in head.splitlines(keepends=True) if not line.isascii()]
     return b"".join(lines)[:SAMPLE]
 
@@ -281,7 +281,7 @@ def _latin(telling: bytes) -> str | None:
 
 
 def _is_latin(text: str) -> bool:
-    """Whether the signs that are not ASCII stand where Latin text has them."""
+    """Whether the non-ASCII signs are where Latin text has them."""
     signs = sum(sign > "\x7f" for sign in text)
     fitting = sum(
         sum(sign > "\x7f" for sign in found[0]) for found in _FITTING.finditer(text)
@@ -303,7 +303,7 @@ def _likeliest(telling: bytes) -> str | None:
 
 
 def _undecided(telling: bytes) -> Invalid:
-    """Ask for the encoding; show no more of the file than two signs as each reads them."""
+    """Ask for the encoding; show of the file only two signs in each encoding."""
     sample = re.search(rb"[\x80-\xff]+.?", telling)
     assert sample is not None
     readings: dict[str, list[str]] = {}
@@ -330,15 +330,15 @@ class Lines:
     Attributes
     ----------
     number : int
-        Lines given out so far.
+        Lines yielded so far.
     held : list of str
-        The lines given out since the reader last cleared this list: those of the record
-        that is being read.
+        The lines yielded since the reader last cleared this list: those of the current
+        record.
     suspect_until : int
-        Lines up to this number may hold NUL or undecodable bytes; later ones, as far
-        as given out, do not. So clean text costs no check per row.
+        Lines up to this number may contain NUL or undecodable bytes; later ones yielded
+        so far do not. So clean text needs no check per row.
     ended : bool
-        Whether the last line was given out.
+        Whether the last line was yielded.
     """
 
     def __init__(self, blocks: Iterator[bytes], encoding: Encoding) -> None:

@@ -1,11 +1,10 @@
-"""What stands beside a policy file: its link tables, and the functions of its rules.
+"""Inputs beside a policy file: its link tables, and the functions of its rules.
 
-The texts of a link table are subjects as the records name them; they end here, and what
-goes on is what the ledger knows people by. A table of a rule is a CSV of worlds: a
-column for each field of the rule (over a relation, for each field of each end),
-``secret`` (the value that must not be guessed), and how likely the world is, in the
-column that ``prior`` names (``chance`` if none). The chances may be counts: they are
-brought to add up to 1.
+The texts of a link table are subjects as the records name them; they are replaced here
+by the pseudonyms of the ledger. A table of a rule is a CSV of worlds: a column for each
+field of the rule (over a relation, for each field of each end), ``secret`` (the value
+that must not be guessed), and the world's probability, in the column that ``prior``
+names (default ``chance``). Probabilities may be counts: they are normalised.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ DIGITS: Final = 40  # of a chance
 
 
 def read_links(policy: Policy, folder: Path, secret: bytes) -> Beside:
-    """Read what stands beside a policy: link tables, and functions of rules.
+    """Read the inputs beside a policy: link tables, and functions of rules.
 
     Parameters
     ----------
@@ -59,14 +58,14 @@ def read_links(policy: Policy, folder: Path, secret: bytes) -> Beside:
     Returns
     -------
     Beside
-        By relation: pairs of pseudonyms, sorted, each once. A row whose two ends are
-        one subject is no link. By rule: f of every set of its fields.
+        By relation: sorted pairs of pseudonyms without duplicates. A row whose two ends
+        are one subject is no link. By rule: f of every set of its fields.
 
     Raises
     ------
     Invalid
         A file cannot be read, lacks a column, or has a row with an empty end; a table
-        or a user's function is not what it must be.
+        or a user's function is invalid.
     """
     wanted = {p.relation for p in policy.properties.values() if p.relation is not None}
     links = {
@@ -148,15 +147,16 @@ def _column(relation: Relation, path: Path, header: list[str], name: str) -> int
 
 
 def read_functions(policy: Policy, folder: Path) -> dict[str, Told]:
-    """Work out f of every set of fields, for each rule that does not say it itself.
+    """Compute f of every set of fields, for each rule that names a table or function.
 
-    And u of every set, where the policy names a user's utility: under its reserved name.
+    Also compute u of every set, under its reserved name, if the policy names a user's
+    utility.
 
     Raises
     ------
     Invalid
-        A table cannot be read or is no table of worlds; a function is not installed,
-        or not what a disclosure function must be.
+        A table cannot be read or is no table of worlds; a function is not installed, or
+        is no valid disclosure function.
     """
     found = {}
     for name, prop in policy.properties.items():
@@ -176,7 +176,7 @@ def read_functions(policy: Policy, folder: Path) -> dict[str, Told]:
 
 
 def _worth(policy: Policy, name: str) -> Told:
-    """Ask a user's utility for every set of the fields that are sent."""
+    """Evaluate a user's utility on every set of sent fields."""
     sent = [f.name for f in policy.entity.fields.values() if f.send]
     utility = load_utility(name)
     try:
@@ -212,9 +212,9 @@ def _tabulated(prop: Property, folder: Path) -> Told:
 
 
 def _said(source: str, levels: FieldTable) -> Told:
-    """What a function said of every set, and its hash."""
-    said = json.dumps(sorted((sorted(held), str(f)) for held, f in levels.items()))
-    return Told(source, hashlib.sha256(said.encode()).hexdigest(), levels)
+    """Return a function's values on all sets, with their hash."""
+    text = json.dumps(sorted((sorted(held), str(f)) for held, f in levels.items()))
+    return Told(source, hashlib.sha256(text.encode()).hexdigest(), levels)
 
 
 def _guarded(ask: Callable[[], FieldTable]) -> FieldTable:
@@ -223,7 +223,8 @@ def _guarded(ask: Callable[[], FieldTable]) -> FieldTable:
     except InvalidFunction:
         raise
     except (Exception, SystemExit) as error:
-        # somebody else's code: whatever it raises, it cannot be judged or planned by
+        # third-party code: whatever it raises, it cannot be used for judging or
+        # planning
         raise InvalidFunction(f"the function raised {type(error).__name__}") from error
 
 

@@ -1,12 +1,12 @@
-"""Crops of pages: the box and nothing else, re-encoded, stripped of all that rides along.
+"""Crops of pages: the box and nothing else, re-encoded without any metadata.
 
 A crop is the only part of a page that is ever shown. It is cut after the page was
-turned upright (EXIF orientation), never reaches beyond its box, and is written anew as
-PNG from bare pixels, so that no EXIF, XMP, ICC, text or thumbnail can come with it.
+turned upright (EXIF orientation), never extends beyond its box, and is re-encoded as
+PNG from bare pixels, so that no EXIF, XMP, ICC, text or thumbnail is included.
 
-A few kilobytes can decode to gigabytes, so what decoding takes is worked out from the
-header and refused beyond a budget, before a pixel is decoded. Pages are kept as they are
-stored (a palette stays a palette); colours are made of the box alone.
+A few kilobytes can decode to gigabytes, so the memory for decoding is computed from the
+header, and a page beyond the budget is refused before a pixel is decoded. Pages are
+kept as they are stored (a palette stays a palette); colours are made of the box alone.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ STRIP: Final = 256  # rows of a page that are cut at a time
 
 
 class BadPage(Exception):
-    """A page or box that cannot be cut; the message holds no value."""
+    """A page or box that cannot be cut; the message contains no value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Box:
 
 
 def pixel_box(text: str) -> Box:
-    """Read ``x,y,width,height`` in whole pixels, as a record's own column holds it.
+    """Parse ``x,y,width,height`` in whole pixels, from a record's own column.
 
     Raises
     ------
@@ -96,7 +96,7 @@ def pixel_box(text: str) -> Box:
 
 @dataclass(frozen=True, slots=True)
 class Crop:
-    """What was cut.
+    """A crop.
 
     Attributes
     ----------
@@ -123,7 +123,7 @@ class Crop:
 
 
 class Pages:
-    """Pages of a folder, the last ones kept decoded while their crops are cut.
+    """Pages of a folder; the most recent ones are cached while their crops are cut.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ class Pages:
             self._kept.popitem(last=False)
 
     def _read(self, text: str) -> tuple[bytes, tuple[int, int]]:
-        """Read a file of the folder; tell which one it is, whatever its path."""
+        """Read a file of the folder; return its content and its identity."""
         for kind in (PurePosixPath(text), PureWindowsPath(text)):
             if kind.is_absolute() or kind.drive or ".." in kind.parts:
                 raise BadPage("the path of the page leads out of the import folder")
@@ -189,7 +189,7 @@ class Pages:
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """A decoded page, and which file and page of it it is."""
+    """A decoded page, with its file and page number."""
 
     identity: tuple[int, ...]
     image: Image.Image
@@ -250,7 +250,7 @@ def _width(mode: str) -> int:
 
 
 def _turn_to(image: Image.Image, number: int) -> None:
-    """Go to the page, and refuse it before it is decoded if it takes too much."""
+    """Go to the page; before decoding, refuse it if it takes too much memory."""
     _check_size(image)
     pages = getattr(image, "n_frames", 1)
     if not 1 <= number <= pages:
@@ -306,7 +306,7 @@ def cut_page(page: Image.Image, box: Box | None) -> bytes:
 
 
 def _how_seen(page: Image.Image) -> tuple[str, Callable[[Image.Image], Image.Image]]:
-    """Return the mode in which a page is shown, and what makes it of a strip."""
+    """Return the mode in which a page is shown, and a converter of strips to it."""
     if page.mode in ("1", "L", "RGB") and "transparency" not in page.info:
         return page.mode, lambda strip: strip
     if page.mode.startswith("I"):  # 16 bits a pixel; none is shown on a screen

@@ -1,8 +1,8 @@
-"""A folder whose files are loaded as they come.
+"""The inbox: a folder whose files are loaded as they arrive.
 
-A file counts as whole when neither its size nor its time changed between two ticks
-(no notice is waited for: network disks give none). What is loaded goes to ``loaded/``,
-what cannot be loaded to ``refused/`` with a note of why; pages of images stay.
+A file counts as complete when neither its size nor its time changed between two ticks
+(network disks send no notifications). Loaded files are moved to ``loaded/``, rejected
+ones to ``refused/`` with a note of the reason; pages of images stay.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class Inbox:
         self._folder = folder
         self._clock = clock
         self._seen: dict[str, Mark] = {}
-        self._waiting: dict[str, Mark] = {}  # could not be loaded as the store is now
+        self._waiting: dict[str, Mark] = {}  # to be retried: the store was not ready
         self._log = get_logger("intake")
 
     def tick(self, epoch: int) -> int:
-        """Load the first file that is whole.
+        """Load the first complete file.
 
         Parameters
         ----------
@@ -70,11 +70,11 @@ class Inbox:
         for name, mark in sorted(self._seen.items()):
             if before.get(name) == mark and self._waiting.get(name) != mark:
                 return self._take(self._folder / name, mark, epoch)
-        self._waiting.clear()  # all were tried: from the next tick on once more
+        self._waiting.clear()  # all were tried: retry from the next tick on
         return 0
 
     def open(self) -> None:
-        """Make the folder if it is not there.
+        """Create the folder if missing.
 
         Raises
         ------
@@ -155,7 +155,7 @@ def _unusable(folder: Path, error: OSError) -> Invalid:
 
 
 def _free(path: Path) -> Path:
-    """Return the path, or one like it that no earlier file of that name has."""
+    """Return the path, or a variant that no earlier file has."""
     number, free = 1, path
     while free.exists():
         number += 1
@@ -164,7 +164,7 @@ def _free(path: Path) -> Path:
 
 
 def _is_table(name: str) -> bool:
-    """Whether the name is one of a table: images lie in the folder too."""
+    """Whether the name is that of a table: the folder also has images."""
     if name.startswith(".") or name.endswith(".rejected.csv"):
         return False
     lower = name.lower()

@@ -1,4 +1,4 @@
-"""JSON Lines and JSON lists of objects: numbers as written, doubled members refused.
+"""JSON Lines and JSON lists of objects: numbers as written, duplicate members rejected.
 
 A number is kept digit for digit, ``true``, ``false`` and nested values as their JSON
 text, ``null`` and a missing member as the empty cell.
@@ -43,7 +43,7 @@ _SCALAR = re.compile(r'"(?:[^"\\]+|\\.)*+"|[^\s\[\]{},"]+(?=[\s\]\[,{}])', re.DO
 
 
 class _Faulty(Exception):
-    """A row that is refused: the column, or empty, and the reason."""
+    """A rejected row: the column, or empty, and the reason."""
 
     def __init__(self, column: str, reason: str) -> None:
         super().__init__(reason)
@@ -173,7 +173,7 @@ def _cells(text: str) -> dict[str, str]:
 def _as_written(
     text: str, names: list[str], members: dict[str, Any], cells: dict[str, str]
 ) -> None:
-    """Fill in numbers, truth values and nested ones: the very text of the file."""
+    """Fill in numbers, booleans and nested values as the exact text of the file."""
     raw: dict[str, msgspec.Raw] | None = None
     for name in names:
         value = members[name]
@@ -189,7 +189,7 @@ def _as_written(
 
 
 def _surely_single(text: str, members: int) -> bool:
-    """Whether no member can be doubled or nested: one colon for each member."""
+    """Whether no member can be duplicated or nested: one colon for each member."""
     if "[" in text:
         return False
     if text.count('":') == members == text.count(":"):
@@ -198,7 +198,7 @@ def _surely_single(text: str, members: int) -> bool:
 
 
 def _checked_slowly(text: str) -> None:
-    """Refuse doubled members at any depth, and depth itself."""
+    """Refuse duplicate members at any depth, and excessive depth."""
     if _LONG_NUMBER.search(text):
         _no_long_number(text)
     if text.count("[") + text.count("{") > MAX_DEPTH and _depth(text) > MAX_DEPTH:
@@ -251,7 +251,7 @@ def json_lines(lines: Lines) -> Iterator[tuple[int, str]]:
 
 
 class JsonElements:
-    """Elements of one list, or objects that stand one after another.
+    """Elements of one list, or consecutive objects.
 
     Parameters
     ----------
@@ -261,7 +261,7 @@ class JsonElements:
     Attributes
     ----------
     in_list : bool
-        Whether the elements read so far stand in a list.
+        Whether the elements read so far are in a list.
     """
 
     def __init__(self, texts: Iterator[str]) -> None:
@@ -271,7 +271,7 @@ class JsonElements:
         self._closed = False
         self._first = True
         self._depth = 0
-        self._scanned = 0  # of the present element
+        self._scanned = 0  # of the current element
 
     def __iter__(self) -> Iterator[tuple[int, str]]:
         """Yield (line, text) of each element.
@@ -296,7 +296,7 @@ class JsonElements:
             raise self._unreadable("it ends before its brackets are closed")
 
     def _cut(self, text: str) -> Generator[tuple[int, str], None, str]:
-        """Yield the elements that end in `text`; return the rest."""
+        """Yield the elements that end in `text`; return the remainder."""
         position = 0
         while True:
             if self._depth == 0:
@@ -311,7 +311,7 @@ class JsonElements:
             position = end
 
     def _between(self, text: str, position: int) -> int:
-        """Step over space, commas and the list's own brackets."""
+        """Skip space, commas and the list's own brackets."""
         while True:
             space = _SPACE.match(text, position)
             assert space is not None

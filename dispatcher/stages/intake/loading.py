@@ -1,8 +1,8 @@
-"""Loading: a file becomes records, subjects and entries, chunk by chunk.
+"""Loading: turn a file into records, subjects and entries, chunk by chunk.
 
-Each chunk is one transaction with its lines in the ledger, so a load that is killed has
-brought whole chunks and nothing else; the same file loaded again brings the rest. What
-is in already with the same cells is skipped, with other cells it is refused.
+Each chunk is one transaction with its lines in the ledger, so a killed load leaves
+whole chunks only; loading the same file again adds the others. A record that exists
+already with the same cells is skipped, with other cells it is rejected.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from dispatcher.store.policies import lock_policy_shared
 CHUNK_BYTES: Final = 16 << 20  # of shown forms in one transaction
 CHUNK_ROWS: Final = 5_000
 MOST: Final = 2**63
-TRIES: Final = 5  # when another load brings the same records meanwhile
+TRIES: Final = 5  # when another load adds the same records meanwhile
 DEFAULT_RUN: Final = "default"
 
 CHANGED: Final = "the key is in the store already, with other cells"
@@ -75,8 +75,8 @@ def load(
         Name of the run that the records belong to; made if there is none.
     options : Options, optional
     name : str, optional
-        What to call the file, by default its own name. A file of the same name and
-        columns is the same load once more.
+        Name of the file, by default its own. A file of the same name and columns
+        repeats the same load.
     folder : Path, optional
         Where pages of images lie; by default the folder of the file.
     rejects : Path, optional
@@ -84,19 +84,19 @@ def load(
     progress : Callable, optional
         Called after each chunk.
     pilot : int, optional
-        Only so many records of the run may be shown until its pilot is accepted.
+        How many records of the run may be shown until its pilot is accepted.
     actor : str
         Who begins the pilot, for the audit log.
 
     Raises
     ------
     Usage
-        The run has no proper name.
+        The run's name is invalid.
     Invalid
         The file is no table, has no row, or lacks a column that the policy names.
     Conflict
         No policy is in force, another one came during the load, or the run is
-        cancelled. What was loaded before that holds.
+        cancelled. What was loaded before stays.
     """
     check_run_name(run)
     if folder is not None and not folder.is_dir():
@@ -138,7 +138,7 @@ def _force(store: Store) -> ActivePolicy:
 
 
 class _Loading:
-    """One load under way."""
+    """One load in progress."""
 
     def __init__(
         self,
@@ -159,7 +159,7 @@ class _Loading:
         self._clock = clock
         self._rejected = rejected
         self._secret = store.key("pseudonym-key")
-        self._mine: list[tuple[int, int]] = []  # ranges of ids that this load brought
+        self._mine: list[tuple[int, int]] = []  # ranges of ids that this load added
         self._columns_of: dict[int, tuple[str, ...]] = {}
         self._builder = self._builder_for(table.columns)
 
@@ -170,7 +170,7 @@ class _Loading:
         )
 
     def begin(self, run: str, pilot: int | None, actor: str) -> None:
-        """Find or make the run and the load; its pilot first, so that nothing slips out."""
+        """Find or create the run and the load; the pilot first, before any showing."""
         now = self._clock()
         source = self._table.facts.name
         columns = self._table.columns
@@ -193,14 +193,14 @@ class _Loading:
             self.load_id = rows.begin_load(tx, found.id, source, _json(columns), now)
 
     def take(self, batch: Batch) -> None:
-        """Bring in the rows of a batch."""
+        """Load the rows of a batch."""
         refused = self._taken(batch)
         self.counts.rejected += len(refused)
         self.counts.position = self._table.position()
         self._rejected.add(sorted(refused, key=lambda r: r.line))
 
     def _taken(self, batch: Batch) -> list[Rejected]:
-        """Bring in the rows of a batch; return those that are refused."""
+        """Load the rows of a batch; return the rejected ones."""
         if batch.columns != self._builder.columns:
             self._builder = self._builder_for(batch.columns)
         found, refused = self._builder.rows(batch)
@@ -210,7 +210,7 @@ class _Loading:
         return refused
 
     def end(self) -> None:
-        """Note that the file was read to its end.
+        """Record that the file was read to its end.
 
         Raises
         ------
@@ -238,7 +238,7 @@ class _Loading:
         return self._unknown(list(first.values()), refused)
 
     def _unknown(self, found: list[Row], refused: list[Rejected]) -> list[Row]:
-        """Return the rows that are no records yet; skip or refuse the others."""
+        """Return the rows that are no records yet; skip or reject the others."""
         key = self._force.policy.entity.key
         if not found:
             return found
@@ -265,7 +265,7 @@ class _Loading:
         return fresh
 
     def _is_mine(self, record_id: int) -> bool:
-        """Whether this load brought the record, so that two lines have its key."""
+        """Whether this load added the record, so that two lines have its key."""
         at = bisect_right(self._mine, (record_id, MOST)) - 1
         return at >= 0 and record_id < self._mine[at][1]
 
@@ -292,7 +292,7 @@ class _Loading:
         return _filled(columns, cells) == _filled(self._builder.columns, row.cells)
 
     def _bring(self, chunk: list[PreparedRecord], refused: list[Rejected]) -> None:
-        """Write a chunk, less what another load brings meanwhile."""
+        """Write a chunk, except what another load adds meanwhile."""
         for last in (*[False] * (TRIES - 1), True):
             try:
                 self._write(chunk, refused)
@@ -328,7 +328,7 @@ class _Loading:
             yield chunk
 
     def _write(self, chunk: list[PreparedRecord], refused: list[Rejected]) -> None:
-        """One transaction: records, subjects, entries, and their keys in the ledger."""
+        """Write records, subjects, entries and their ledger keys in one transaction."""
         now = self._clock()
         fresh = [prepared for prepared in chunk if not prepared.row.lost]
         with self._store.write() as tx:
@@ -361,7 +361,7 @@ class _Loading:
 
 
 class _Rehearsal(_Loading):
-    """A load that writes nothing."""
+    """A dry run of a load."""
 
     def __init__(
         self,
@@ -396,7 +396,7 @@ class _Rehearsal(_Loading):
 def screen(
     store: Store, table: Table, folder: Path, clock: Clock
 ) -> Callable[[Batch], list[Rejected]] | None:
-    """Return what finds the rows of a table that a load would reject now.
+    """Return a function that finds the rows of a table that a load would reject now.
 
     Returns
     -------
@@ -452,14 +452,14 @@ def _crowded() -> Conflict:
 
 @dataclass(slots=True)
 class Progress:
-    """How far a load is.
+    """Progress of a load.
 
     Attributes
     ----------
     records, entries : int
         New in the store, or back in it.
     returned : int
-        Records that went down with a store, and are back.
+        Records lost with a store, and restored.
     skipped : int
         In it already, with the same cells.
     rejected : int
@@ -480,7 +480,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What a load brought.
+    """Result of a load.
 
     Attributes
     ----------
@@ -503,10 +503,10 @@ class Loaded:
 def _respelled(
     tx: Tx, secret: bytes, found: Sequence[Row], known: Collection[str]
 ) -> frozenset[str]:
-    """Return the rows that would bring in somebody erased under another spelling.
+    """Return the rows of somebody who was erased under another spelling.
 
-    What the store knows by exactly its key (``known`` has the records) is somebody else,
-    who was loaded before the erasure.
+    A record with exactly the same key (in ``known``) belongs to somebody else, who was
+    loaded before the erasure.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""One door to all formats: bytes in, a table out, every decision reported."""
+"""Opening of all formats: bytes in, a table out, every decision reported."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def open_table(
     where : Path or binary stream
     options : Options, optional
     name : str, optional
-        What to call the file in messages; its own name by default.
+        Name of the file in messages; by default its own.
 
     Raises
     ------
@@ -92,7 +92,7 @@ def open_table(
 
 
 def _digest(where: Path | BinaryIO, name: str, options: Options) -> str:
-    """Return the digest of the table's bytes, gzip undone."""
+    """Return the digest of the table's decompressed bytes."""
     if not isinstance(where, Path):
         raise Invalid(
             "rows of a stream cannot be numbered",
@@ -127,7 +127,7 @@ def _numbered(batches: Iterator[Batch], digest: str) -> Iterator[Batch]:
 
 
 def _format(source: Source, options: Options) -> Format:
-    """The operator's word; else what the bytes say; else the name."""
+    """Return the format: the operator's choice, else by content, else by name."""
     by_content = _by_content(source)
     if options.format is not None:
         return options.format
@@ -165,7 +165,7 @@ def _is_workbook(source: Source) -> bool:
     try:
         names = zipfile.ZipFile(BytesIO(head)).namelist()
     except zipfile.BadZipFile:
-        return True  # the workbook reader says what is broken
+        return True  # the workbook reader reports what is broken
     return any(n.startswith("xl/") or n == "[Content_Types].xml" for n in names)
 
 

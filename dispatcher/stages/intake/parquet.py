@@ -1,4 +1,4 @@
-"""Parquet by batches of rows, what it decodes to counted as it comes."""
+"""Parquet in batches of rows, with a limit on the decoded size."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ class ParquetReader:
         self,
         series: Any,  # noqa: ANN401
     ) -> list[Any]:
-        """Values with all their digits: Python's moments end at microseconds.
+        """Return values with all their digits: Python's datetimes end at microseconds.
 
         A number of 32 bits is the one with the same shortest text: 0.1, and not
         0.10000000149011612.

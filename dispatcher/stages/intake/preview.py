@@ -1,9 +1,9 @@
-"""What a file holds, column by column, before anything is loaded; and a first policy.
+"""Preview of a file, column by column, and a suggested first policy.
 
 Memory is bounded whatever the file: distinct values are counted exactly while they are
 few, and then by adaptive sampling (Wegman; Flajolet 1990): keep only the hashes whose
-last `level` bits are zero, and count each for two to the `level`. Values are looked at
-by their form alone; none is written to the policy.
+last `level` bits are zero, and count each for two to the `level`. Only the form of
+values is examined; none is written to the policy.
 """
 
 from __future__ import annotations
@@ -83,12 +83,12 @@ SENSITIVE_NAME: Final = re.compile(
     r"allerg|result|company|merchant",
     re.IGNORECASE,
 )
-SAMPLED: Final = 5_000  # values of a column whose form is looked at, at most
+SAMPLED: Final = 5_000  # most values of a column whose form is examined
 SAMPLES: Final = 200_000  # over all columns
 HASHES: Final = 1_000_000  # over all columns
 EXAMPLES: Final = 5
 SHOWN_REJECTS: Final = 100
-KEYS: Final = 2_000_000  # rows in which doubled keys are looked for
+KEYS: Final = 2_000_000  # rows in which duplicate keys are searched
 ENOUGH: Final = 0.9  # share of values that make a shape the column's
 READINGS: Final = (
     Field("", ask="yes_no"),
@@ -97,7 +97,7 @@ READINGS: Final = (
     Field("", ask="date"),
     *(Field("", ask="date", order=order) for order in ("dmy", "mdy")),
 )
-"""How a whole column may be read; of one kind, the one without a notation first."""
+"""Candidate readings of a column; within a kind, those without a notation first."""
 
 
 def _matches(name: str) -> Callable[[str], bool]:
@@ -141,7 +141,7 @@ SHAPES: Final[Mapping[str, Callable[[str], bool]]] = {
 
 @dataclass(slots=True)
 class ColumnFacts:
-    """What is known of one column.
+    """Facts of one column.
 
     Attributes
     ----------
@@ -158,8 +158,8 @@ class ColumnFacts:
     examples : list of str
         First values; to be shown only when asked for.
     ask : str
-        What people may be asked: ``date``, ``number`` or ``yes_no`` if that takes every
-        value of the column; else ``text``.
+        What workers may be asked: ``date``, ``number`` or ``yes_no`` if every value of
+        the column is valid for it; else ``text``.
     notation : tuple of (str, str)
         Keys of the field that say how its dates or numbers are written.
     """
@@ -200,7 +200,7 @@ class Preview:
 
 
 class Distinct:
-    """Counts different texts in bounded memory.
+    """Counts distinct texts in bounded memory.
 
     Parameters
     ----------
@@ -215,7 +215,7 @@ class Distinct:
         self._kept: set[int] = set()
 
     def add(self, values: Iterator[str] | Sequence[str]) -> None:
-        """Count the values in."""
+        """Add values to the count."""
         if self._level == 0:
             self._kept.update(map(hash, values))
         else:
@@ -228,7 +228,7 @@ class Distinct:
 
     @property
     def count(self) -> int:
-        """Different texts, estimated once there are many."""
+        """Number of distinct texts, estimated once there are many."""
         return len(self._kept) << self._level
 
     @property
@@ -264,7 +264,7 @@ class _Column:
             self.shapes.update(name for name, has in SHAPES.items() if has(short))
 
     def _try(self, values: Sequence[str]) -> None:
-        """Keep the readings that take every value of the column."""
+        """Keep the readings that accept every value of the column."""
         different = set(values)
         self.readings = [
             reading
@@ -273,10 +273,10 @@ class _Column:
         ]
 
     def reading(self) -> Field | None:
-        """Return how all values are read as one kind; None if there is no one way.
+        """Return how all values are read as one kind; None if that is ambiguous.
 
-        A reading that needs no notation comes first. Of the others there must be one
-        alone: where two take every value, nobody knows which is meant.
+        A reading without a notation is preferred. Of the others exactly one must fit:
+        if two accept every value, the intended one is unknown.
         """
         if not self.filled or self.zeros:
             return None
@@ -303,7 +303,7 @@ class _Column:
 
 
 class _Keys:
-    """Rows that a column would lose as the key: empty, or met before."""
+    """Rows that a column would lose as the key: empty, or duplicate."""
 
     def __init__(self, column: int) -> None:
         self.column = column
@@ -332,7 +332,7 @@ class _Keys:
 def preview(
     table: Table, screen: Callable[[Batch], list[Rejected]] | None = None
 ) -> Preview:
-    """Read the whole table and return what is in it.
+    """Read the whole table and return its preview.
 
     Parameters
     ----------
@@ -371,9 +371,9 @@ def preview(
 
 
 def _grow(columns: list[_Column], names: Sequence[str]) -> None:
-    """Begin the columns that are new; JSON may bring some late.
+    """Add new columns; JSON may have some late.
 
-    Cells of earlier rows are empty, and empty is what is not filled.
+    Missing cells of earlier rows count as empty.
     """
     capacity = max(256, min(65_536, HASHES // max(1, len(names))))
     samples = max(20, min(SAMPLED, SAMPLES // max(1, len(names))))
@@ -444,7 +444,7 @@ def _suggestion(column: _Column, shape: str, subject_found: bool) -> str:
     repeats = column.distinct.count < column.filled
     text = "   keep as text" if column.zeros else ""
     telling = shape in ("EMAIL", "IBAN", "CARD", "PHONE", "PERSON")
-    suggestions = (  # the first that holds
+    suggestions = (  # the first that applies
         (not column.filled, "leave out: it is empty"),
         (shape == "IMAGE", "image: a page to cut crops from"),
         (shape == "BOX", "box on the page, in pixels"),
@@ -456,7 +456,7 @@ def _suggestion(column: _Column, shape: str, subject_found: bool) -> str:
         (bool(QUASI_NAME.search(name)), f"field, quasi-identifier{text}"),
         (telling or bool(SENSITIVE_NAME.search(name)), f"field, sensitive{text}"),
     )
-    return next((said for holds, said in suggestions if holds), f"field{text}")
+    return next((keys for applies, keys in suggestions if applies), f"field{text}")
 
 
 def _names_subject(name: str) -> bool:
@@ -521,6 +521,6 @@ def _column(column: ColumnFacts) -> Column:
 
 
 def _entity(name: str) -> str:
-    """Name the kind of record after the file: ``scans-2026.csv`` holds a scans-2026."""
+    """Name the kind of record after the file: ``scans-2026.csv`` gives scans-2026."""
     stem = re.sub(r"(?:\.\w{1,8}){1,2}$", "", name)
     return re.sub(r"[^\w-]+", "-", stem).strip("-") or "record"

@@ -1,9 +1,9 @@
-"""Made-up questions of a file: read whole or refused, compared with what is stored.
+"""Made-up questions from a file: all or none, compared with what is stored.
 
 A file has a column ``shown`` (text) or ``image`` (a picture beside the file), and
-``answer``, the right one. What is shown passes what a record's field passes on its way
-in: masking, or re-encoding. A question that shows what a stored entry of its field shows
-is no made-up one: it would be seen without being booked.
+``answer``, the right one. The shown content is processed like a record's field: masked,
+or re-encoded. A question that equals a stored entry of its field is not made up: the
+entry would be seen without being booked.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ def read_questions(store: Store, where: Path, field: str) -> Questions:
     Conflict
         No policy is in force, or nobody is asked for the field.
     Invalid
-        The file is no table, has no question or too many, or a row is none: it shows
-        nothing, its answer is not one, or it shows what another row shows.
+        The file is no table, has no question or too many, or a row is invalid: it shows
+        nothing, its answer is invalid, or it shows what another row shows.
     """
     with store.read() as tx:
         force = current_policy(tx)
@@ -94,7 +94,7 @@ def read_questions(store: Store, where: Path, field: str) -> Questions:
 
 
 def equal_to_stored(store: Store, questions: Questions) -> list[int]:
-    """Lines of questions that show what a stored entry of the field shows."""
+    """Return the lines of questions that equal a stored entry of the field."""
     lines = {question.shown: question.line for question in questions.found}
     with store.read() as tx:
         values = gold_questions.shown_values(tx, questions.field_id)
@@ -104,9 +104,9 @@ def equal_to_stored(store: Store, questions: Questions) -> list[int]:
 def set_test(
     store: Store, questions: Questions, pass_share: float, at: int, actor: str
 ) -> None:
-    """Let a field ask for a test of these questions, in place of an earlier one.
+    """Require a test of these questions for a field, replacing an earlier one.
 
-    Who passed an earlier one has passed; who did not begins anew.
+    Workers who passed an earlier one stay qualified; others begin again.
     """
     with store.write() as tx:
         gold_questions.retire(tx, questions.field_id, gold_questions.TEST, at)
@@ -116,7 +116,7 @@ def set_test(
 
 
 def add_gold(store: Store, questions: Questions, at: int, actor: str) -> int:
-    """Mix these questions among the real ones of a field; return how many are new."""
+    """Add gold questions to a field; return how many are new."""
     with store.write() as tx:
         known = gold_questions.active_values(
             tx, questions.field_id, gold_questions.GOLD
@@ -128,7 +128,7 @@ def add_gold(store: Store, questions: Questions, at: int, actor: str) -> int:
 
 
 def drop(store: Store, field: str, purpose: str, at: int, actor: str) -> int:
-    """Ask a field's made-up questions of one purpose no more; return how many.
+    """Retire a field's made-up questions of one purpose; return how many.
 
     Raises
     ------
@@ -170,7 +170,7 @@ def _field(force: ActivePolicy, name: str) -> Field:
 
 
 def _rows(table: Table, spec: Field, pages: Pages) -> Iterator[Question]:
-    """Questions of a table; the first row that is none is refused."""
+    """Yield the questions of a table; refuse the first invalid row."""
     kind = "image" if spec.image_column is not None else "shown"
     for name in (kind, "answer"):
         if name not in table.columns:

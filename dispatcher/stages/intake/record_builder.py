@@ -1,7 +1,7 @@
-"""From a row to its entries: the facts that rules need, and the form that is shown.
+"""Building of records from rows: the facts that rules need, and the shown forms.
 
 The shown form is made here, once (the crop, or the text with what the policy masks),
-and nothing else is ever handed out.
+and nothing else is ever shown.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Row:
     pseudonym : str
     cells : Sequence of str
     subject : str
-        As the file names it, empty if there is none.
+        As named in the file; empty if there is none.
     person : str or None
         Pseudonym of the subject.
     time : int or None
@@ -60,7 +60,7 @@ class Row:
     visits : int or None
         At that place, >= 1.
     lost : bool
-        Whether it is a record already, whose values went down with a store.
+        Whether it exists as a record whose values were lost with a store.
     """
 
     line: int
@@ -77,7 +77,7 @@ class Row:
 
 @dataclass(slots=True)
 class PreparedRecord:
-    """A record about to be written, with what is shown of its entries.
+    """A record about to be written, with the shown forms of its entries.
 
     Attributes
     ----------
@@ -97,7 +97,7 @@ class PreparedRecord:
 
 
 class RecordBuilder:
-    """Turns rows with given columns into records of a policy.
+    """Builds records of a policy from rows with given columns.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ class RecordBuilder:
             for name, spec in policy.entity.fields.items()
         ]
         self._names = {number: name for name, number in field_ids.items()}
-        # What the policy shows together on every page is harmless by its rules, or it
+        # What the policy shows together on every page is safe under its rules, or it
         # would not have been applied.
         self._together = {
             frozenset((pair.one.name, pair.other.name))
@@ -168,7 +168,7 @@ class RecordBuilder:
         return dict(zip(texts, pseudonyms(self._secret, "s", texts), strict=True))
 
     def _complete(self, row: Row) -> tuple[str, str] | None:
-        """Fill in the facts of a row; return (column, reason) if one is amiss."""
+        """Fill in the facts of a row; return (column, reason) if one is invalid."""
         entity = self._entity
         if not row.key or row.key.isspace():
             return entity.key, NO_KEY
@@ -209,7 +209,7 @@ class RecordBuilder:
         return None
 
     def prepared(self, row: Row) -> PreparedRecord | Rejected:
-        """Make the shown forms of a row's entries; refuse the row if one cannot be."""
+        """Make the shown forms of a row's entries; reject the row if one fails."""
         shown: list[tuple[int, str, bytes]] = []
         crops: list[tuple[str, Crop]] = []
         cells = row.cells
@@ -245,7 +245,7 @@ class RecordBuilder:
         crops.append((name, made))
 
     def _how(self, spec: Field) -> tuple[str, Show | None]:
-        """How the field is shown: as it is, masked, or as a crop."""
+        """Return how the field is shown: unchanged, masked, or as a crop."""
         if spec.image_column is not None:
             return IMAGE, self._cropper(self._at[spec.image_column], spec.image_box)
         if not spec.redact:
@@ -274,7 +274,7 @@ class RecordBuilder:
 
 
 def _needs(policy: Policy) -> tuple[bool, bool, dict[str, str | None]]:
-    """Whether rules need the subject and the time; count column by vector column."""
+    """Return whether rules need subject and time; count column by vector column."""
     rules = policy.properties.values()
     subject = any(rule.scope in (Scope.SUBJECT, Scope.RELATION) for rule in rules)
     time = any(rule.window is not None for rule in rules)
@@ -340,7 +340,7 @@ def _named_columns(policy: Policy) -> Iterator[str]:
 
 
 def microseconds(text: str) -> int:
-    """Return the moment that the text names.
+    """Parse a timestamp.
 
     Parameters
     ----------
@@ -356,7 +356,7 @@ def microseconds(text: str) -> int:
     Raises
     ------
     ValueError
-        The text is nothing of the kind; the message does not repeat it.
+        The text is no timestamp; the message does not repeat it.
     """
     found = _FORM.fullmatch(text.strip())
     if found is None:

@@ -1,4 +1,4 @@
-"""Prepared rows as rows of the store: records, entries and data keys, new or come back."""
+"""Writing of prepared rows: records, entries and data keys, new or restored."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FACTS: Final = ("subject_id", "time", "vector", "visits", "key_id")
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """What the records of a chunk have in common; ``at`` is the moment of loading."""
+    """What the records of a chunk have in common; ``at`` is the time of loading."""
 
     run_id: int
     load_id: int
@@ -98,7 +98,7 @@ def add_entries(
     subject_ids: Mapping[str, int],
     keys: Sequence[int | None],
 ) -> None:
-    """Write the entries of a chunk, which has one at least, to its records."""
+    """Write the entries of a chunk, at least one, to its records."""
     number = tx.reserve("entry", sum(len(prepared.shown) for prepared in chunk)) - 1
     facts = [_facts(prepared.row, subject_ids) for prepared in chunk]
     for of, key_id in zip(facts, keys, strict=True):
@@ -114,7 +114,7 @@ def add_entries(
 
 
 def _facts(row: Row, subject_ids: Mapping[str, int]) -> dict[str, int | str | None]:
-    """What rules need to know of a row's entries."""
+    """Return the facts that rules need of a row's entries."""
     return {
         "subject_id": subject_ids.get(row.person or ""),
         "time": row.time,
@@ -124,7 +124,7 @@ def _facts(row: Row, subject_ids: Mapping[str, int]) -> dict[str, int | str | No
 
 
 def ledger_keys(chunk: Iterable[PreparedRecord]) -> Iterator[RecordKeys]:
-    """Return what the ledger registers of each record."""
+    """Yield what the ledger registers of each record."""
     for prepared in chunk:
         row = prepared.row
         fields = [field for field, _, _ in prepared.shown]
@@ -133,18 +133,18 @@ def ledger_keys(chunk: Iterable[PreparedRecord]) -> Iterator[RecordKeys]:
         )
 
 
-# -- what went down with a store, loaded again: the values return to their exposures ---
-# A replay of the shipped ledger knows these records by pseudonym and facts. The row of the
-# file must be the one that was loaded, as far as the ledger can tell: the same fields with
-# a value, the same subject, time and place. Then it takes its old place, and what was
-# shown of it counts.
+# -- values lost with a store, loaded again: they return to their exposures ------------
+# A replay of the shipped ledger restores these records by pseudonym and facts. The row
+# of the file must match all that the ledger knows: the same fields with a value, the
+# same subject, time and place. Then it becomes that record again, and what was shown of
+# it counts.
 
 BACK_MEANWHILE: Final = "another load brought the record back meanwhile"
 
 
 @dataclass(frozen=True, slots=True)
 class Returning:
-    """A row of a file, and the record whose values it brings back."""
+    """A row of a file, and the record whose values it restores."""
 
     prepared: PreparedRecord
     record: LostRecord
@@ -153,12 +153,12 @@ class Returning:
 def sorted_out(
     tx: Tx, force: ActivePolicy, chunk: Sequence[PreparedRecord]
 ) -> tuple[list[Returning], list[PreparedRecord]]:
-    """Return which rows are the lost records they look like, and which are not.
+    """Split rows into those that match their lost record and those that do not.
 
     Raises
     ------
     Clash
-        One of them is lost no more.
+        One of them is no longer lost.
     """
     if not chunk:
         return [], []
@@ -203,7 +203,7 @@ def _same_place(
     entry: LostEntry, place: str | None, visits: int | None, *, asked: bool
 ) -> bool:
     if not asked:
-        return True  # no rule looks at it: what the ledger has stays
+        return True  # no rule reads it: keep what the ledger has
     return entry.place == place and entry.visits in (None, visits)
 
 
@@ -213,9 +213,9 @@ def bring_back(
     back: Sequence[Returning],
     known: Mapping[str, rows.SubjectRow],
 ) -> Iterator[RecordKeys]:
-    """Write the values of lost records; return what the ledger registers anew.
+    """Write the values of lost records; return what the ledger registers additionally.
 
-    That is of fields which the row has by a later policy, or by another hand.
+    Those are fields that the row has through a later policy, or an edit.
     """
     if not back:
         return iter(())
@@ -267,12 +267,12 @@ def _entries(
 
 
 def _empty(one: Returning) -> list[int]:
-    """Entries of fields that the policy has no more: they stay without a value."""
+    """Return entries of fields that the policy dropped: they stay without a value."""
     filled = {number for number, _, _ in one.prepared.shown}
     return [e.id for number, e in one.record.entries.items() if number not in filled]
 
 
 def _new(one: Returning) -> PreparedRecord:
-    """Return the row with only what the ledger does not know of it."""
+    """Return the row with only the fields that the ledger lacks."""
     shown = [form for form in one.prepared.shown if form[0] not in one.record.entries]
     return replace(one.prepared, shown=shown)

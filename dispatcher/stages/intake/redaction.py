@@ -1,9 +1,9 @@
-"""Masks what the policy's `redact` names, before a text is shown to anyone.
+"""Redaction: mask what the policy's `redact` names, before a text is shown.
 
 In doubt it masks: a text that only looks like a phone number is masked too. Numbers
-that carry a checksum are masked when it holds, and also when their form alone tells
-what they are, for a mistyped card number is still somebody's. Every pattern is linear
-in the length of the text.
+with a checksum are masked when it is valid, and also when their form alone identifies
+them, since a mistyped card number is still somebody's. Every pattern is linear in the
+length of the text.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _always(_: str) -> bool:
 
 
 def _is_iban(text: str) -> bool:
-    """A valid IBAN, or what has the length that its country gives to one."""
+    """Whether it is a valid IBAN, or has the length of its country's IBANs."""
     compact = iban.compact(text)
     try:
         iban.validate(compact, check_country=False)
@@ -99,7 +99,7 @@ TAGS: Final[Mapping[str, Tests]] = {
     "phone": ((_PHONE, _is_phone),),
     "number": ((_NUMBER, _always),),
 }
-"""What can be masked. The order is that of masking: the most telling form first."""
+"""What can be masked, in the order of masking: the most specific form first."""
 
 
 def redacted(text: str, tags: Iterable[str]) -> str:
@@ -114,7 +114,7 @@ def redacted(text: str, tags: Iterable[str]) -> str:
     Raises
     ------
     KeyError
-        A tag is not known: it must never be skipped in silence.
+        A tag is unknown: it must never be ignored silently.
     """
     wanted = set(tags)
     unknown = wanted - TAGS.keys()

@@ -31,10 +31,10 @@ def rejects_path(file: Path) -> Path:
 
 
 class RejectsFile:
-    """Written as rejects come, so that a load that ends early leaves them too.
+    """A file written as rows are rejected, so that an aborted load leaves it too.
 
-    The file is made with the first reject, readable by its owner only, and replaces
-    one of an earlier load.
+    The file is created with the first reject, readable only by its owner, and replaces
+    that of an earlier load.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class RejectsFile:
         self._file: IO[str] | None = None
 
     def add(self, rejected: Iterable[Rejected]) -> None:
-        """Write rejects down.
+        """Append rejects to the file.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""A pilot: so many records of a run first, the others when an operator accepts."""
+"""Pilots: a few records of a run first, the others once an operator accepts."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from dispatcher.store.policies import lock_policy_exclusive
 
 
 def begin(store: Store, run: str, records: int, at: int, actor: str) -> PilotRow:
-    """Let only so many records of a run be shown; of one under way, let more go.
+    """Begin a pilot of so many records of a run, or enlarge a running one.
 
-    The records are picked by chance, among those that are loaded or will be; a load
-    picks at its end. The run is made if there is none.
+    The records are picked at random, among those that are loaded or will be; a load
+    picks at its end. The run is created if missing.
 
     Raises
     ------
@@ -32,7 +32,7 @@ def begin(store: Store, run: str, records: int, at: int, actor: str) -> PilotRow
 
 def begin_in(tx: Tx, run: str, records: int, at: int, actor: str) -> PilotRow:
     """Do the same in the caller's transaction, for a name that was checked."""
-    lock_policy_exclusive(tx)  # a booking under way is a showing, or sees the pilot
+    lock_policy_exclusive(tx)  # a booking in progress is a showing, or sees the pilot
     found = rows.run(tx, run, at)
     pilot = pilots.lock(tx, run)
     assert pilot is not None  # it was made
@@ -62,7 +62,7 @@ def begin_in(tx: Tx, run: str, records: int, at: int, actor: str) -> PilotRow:
 
 
 def fill(tx: Tx, run: str) -> int:
-    """Let records go that the pilot of a run still lacks; return how many."""
+    """Release records that the pilot of a run still lacks; return how many."""
     pilot = pilots.lock(tx, run)
     if pilot is None or pilot.wanted is None:
         return 0
@@ -95,7 +95,7 @@ def accept(store: Store, run: str, at: int, actor: str) -> int:
 
 
 def no_run(run: str) -> NotFound:
-    """Say that there is no such run."""
+    """Return the error for an unknown run."""
     return NotFound(
         f"there is no run {run}",
         why="nothing was loaded into it",
@@ -112,7 +112,7 @@ LONGEST: Final = 100
 
 
 def check_run_name(name: str) -> None:
-    """Refuse a name that nobody could tell from another, or type.
+    """Refuse a name that could be confused with another, or cannot be typed.
 
     Raises
     ------

@@ -1,6 +1,6 @@
-"""Bytes from a path or a stream, decompressed under guard.
+"""Bytes from a path or a stream, decompressed with limits.
 
-A gzip bomb is refused by what it decodes to, never by what it claims: at most
+A gzip bomb is refused by its decoded size, never by its declared one: at most
 ``max_bytes``, and at most 200 bytes for each byte read once past 1 MiB. One level only.
 """
 
@@ -32,7 +32,7 @@ class Source:
     Attributes
     ----------
     name : str
-        What to call it in messages.
+        Its name in messages.
     path : Path or None
         None for a stream.
     size : int or None
@@ -63,7 +63,7 @@ class Source:
         return self._counter.total
 
     def at(self, position: int) -> None:
-        """Note progress for a reader that opens the path by itself."""
+        """Record progress of a reader that opens the path itself."""
         self._counter.total = position
 
     def everything(self) -> bytes:
@@ -206,10 +206,10 @@ def _shown(path: Path) -> str:
 
 
 def _inflated(blocks: Iterator[bytes], name: str, max_bytes: int) -> Iterator[bytes]:
-    """Yield the decoded bytes of one or more gzip members, under guard."""
+    """Yield the decoded bytes of one or more gzip members, within limits."""
     read = decoded = 0
     inflate = zlib.decompressobj(wbits=31)
-    fresh = True  # nothing of the present member was fed yet
+    fresh = True  # nothing of the current member was fed yet
     for block in blocks:
         read += len(block)
         data = block

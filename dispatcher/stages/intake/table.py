@@ -1,8 +1,8 @@
-"""What every reader yields: batches of rows, all cells as text, and what was refused.
+"""The output of every reader: batches of rows, all cells as text, and rejects.
 
 A reader is an iterator of :class:`Batch`; memory is bounded by the batch, whatever the
 size of the file. Cells are exactly as written; numbers and dates of typed formats are
-rendered canonically. No reason ever holds a cell's text.
+rendered canonically. No reason ever contains a cell's text.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Final
 from dispatcher.core.errors import Invalid
 
 MAX_CELL: Final = 1 << 20  # characters
-MAX_COLUMNS: Final = 16_384  # what a spreadsheet can hold
+MAX_COLUMNS: Final = 16_384  # limit of spreadsheets
 ROW_KEY: Final = "row"
 """The column that ``--key row`` adds: digest of the file, and line of the row."""
 NO_KEY: Final = "the key is empty"
@@ -26,7 +26,7 @@ BATCH_ROWS: Final = 2_000
 BATCH_CHARACTERS: Final = 8 << 20
 DEFAULT_MAX_BYTES: Final = 2 << 30
 BOM: Final = "\ufeff"
-UNDECODED: Final = "\udcff"  # stands where bytes could not be decoded
+UNDECODED: Final = "\udcff"  # replaces undecodable bytes
 
 
 class Format(StrEnum):
@@ -42,7 +42,7 @@ class Format(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the operator says about the file; None means: find out.
+    """The operator's options for reading a file; None means: detect it.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class Options:
     batch_rows : int
         Most rows a batch; a batch also ends at about 8 Mi characters.
     guarded : bool or None
-        CSV: whether a ``'`` before a formula's sign is a guard, to be taken away. None:
+        CSV: whether a ``'`` before a formula's sign is a guard, to be removed. None:
         only in what ``records reassemble`` wrote.
     """
 
@@ -76,7 +76,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A row that was refused: where, and why; never what it held.
+    """A rejected row: where, and why; never its content.
 
     Attributes
     ----------
@@ -184,7 +184,8 @@ def checked_header(names: Sequence[str], where: str = "line 1") -> tuple[str, ..
     Raises
     ------
     Invalid
-        A name is empty, doubled or holds what no name may hold; too many columns.
+        A name is empty, duplicate or has invalid characters; or there are too many
+        columns.
     """
     if len(names) > MAX_COLUMNS:
         raise Invalid(
@@ -217,7 +218,7 @@ def checked_header(names: Sequence[str], where: str = "line 1") -> tuple[str, ..
 
 
 def cell_fault(row: Sequence[str]) -> tuple[int, str] | None:
-    """Return (index, reason) of the first cell that no record may hold, if any."""
+    """Return (index, reason) of the first cell that is not allowed, if any."""
     whole = "".join(row)
     if len(whole) <= MAX_CELL and "\0" not in whole and _is_text(whole):
         if BOM in whole and row[0].startswith(BOM):
@@ -253,7 +254,7 @@ def _is_text(cell: str) -> bool:
 
 
 def plain_text(value: object) -> str:
-    """Render a typed value, one way only: whole numbers without a point, ISO 8601.
+    """Render a typed value canonically: whole numbers without a point, ISO 8601.
 
     None is the empty cell; truth values are ``true`` and ``false``.
     """

@@ -1,8 +1,8 @@
-"""Excel sheets: cells rendered as text, one way only.
+"""Excel sheets: cells rendered canonically as text.
 
 The format of a cell is not part of its value: a number shown with leading zeros is
-loaded without them unless the sheet holds it as text. A cell without a text (an error,
-a formula whose value was never stored, a day that the calendar lacks) costs its row. The
+loaded without them unless the sheet stores it as text. A cell without a text (an error,
+a formula whose value was never stored, a nonexistent day) makes its row rejected. The
 library that reads sheets returns an empty cell or a midnight for it, or refuses the
 whole workbook, so such cells are marked in the sheet before the library reads it.
 """
