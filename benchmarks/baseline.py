@@ -122,7 +122,8 @@ def compare(before: list[Row], after: list[Row]) -> Iterator[tuple[bool, str]]:
             told.append(f"{was['verdict']} -> {row['verdict']}")
             worse |= row["verdict"] == "UNKNOWN"
         for field, sign in (("value", 1), ("bound", -1)):
-            if was[field] and row[field] and was["verdict"] == row["verdict"]:
+            same = was["verdict"] == row["verdict"] != "INFEASIBLE"
+            if was[field] and row[field] and same:
                 one, two = float(was[field]), float(row[field])
                 if abs(two - one) > NEAR * max(1.0, abs(one)):
                     change = (two - one) / max(abs(one), 1e-9)

@@ -917,7 +917,7 @@ TABLE: Final[tuple[Row, ...]] = (
     Row(
         "loads",
         "search",
-        lambda f: f.heavy or (f.large and _near(f)),
+        lambda f: f.kind != "mean" if f.heavy else f.large and _near(f),
         _loads,
     ),
     Row("socp", "search", _mean, _heuristic(SocpRounding())),

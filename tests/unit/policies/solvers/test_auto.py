@@ -427,3 +427,11 @@ def test_what_counting_says_nothing_of_stays_open():
     found = settled(Tiny(3, 2, sets).problem(), OPEN)
     assert found.verdict is Verdict.UNKNOWN
     assert found.tried == ("nothing", "expected crossings and the local lemma")
+
+
+def test_a_large_quadratic_mean_gets_a_bound():
+    """HiGHS is not asked, and annealing of loads bounds the worst load alone."""
+    problem = paper_data.synthetic(0, 500, 50, 2, 2, Measure.QUADRATIC, average=True)
+    found = SOLVERS["auto"](problem, np.random.default_rng(0), Limits(work=0.03))
+    assert found.value > 0.58
+    assert found.bound - found.value < found.value / 1000
