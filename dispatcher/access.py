@@ -1,8 +1,8 @@
-"""Who may look into the console: one-time links, and the sessions that they open.
+"""Access to the console: one-time sign-in links, and the sessions that they open.
 
 There is no password and no account yet: whoever may run commands on the store's machine
 makes a link, and whoever opens it first, within ten minutes, is signed in. Link and
-session are 256 random bits each; the store keeps their SHA-256 alone, so that a copy of
+session are 256 random bits each; the store keeps only their SHA-256, so that a copy of
 the store opens nothing.
 """
 
@@ -25,7 +25,7 @@ LINK_SECONDS: Final = 600
 IDLE_SECONDS: Final = 30 * 60
 SESSION_SECONDS: Final = 12 * 3600
 TOUCH_SECONDS: Final = 60
-"""A session's last use is kept to the minute: looking is no write every time."""
+"""A session's last use is stored to the minute: not every request writes."""
 
 _SECRET_BYTES: Final = 32
 _LONGEST: Final = 64  # characters; ours have 43
@@ -36,16 +36,16 @@ _log = get_logger("access")
 
 @dataclass(frozen=True)
 class Operator:
-    """Somebody who is signed in.
+    """A signed-in operator.
 
     Attributes
     ----------
     name : str
         For the audit log: ``console:`` and eight digits of the session's digest.
     form_token : str
-        What the forms of this session carry.
+        Token in the forms of this session (CSRF).
     ends_at : int
-        Moment at which the session ends in any case.
+        Time at which the session ends in any case.
     """
 
     name: str
@@ -53,12 +53,12 @@ class Operator:
     ends_at: int
 
     def sent(self, form_token: str) -> bool:
-        """Whether a form came from a page that this session was given."""
+        """Whether a form came from a page of this session."""
         return hmac.compare_digest(self.form_token.encode(), form_token.encode())
 
 
 def make_link(store: Store, now: int) -> str:
-    """Make a secret that signs in once, within ten minutes."""
+    """Create a secret that signs in once, within ten minutes."""
     secret = secrets.token_urlsafe(_SECRET_BYTES)
     with store.write() as tx:
         rows.forget_before(tx, now - _KEPT_SECONDS * SECOND)
@@ -68,20 +68,20 @@ def make_link(store: Store, now: int) -> str:
 
 
 def sign_in(store: Store, secret: str, now: int) -> str | None:
-    """Use a link up and open a session.
+    """Consume a link and open a session.
 
     Parameters
     ----------
     store : Store
     secret : str
-        What was sent as the link's secret, whatever it is.
+        The submitted secret of the link, unchecked.
     now : int
 
     Returns
     -------
     str or None
-        The session's own secret, for its cookie; None if the link opens nothing: it is
-        unknown, over, or was used. Which of them is not told.
+        The session's own secret, for its cookie; None if the link is invalid: unknown,
+        expired, or used. The reason is not disclosed.
     """
     if not 0 < len(secret) <= _LONGEST:
         _log.warning("console.denied")
@@ -101,12 +101,12 @@ def sign_in(store: Store, secret: str, now: int) -> str | None:
 
 
 def sign_in_link(base: str, secret: str) -> str:
-    """Link that signs in: what stands after ``#`` reaches no server's log.
+    """Return a sign-in link; the part after ``#`` reaches no server's log.
 
     Parameters
     ----------
     base : str
-        Where operators reach the console: ``http://127.0.0.1:8420``.
+        URL of the console: ``http://127.0.0.1:8420``.
     secret : str
         From :func:`make_link`.
     """
@@ -116,16 +116,16 @@ def sign_in_link(base: str, secret: str) -> str:
 def operator(
     store: Store, secret: str, now: int, *, acting: bool = True
 ) -> Operator | None:
-    """Find who is signed in with a session's secret.
+    """Return the operator of a session's secret.
 
     Parameters
     ----------
     store : Store
     secret : str
-        Of the cookie, whatever it is.
+        From the cookie, unchecked.
     now : int
     acting : bool
-        Whether a person asks. What a page asks by itself keeps no session alive.
+        Whether a person acts. Automatic requests of a page keep no session alive.
 
     Returns
     -------
@@ -151,7 +151,7 @@ def operator(
 
 
 def sign_out(store: Store, secret: str, now: int) -> None:
-    """End the session of a secret; the cookie opens nothing from now on."""
+    """End the session of a secret; its cookie is invalid from now on."""
     digest = _digest("session", secret)
     with store.write() as tx:
         if rows.end_sessions(tx, now, digest):

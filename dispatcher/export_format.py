@@ -23,7 +23,7 @@ from policies.answers.validation import Mark
 
 FORMS: Final = ("csv", "jsonl", "parquet")
 STREAMED: Final = FORMS[:2]
-"""Forms that can be written from the first byte on."""
+"""Formats that can be streamed."""
 
 STATES: Final = ("answered", "illegible", "not_present", "conflict", "open", "empty")
 """States of an asked field; ``empty``: there was nothing to ask for."""
@@ -32,13 +32,13 @@ Cell = str | float | None
 
 _MARKED: Final = {f"[{mark.value}]".encode(): mark.value for mark in Mark}
 _SAMPLE: Final = 100_000
-"""Rows that are looked at to find whether a file is guarded."""
+"""Rows examined to find whether a file is guarded."""
 _LONGEST: Final = 1 << 22
 """Characters of a cell of an export: more than a load takes."""
 
 
 class Filled(Protocol):
-    """What is known of one entry of a record."""
+    """State of one entry of a record."""
 
     @property
     def value(self) -> bytes | None:
@@ -46,7 +46,7 @@ class Filled(Protocol):
 
     @property
     def confidence(self) -> float | None:
-        """Its probability to be right."""
+        """Its probability of being right."""
 
     @property
     def state(self) -> str | None:
@@ -65,7 +65,7 @@ def state_of(entry: Filled | None) -> str:
 
 
 def answer_of(entry: Filled | None) -> str:
-    """The answer as text; empty where there is none, or the field could not be read."""
+    """Return the answer as text; empty if there is none, or the field is unreadable."""
     if state_of(entry) in ("empty", "open") or entry is None or entry.value is None:
         return ""
     return "" if entry.value in _MARKED else entry.value.decode("utf-8", "replace")
@@ -139,7 +139,7 @@ class Layout:
 
     @property
     def numbers(self) -> frozenset[str]:
-        """Names of the columns that hold numbers."""
+        """Names of the columns with numbers."""
         return frozenset(
             name
             for names in self.added
@@ -296,7 +296,7 @@ Batch = TypeVar("Batch", bound=Rows)
 def unguarded(
     columns: Sequence[str], batches: Iterator[Batch]
 ) -> tuple[tuple[str, ...], Iterator[Batch]]:
-    """Take the formula guard away from header and rows: what was written comes back."""
+    """Remove the formula guard from header and rows, restoring the original text."""
     names = tuple(unguard(name) for name in columns)
 
     def without() -> Iterator[Batch]:
@@ -323,7 +323,7 @@ class Written:
 
 
 def how_written(path: Path) -> Written:
-    """Find out how an export was written, so that it can be rewritten alike.
+    """Detect how an export was written, so that it can be rewritten alike.
 
     Raises
     ------
@@ -338,13 +338,13 @@ def how_written(path: Path) -> Written:
         cells = (cell for row in islice(csv.reader(text), _SAMPLE) for cell in row)
         try:
             bare = any(guard(cell) != cell and unguard(cell) == cell for cell in cells)
-        except csv.Error:  # not as it was written; its values have to go all the same
+        except csv.Error:  # it was edited; its values must go nevertheless
             bare = False
     return Written(form, guarded=not bare)
 
 
 def _form(path: Path) -> str:
-    """Form of an export by its bytes: its name need not say it."""
+    """Detect the format of an export by its bytes, whatever its name."""
     with path.open("rb") as file:
         head = file.read(4)
     if head.startswith(b"PAR1"):

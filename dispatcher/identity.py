@@ -1,4 +1,4 @@
-"""Who is whom: accounts by name, their groups, blocks, and invites that count.
+"""Accounts: names, groups, blocks, and valid invites.
 
 Accounts are added by :func:`dispatcher.ledger.identity_changes.add_accounts`, since becoming an
 adversary is a line of the ledger.
@@ -32,7 +32,7 @@ _JOINING: Final = frozenset("\u200c\u200d")  # within words of some scripts, and
 
 @dataclass(frozen=True)
 class GroupMembers:
-    """A declared group and the accounts that are in it."""
+    """A declared group and its accounts."""
 
     name: str
     accounts: tuple[str, ...]
@@ -41,12 +41,12 @@ class GroupMembers:
 
 @dataclass(frozen=True)
 class Imported:
-    """What reading a file of accounts came to.
+    """Result of reading a file of accounts.
 
     Attributes
     ----------
     names : tuple of (str, str)
-        Connector and name, in the order of the file, each once.
+        Connector and name, in the order of the file, without duplicates.
     rejected : tuple of (int, str)
         Line, and what is wrong with it.
     """
@@ -57,7 +57,7 @@ class Imported:
 
 @dataclass(frozen=True)
 class Grouped:
-    """What reading a file of groups came to.
+    """Result of reading a file of groups.
 
     Attributes
     ----------
@@ -142,7 +142,7 @@ def list_groups(tx: Tx, policy: Policy) -> list[GroupMembers]:
 
 
 def block(tx: Tx, text: str, at: int, actor: str) -> Account:
-    """Let an account be shown nothing more; what it was shown stays in the ledger.
+    """Block an account from new showings; what it was shown stays in the ledger.
 
     What it was offered is withdrawn everywhere.
 
@@ -161,9 +161,9 @@ def block(tx: Tx, text: str, at: int, actor: str) -> Account:
 
 
 def unblock(tx: Tx, text: str, at: int, actor: str) -> Account:
-    """Let an account work again that was blocked, stopped, or left.
+    """Reactivate an account that was blocked, stopped, or left.
 
-    One that was stopped below the floor is judged by what it answers from `at` on.
+    One that was stopped below the floor is judged by its answers from `at` on.
 
     Raises
     ------
@@ -192,7 +192,7 @@ def _move(tx: Tx, text: str, state: str) -> Account:
 
 
 def revoke_invites(tx: Tx, text: str) -> Account:
-    """Let no invite that an account has count any more.
+    """Revoke all invites of an account.
 
     Raises
     ------
@@ -311,7 +311,7 @@ def _json_rows(text: str) -> Iterable[tuple[int, str | None]]:
 
 
 def _json_objects(text: str) -> Iterable[tuple[int, dict[str, object]]]:
-    """Objects by line; what is none is an empty one."""
+    """Yield objects by line; a line without one gives an empty object."""
     for line, part in enumerate(text.splitlines(), start=1):
         if part.strip():
             try:
@@ -358,18 +358,18 @@ def _named(row: dict[str, object]) -> str | None:
 
 
 HOME: Final = "inhouse"
-"""The connector of a code that names none."""
+"""The default connector of a code."""
 
 
 def invite_link(base: str, code: str, connector: str = HOME) -> str:
-    """Link of an invitation.
+    """Return the link of an invitation.
 
     Parameters
     ----------
     base : str
-        Where workers reach the page: ``https://tasks.example.org``.
+        URL of the task page: ``https://tasks.example.org``.
     code : str
-        As the connector's ``invite`` makes it: no ``~`` in it.
+        From the connector's ``invite``; contains no ``~``.
     connector : str
         The operator's name for it.
     """
@@ -378,6 +378,6 @@ def invite_link(base: str, code: str, connector: str = HOME) -> str:
 
 
 def read_code(text: str) -> tuple[str, str]:
-    """Read what a browser brings, a whole link or its code: (connector, code)."""
+    """Parse a whole link or its code, from a browser: (connector, code)."""
     connector, _, code = text.strip().rpartition("#k=")[2].rpartition("~")
     return connector or HOME, code

@@ -1,9 +1,9 @@
-"""What leaves only while there is money for it: budgets of runs, kept before the fact.
+"""Budgets of runs: work leaves only while there is money for it, reserved beforehand.
 
-What work may cost is taken out of the budget in the very transaction in which the work
-is handed out, and given back when nothing came of it. So a cap holds whatever happens
-after: a crash, two daemons, ten workers at once. Where no budget is set nothing is
-counted, but for a market that pays its workers itself: there nothing leaves without.
+The cost of work is reserved in the same transaction that assigns the work, and released
+if nothing comes of it. So a cap is kept whatever happens after: a crash, two daemons,
+ten workers at once. Without a budget nothing is counted, except for a market that pays
+its workers itself: there nothing leaves without a budget.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from dispatcher.store.payments import begin_anew
 from dispatcher.store.transaction import Tx
 
 LOOK: Final = 256
-"""Planned fields that are looked at at once for the run that pays an offer."""
+"""Planned fields read at once to find the run that pays an offer."""
 
 ACTOR: Final = "daemon"
 
@@ -33,7 +33,7 @@ Ids = npt.NDArray[np.int64]
 
 
 class Message(Protocol):
-    """What is asked of a message that is to leave."""
+    """The parts of an outgoing message that matter here."""
 
     @property
     def id(self) -> int:
@@ -41,7 +41,7 @@ class Message(Protocol):
 
     @property
     def account_id(self) -> int:
-        """Whom it goes to."""
+        """Its recipient."""
 
     @property
     def kind(self) -> str:
@@ -55,9 +55,9 @@ class Stays:
     Attributes
     ----------
     waiting : frozenset of int
-        There is no money for them, or other work in hand; perhaps later.
+        There is no money for them, or the account has other work; retried later.
     idle : frozenset of int
-        They offer work that there is no more.
+        They offer work that no longer exists.
     """
 
     waiting: frozenset[int] = frozenset()
@@ -65,7 +65,7 @@ class Stays:
 
 
 def money_of(parts: int, currency: str) -> Money:
-    """Make an amount of whole millionths: ``1200000`` is 1.20."""
+    """Convert whole millionths to an amount: ``1200000`` is 1.20."""
     amount = Decimal(parts) / UNIT
     if parts % 10_000 == 0:  # as most currencies are written
         amount = amount.quantize(Decimal("0.01"))
@@ -73,7 +73,7 @@ def money_of(parts: int, currency: str) -> Money:
 
 
 def parts_of(money: Money) -> int:
-    """Count an amount in millionths."""
+    """Convert an amount to millionths."""
     parts = money.in_parts(UNIT)
     assert parts is not None, "an amount has at most six digits"
     return parts
@@ -88,7 +88,7 @@ def send_off(
     currency: str = "",
     now: int,
 ) -> Stays:
-    """Take the money for what is about to leave; say what has to stay.
+    """Reserve money for messages about to leave; return those that must stay.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def send_off(
     pays : bool
         Whether the market pays its workers itself.
     currency : str
-        The one that it pays in; empty for any.
+        Its currency; empty for any.
     now : int
     """
     if not pays and not rows.budgets(tx):
@@ -122,7 +122,7 @@ def _send_pieces(
     for offer in offers:
         before = known.get(offer.id)
         if before is not None and before.state in rows.TAKES:
-            continue  # what was promised once stays promised
+            continue  # a promise is kept
         runs = _runs_for(tx, offer.account_id) if before is None else []
         if before is None and not runs:
             idle.add(offer.id)
@@ -143,10 +143,10 @@ def _send_pieces(
 
 
 def _runs_for(tx: Tx, account_id: int) -> list[int]:
-    """Runs of the fields that wait for an account, most fields first.
+    """Return the runs of the fields that wait for an account, most fields first.
 
-    What it was given already stands in the plan still, and so does what others have
-    settled meanwhile: no piece of work is paid for these.
+    The plan still contains what it was already given, and what others have settled
+    meanwhile: no piece of work is paid for these.
     """
     planned = np.frombuffer(rows.planned_for(tx, account_id), "<i8")
     left = planned[~np.isin(planned, np.array(rows.given_to(tx, account_id), np.int64))]
@@ -167,7 +167,7 @@ def _take_again(tx: Tx, before: PaymentRow, now: int) -> bool:
 def _take_piece(
     tx: Tx, connector: str, offer: Message, runs: Sequence[int], now: int
 ) -> bool:
-    """Take the reward out of the first budget that has room for it and for a field."""
+    """Reserve the reward in the first budget with room for it and for a field."""
     held = rows.lock_budgets(tx, runs)
     for budget in (held[run_id] for run_id in runs if run_id in held):
         wanted = PaymentRow(
@@ -189,10 +189,10 @@ def _take_piece(
 
 
 class Allowance:
-    """How many fields may still be booked for connectors that carry them out.
+    """How many fields the budgets still allow for push connectors.
 
-    Read without a lock: what is booked by it is taken by :func:`book_fields`, which sees
-    whether somebody was quicker.
+    It is read without a lock: :func:`book_fields` reserves the money and detects a
+    concurrent reservation.
 
     Parameters
     ----------
@@ -210,7 +210,7 @@ class Allowance:
         }
 
     def takes(self, entries: Ids) -> npt.NDArray[np.bool_]:
-        """Tell which of the entries there is money for, and count them as taken."""
+        """Flag the entries that there is money for, and count them as reserved."""
         allowed = np.ones(len(entries), np.bool_)
         if not self._left or not len(entries):
             return allowed
@@ -224,7 +224,7 @@ class Allowance:
 
 
 def book_fields(tx: Tx, tasks: range, free: frozenset[str], now: int) -> bool:
-    """Take what fields earn that were booked in this transaction, to be carried out.
+    """Reserve what fields earn that this transaction booked for push connectors.
 
     Parameters
     ----------
@@ -232,13 +232,13 @@ def book_fields(tx: Tx, tasks: range, free: frozenset[str], now: int) -> bool:
     tasks : range
         Ids of the new tasks.
     free : frozenset of str
-        Connectors that nobody is paid at: feeds.
+        Connectors without pay: feeds.
     now : int
 
     Returns
     -------
     bool
-        False: the money is gone, and the transaction must not be kept.
+        False: the money is gone, and the transaction must not commit.
     """
     if not tasks or not rows.budgets(tx):
         return True
@@ -252,10 +252,10 @@ def book_fields(tx: Tx, tasks: range, free: frozenset[str], now: int) -> bool:
 
 
 def _send_fields(tx: Tx, outbox_ids: Sequence[int], now: int) -> Stays:
-    """Take what the fields of messages earn: those of one message all, or none.
+    """Reserve what the fields of messages earn: all of a message, or none.
 
-    They were paid for when they were booked, but for those that were given back since,
-    or booked before there was a budget.
+    The money was reserved when they were booked, except if it was released since, or if
+    they were booked before there was a budget.
     """
     carried: dict[int, list[FieldRow]] = defaultdict(list)
     for task in rows.carried(tx, outbox_ids):
@@ -282,7 +282,7 @@ def _unpaid(
     known: dict[int, PaymentRow],
     held: dict[int, Budget],
 ) -> dict[int, list[PaymentRow]]:
-    """What has to be taken for tasks, by run; nothing for what was taken before."""
+    """Return what to reserve for tasks, by run, without earlier reservations."""
     wanted: dict[int, list[PaymentRow]] = defaultdict(list)
     for task in tasks:
         budget, before = held.get(task.run_id), known.get(task.task_id)
@@ -294,7 +294,7 @@ def _unpaid(
 
 
 def _bonus(budget: Budget, task: FieldRow, piece: int | None) -> PaymentRow:
-    """What one field earns; a market adds its fee where it pays it."""
+    """Return what one field earns, with the fee of a market that pays it."""
     total = budget.bonus_with_fee(at_market=piece is not None)
     return PaymentRow(
         kind="field",
@@ -309,14 +309,14 @@ def _bonus(budget: Budget, task: FieldRow, piece: int | None) -> PaymentRow:
 
 
 def hand_out(tx: Tx, task: FieldRow, now: int) -> bool:
-    """Take what a field earns that our page is about to show.
+    """Reserve what a field earns that our page is about to show.
 
     Parameters
     ----------
     tx : Tx
         The transaction that books the showing.
     task : FieldRow
-        ``outbox_id`` is not looked at.
+        ``outbox_id`` is ignored.
     now : int
 
     Returns
@@ -343,9 +343,9 @@ def hand_out(tx: Tx, task: FieldRow, now: int) -> bool:
 
 
 def hand_out_again(tx: Tx, task_id: int, account_id: int, now: int) -> bool:
-    """Take what a field earns that is shown once more, if it was given back.
+    """Reserve again what a field earns that is shown once more, if it was released.
 
-    It is paid with the piece of work that its worker has open by now.
+    It is paid with its worker's currently open piece of work.
 
     Returns
     -------
@@ -370,13 +370,14 @@ def hand_out_again(tx: Tx, task_id: int, account_id: int, now: int) -> bool:
 
 
 def shut_runs(tx: Tx, account_id: int, now: int) -> frozenset[int] | None:
-    """Runs of which an account can be shown nothing on our page, for want of money.
+    """Return the runs of which an account can be shown nothing, for lack of money.
 
     Returns
     -------
     frozenset of int or None
-        None: of none at all. It works for a market that pays and has no piece of work
-        open: what it did now would be paid by nobody. The next offer has its own reward.
+        None: it can be shown nothing at all. It works for a market that pays and has no
+        open piece of work: nobody would pay for its work now. The next offer has its
+        own reward.
     """
     budgets = rows.budgets(tx)
     if not budgets:

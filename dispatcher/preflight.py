@@ -1,10 +1,9 @@
-"""What cannot be sent at all, found before anything is planned or booked.
+"""Preflight: find what cannot be sent at all, before anything is planned or booked.
 
-An exposure is booked for good before its bytes leave, so what a connector could never
-hand over must not be booked. Planning and booking ask the same question here, and
-``status``, ``plan``, ``doctor`` and ``up`` tell the same reasons with their mend. What
-only the outside knows (a wrong password, an account that is not there) is told by
-sending.
+An exposure is booked permanently before its bytes leave, so what a connector could
+never deliver must not be booked. Planning and booking check it here, and ``status``,
+``plan``, ``doctor`` and ``up`` report the same reasons with their remedies. What only
+the outside knows (a wrong password, a missing account) is detected by sending.
 """
 
 from __future__ import annotations
@@ -36,14 +35,14 @@ from dispatcher.store import Tx, accounts, money, pause
 from dispatcher.store.accounts import Account
 
 SAMPLE: Final = "preflight"
-"""Key and token of the offer that stands for those to come."""
+"""Key and token of the sample offer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """Why a connector, or some of its accounts, can be given nothing.
+    """Why a connector, or some of its accounts, cannot be used.
 
-    ``accounts`` says how many; neither text names one of them, or holds a value.
+    ``accounts`` is their number; neither text names one of them, or contains a value.
     """
 
     connector: str
@@ -64,9 +63,9 @@ class Clearance:
     Attributes
     ----------
     manifests : Mapping
-        Connector -> what it declares. One that is not in it carries whatever is asked.
+        Connector -> its manifest. A connector without one can carry anything.
     barred : frozenset of int
-        Accounts that can be given nothing.
+        Accounts to which nothing can be sent.
     obstacles : tuple of Obstacle
         Why, by connector.
     """
@@ -77,7 +76,7 @@ class Clearance:
 
     @cached_property
     def feeds(self) -> frozenset[str]:
-        """Connectors that are feeds: they get what nobody is asked."""
+        """Connectors that are feeds: they get fields without questions."""
         return frozenset(n for n, m in self.manifests.items() if m.role is Role.FEED)
 
     @cached_property
@@ -86,7 +85,7 @@ class Clearance:
         return frozenset(n for n, m in self.manifests.items() if m.pays)
 
     def carries(self, connector: str, ask: str | None) -> bool:
-        """Whether fields of this kind go through a connector; None: nobody is asked."""
+        """Whether a connector can carry fields of this kind; None: no question."""
         manifest = self.manifests.get(connector)
         if manifest is None:
             return ask is not None
@@ -94,7 +93,7 @@ class Clearance:
         return ask is not None if ours else manifest.carries(ask)
 
     def most_bytes(self, connector: str) -> int | None:
-        """Longest content that a connector takes; None where none leaves by it."""
+        """Longest content that a connector takes; None if it carries none."""
         manifest = self.manifests.get(connector)
         if manifest is None or manifest.content is Content.OURS:
             return None
@@ -102,18 +101,18 @@ class Clearance:
 
 
 class Preflight:
-    """Asks the connectors of the settings what they could not send; calls no outside.
+    """Finds what the configured connectors cannot send, without network calls.
 
     Parameters
     ----------
     connectors : Mapping
-        Those that were opened, by the operator's names.
+        The opened ones, by the operator's names.
     link : str
-        Where our own task page waits.
+        URL of our own task page.
     broken : Mapping
-        Why others of the settings could not be opened.
+        Reasons why other configured ones could not be opened.
     declared : Mapping
-        What those declare.
+        The manifests of those.
     """
 
     def __init__(
@@ -134,7 +133,7 @@ class Preflight:
         self._known: dict[tuple[str, str, Money | None], ConnectorError | None] = {}
 
     def look(self, tx: Tx) -> Clearance:
-        """Say who can be given something now, and what stands against the others."""
+        """Return who can be sent something now, and the obstacles of the others."""
         by_connector: dict[str, list[Account]] = defaultdict(list)
         for account in accounts.all_accounts(tx):
             by_connector[account.connector].append(account)
@@ -146,17 +145,17 @@ class Preflight:
             found: Counter[tuple[str, str]] = Counter()
             whole = self._against(name, every, paused.get(f"connector:{name}"))
             for account in active:
-                told = whole or self._against_one(name, account.name, rewards)
-                if told is not None:
+                obstacle = whole or self._against_one(name, account.name, rewards)
+                if obstacle is not None:
                     barred.append(account.id)
-                    found[told] += 1
-            obstacles += [Obstacle(name, n, *told) for told, n in found.items()]
+                    found[obstacle] += 1
+            obstacles += [Obstacle(name, n, *obstacle) for obstacle, n in found.items()]
         return Clearance(self.manifests, frozenset(barred), tuple(obstacles))
 
     def _against(
         self, name: str, every: Sequence[Account], paused: str | None
     ) -> tuple[str, str] | None:
-        """What stands against all accounts of a connector: what, and how to mend it."""
+        """Return what rules out all accounts of a connector, and how to mend it."""
         broken, connector = self._broken.get(name), self._connectors.get(name)
         if broken is not None:
             return broken.what, broken.fix
@@ -168,8 +167,8 @@ class Preflight:
                 f"dispatcher connectors add {name} --kind KIND, or block its accounts",
             )
         if paused is not None:
-            told = f"connector:{name} is paused: {paused}"
-            return told, f"dispatcher connectors enable {name}"
+            reason = f"connector:{name} is paused: {paused}"
+            return reason, f"dispatcher connectors enable {name}"
         try:
             adversaries = {account.adversary_id for account in every}
             connector.manifest.check_adversaries(len(adversaries))
@@ -194,7 +193,7 @@ class Preflight:
     def _tried(
         self, name: str, account: str, reward: Money | None
     ) -> ConnectorError | None:
-        """Ask once for an account; the answer is the same ever after."""
+        """Try an account once, and cache the answer."""
         key = (name, account, reward)
         if key not in self._known:
             connector = self._connectors[name]
@@ -214,7 +213,7 @@ class Preflight:
 def addressed(
     manifest: Manifest, key: str, account: str, items: Sequence[Item], link: str
 ) -> Offer:
-    """Make the offer of a message, as its connector wants it addressed."""
+    """Build the offer of a message, addressed as its connector requires."""
     anyone = manifest.binding is Binding.NONE and manifest.role is Role.MARKET
     return Offer(
         key=key,
@@ -228,7 +227,7 @@ def addressed(
 def _sample(
     connector: Market | Feed, account: str, link: str, reward: Money | None
 ) -> Offer:
-    """Make an offer like those to come, with nothing in it."""
+    """Build a sample offer without content."""
     manifest = connector.manifest
     item = Item(SAMPLE)
     if manifest.content is Content.MARKET:
@@ -237,7 +236,7 @@ def _sample(
 
 
 def _form(manifest: Manifest) -> Form | None:
-    """Ask something that its workers can be asked."""
+    """Return a form that its workers can be asked."""
     if manifest.role is Role.FEED or not manifest.asks:
         return None
     ask = manifest.asks[0]
@@ -246,6 +245,6 @@ def _form(manifest: Manifest) -> Form | None:
 
 
 def _rewards(tx: Tx) -> list[Money]:
-    """What pieces of work pay by the budgets of all runs."""
+    """Return the rewards in the budgets of all runs."""
     rows = [row for row in money.budgets(tx) if row.reward]
     return [*dict.fromkeys(money_of(row.reward, row.currency) for row in rows)]

@@ -1,8 +1,8 @@
-"""Solvers, disclosures and utilities that installed packages bring, all checked.
+"""Solvers, disclosures and utilities of installed packages: load and check them.
 
-Only what a policy or an operator names is ever loaded. What a solver answers is judged
-before it counts (:mod:`policies.solvers.third_party`), and what a function says is checked
-for every set of fields (:mod:`policies.rules.tabulated`).
+Only what a policy or an operator names is ever loaded. A solver's plan is judged before
+it counts (:mod:`policies.solvers.third_party`), and a function's value is checked for
+every set of fields (:mod:`policies.rules.tabulated`).
 """
 
 from __future__ import annotations
@@ -63,19 +63,19 @@ def _loaded(group: str, what: str, name: str, kind: type[Kind]) -> Kind:
 
 
 def solver_names() -> list[str]:
-    """Name the solvers that installed packages bring."""
+    """Return the names of solvers in installed packages."""
     return sorted({point.name for point in entry_points(group=SOLVERS)})
 
 
 def solvers_for(problem: Problem) -> list[str]:
-    """Name the built-in solvers that take such a problem."""
+    """Return the names of built-in solvers that support a problem."""
     return sorted(name for name, one in BUILT_IN.items() if one.supports(problem))
 
 
 def find_solver(name: str) -> Solver:
-    """Return a solver by name: a built-in one, or one that a package brings.
+    """Return a solver by name: built-in, or of an installed package.
 
-    What the latter answers is judged before it counts.
+    Plans of the latter are judged before they count.
 
     Raises
     ------
@@ -97,7 +97,7 @@ def find_solver(name: str) -> Solver:
 
 
 def reads_paper(name: str) -> bool:
-    """Whether a solver may work as the paper prints it; a package's is asked to."""
+    """Whether a solver may run as printed in the paper; a package's is asked to."""
     return name in PRINTED or name not in BUILT_IN
 
 
@@ -135,7 +135,7 @@ def solver_with(name: str, options: Mapping[str, tuple[str, str | None]]) -> Sol
 
 
 def load_solver(name: str) -> Solver:
-    """Load a solver that an installed package brings.
+    """Load a solver of an installed package.
 
     Raises
     ------
@@ -154,11 +154,11 @@ def load_solver(name: str) -> Solver:
 
 
 def _made(kind: type, name: str) -> object:
-    """Make one of a class that a package brings."""
+    """Instantiate a class of a package."""
     try:
         return kind()
     except (Exception, SystemExit) as error:
-        # somebody else's code: whatever it raises, there is no solver
+        # third-party code: whatever it raises, there is no solver
         raise Invalid(
             f"the solver {name!r} cannot be made",
             why=f"{kind.__name__}() raised {type(error).__name__}",

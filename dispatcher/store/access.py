@@ -64,17 +64,17 @@ _FORGET: Final = (
 
 
 def put_link(tx: Tx, digest: str, made_at: int, ends_at: int) -> None:
-    """Keep a link until it is used or over."""
+    """Store a link until it is used or expired."""
     tx.execute(_PUT_LINK, {"link": digest, "made": made_at, "ends": ends_at})
 
 
 def use_link(tx: Tx, digest: str, now: int) -> bool:
-    """Use a link up; False if there is none, or it is over or used."""
+    """Consume a link; False if it is unknown, expired or used."""
     return tx.execute(_USE_LINK, {"link": digest, "now": now}).rowcount == 1
 
 
 def open_session(tx: Tx, digest: str, now: int) -> None:
-    """Keep a new session."""
+    """Store a new session."""
     tx.execute(_OPEN, {"cookie": digest, "now": now})
 
 
@@ -84,22 +84,22 @@ def session(tx: Tx, digest: str) -> OperatorSession | None:
 
 
 def touch_session(tx: Tx, digest: str, now: int) -> None:
-    """Note that a session that goes on was used now."""
+    """Record that a valid session was used now."""
     tx.execute(_TOUCH, {"cookie": digest, "now": now})
 
 
 def end_sessions(tx: Tx, now: int, digest: str | None = None) -> int:
-    """End one session, or all; return how many went on until now."""
+    """End one session, or all; return how many were still valid."""
     return tx.execute(_END, {"cookie": digest, "now": now}).rowcount
 
 
 def end_links(tx: Tx, now: int) -> int:
-    """Let no link that was not used yet be used any more; return how many."""
+    """Invalidate all unused links; return how many."""
     return tx.execute(_END_LINKS, {"now": now}).rowcount
 
 
 def forget_before(tx: Tx, moment: int) -> None:
-    """Delete links and sessions that began before a moment."""
+    """Delete links and sessions that began before a time."""
     for forget in _FORGET:
         tx.execute(forget, {"moment": moment})
 

@@ -1,4 +1,4 @@
-"""Answers and what comes of them: results, and records that are whole again."""
+"""Answers, their results, and reassembled records."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dispatcher.store.transaction import Tx
 
 @dataclass(frozen=True, slots=True)
 class AnswerRow:
-    """An answer with its giver's estimated accuracy."""
+    """An answer with its worker's estimated accuracy."""
 
     entry_id: int
     task_id: int
@@ -28,7 +28,7 @@ class AnswerRow:
 
 
 class FilledRow(NamedTuple):
-    """An entry of a record with what is known of it."""
+    """An entry of a record with its result."""
 
     record_id: int
     field_id: int
@@ -111,13 +111,13 @@ def _sealed(
 
 
 def add_answer(tx: Tx, row: Answer) -> None:
-    """Keep the answer of a task that has none yet."""
+    """Store the answer of a task that has none yet."""
     kept = _sealed_answers(tx, [row])
     tx.insert_many("answer", (*_ANSWER, "key_id"), kept)
 
 
 def put_answers(tx: Tx, answers: Sequence[Answer]) -> None:
-    """Keep answers; one that corrects an invalid one takes its place."""
+    """Store answers; one that corrects an invalid one replaces it."""
     kept = _sealed_answers(tx, answers)
     tx.upsert_many("answer", ["task_id"], (*_ANSWER, "key_id"), kept)
 
@@ -127,7 +127,7 @@ def _sealed_answers(tx: Tx, answers: Sequence[Answer]) -> list[tuple[Any, ...]]:
     return list(_sealed(tx, "answer", _ANSWER, rows, ("raw", "normal")))
 
 
-# -- what comes of them ----------------------------------------------------------------
+# -- results ---------------------------------------------------------------------------
 
 _UNCOUNTED: Final = (
     select(Answer.entry_id)
@@ -184,12 +184,12 @@ _COUNT: Final = update(Answer).where(in_list(Answer.task_id, "tasks")).values(co
 
 
 def uncounted(tx: Tx, limit: int) -> list[int]:
-    """Entries with answers that assembly has not looked at."""
+    """Find entries with answers that assembly has not counted."""
     return tx.scalars(_UNCOUNTED, {"most": limit})
 
 
 def stalled(tx: Tx, after: int, limit: int, live_states: Sequence[str]) -> list[int]:
-    """Open entries above an id for which nothing is under way any more."""
+    """Find open entries above an id that wait for no task any more."""
     asked = {"after": after, "live": live_states, "most": limit}
     return tx.scalars(_STALLED, asked)
 
@@ -209,7 +209,7 @@ def answers_of(
 def live_tasks(
     tx: Tx, entry_ids: Sequence[int], live_states: Sequence[str]
 ) -> dict[int, int]:
-    """How many tasks of each entry may still bring an answer."""
+    """Count the tasks of each entry that may still bring an answer."""
     asked = {"entries": entry_ids, "live": live_states}
     return dict(tx.execute(_LIVE, asked).all())
 
@@ -220,7 +220,7 @@ def save(
     counted: Sequence[int],
     qualities: Mapping[int, float],
 ) -> None:
-    """Write results, note which answers are in them and how good their givers are."""
+    """Store results, which answers are in them, and their workers' accuracy."""
     rows = _cells(results, _RESULT)
     kept = list(_sealed(tx, "result", _RESULT, rows, ("value",)))
     tx.upsert_many("result", ["entry_id"], (*_RESULT, "key_id"), kept)
@@ -229,13 +229,13 @@ def save(
 
 
 def reopen(tx: Tx, entry_id: int) -> None:
-    """Let an entry in conflict wait for answers again; its own are counted anew."""
+    """Reopen an entry in conflict; its answers are counted again."""
     if tx.execute(_REOPEN, {"entry": entry_id}).rowcount:
         tx.execute(_UNCOUNT, {"entry": entry_id})
 
 
 def leave_empty(tx: Tx, entry_ids: Sequence[int], now: int) -> None:
-    """Let entries stay without a value: nothing is asked of them any more."""
+    """Close entries without a value: nothing is asked of them any more."""
     tx.insert_many(
         "result",
         ["entry_id", "confidence", "answers", "wanted", "state", "at"],
@@ -244,13 +244,13 @@ def leave_empty(tx: Tx, entry_ids: Sequence[int], now: int) -> None:
 
 
 def erase(tx: Tx, entry_ids: Sequence[int], now: int) -> None:
-    """Delete all that was answered on entries, and ask nothing of them any more."""
+    """Delete all answers to entries, and ask nothing of them any more."""
     for statement in _DELETE:
         tx.execute(statement, {"entries": entry_ids})
     leave_empty(tx, entry_ids, now)
 
 
-# -- records, whole again ------------------------------------------------------------
+# -- reassembled records -------------------------------------------------------------
 
 _RUN_ID: Final = select(Run.id).where(Run.name == bindparam("name"))
 _LOADS: Final = (

@@ -1,4 +1,4 @@
-"""What evidence and proofs are made from: chains up to a seal, line by line; showings."""
+"""Queries for evidence and proofs: chains up to a seal, line by line; showings."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ _HASH: Final = select(LedgerLine.hash).where(
 
 
 class LineRow(NamedTuple):
-    """A line as it is kept; ``entry`` and ``record`` only with an exposure."""
+    """A stored line; ``entry`` and ``record`` only with an exposure."""
 
     seq: int
     kind: str
@@ -84,7 +84,7 @@ def chains_in_order(tx: Tx) -> list[ChainRow]:
     """Return adversary chains, each before the one that it ended in."""
     every = [chain for chain in all_chains(tx) if chain.id != SYSTEM_CHAIN]
     ended_at = dict(tx.execute(_ENDS).all())
-    # A chain ends once: by the moment of that, and those that live on at the end.
+    # Ordered by the time at which each ended; active chains come last.
     last = max(ended_at.values(), default=0) + 1
     return sorted(every, key=lambda chain: (ended_at.get(chain.id, last), -chain.id))
 
@@ -104,7 +104,7 @@ def hash_at(tx: Tx, chain_id: int, seq: int) -> str | None:
     return None if found is None else found.hex()
 
 
-# -- what proofs of showings are made from ---------------------------------------------
+# -- proofs of showings ----------------------------------------------------------------
 
 _EXPOSURES: Final = (
     select(LedgerLine.chain_id, LedgerLine.seq)

@@ -1,4 +1,4 @@
-"""Sums that caps on means are taken from, see :mod:`dispatcher.ledger.averages`."""
+"""Sums behind caps on averages, see :mod:`dispatcher.ledger.averages`."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ _COUNTS_OF: Final = select(
 
 
 def stamp(tx: Tx) -> bytes | None:
-    """Return what the kept sums were made from: version and last load."""
+    """Return the basis of the stored sums: version and last load."""
     return setting(tx, _STAMP)
 
 
@@ -77,7 +77,7 @@ def replace(
     totals: Iterable[tuple[int, str, str]],
     made_from: bytes,
 ) -> None:
-    """Write all counts and sums anew."""
+    """Replace all counts and sums."""
     for clear in _CLEAR:
         tx.execute(clear)
     tx.insert_many("set_count", ("property", "sets"), list(counts))
@@ -99,7 +99,7 @@ def sums(tx: Tx, adversary_id: int | None = None) -> Sequence[Row]:
 
 
 def put_sum(tx: Tx, adversary_id: int, name: str, total: str) -> None:
-    """Keep one sum."""
+    """Store one sum."""
     tx.upsert_many(
         "disclosure_sum",
         ("adversary_id", "property"),
@@ -122,7 +122,7 @@ def counts_by_unit(tx: Tx, *, subject: bool) -> Iterator[Row]:
 
 
 def anything_held(tx: Tx) -> bool:
-    """Whether any adversary holds anything that a rule looks at."""
+    """Whether any adversary holds anything that a rule reads."""
     return tx.scalar(_ANY) is not None
 
 
@@ -138,5 +138,5 @@ def unit_counts(tx: Tx, adversary_id: int, unit_id: int) -> Sequence[Row]:
 
 
 def forget_sums(tx: Tx, adversary_id: int) -> None:
-    """Delete the sums of an adversary that goes on as another."""
+    """Delete the sums of an adversary that was joined to another."""
     tx.execute(_FORGET, {"adversary": adversary_id})

@@ -1,4 +1,4 @@
-"""What the two databases have in common, as a :class:`Store` sees them."""
+"""The common interface of the two databases for a :class:`Store`."""
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
@@ -25,14 +25,14 @@ OPTIONS: Final[Mapping[str, Any]] = {
     "max_overflow": MOST - KEPT,
     "pool_use_lifo": True,
     "pool_reset_on_return": None,  # a transaction is ended before that, see Store
-    "hide_parameters": True,  # errors hold no values
+    "hide_parameters": True,  # errors contain no values
     "execution_options": {"preserve_rowcount": True},  # of an INSERT too
 }
-"""What every engine is made with."""
+"""Common arguments of all engines."""
 
 
 class Backend(Protocol):
-    """One database: its driver, its connections, its words.
+    """One database: its driver, its connections, its SQL.
 
     ``one_writer`` says that writers exclude each other in the whole store. Connections
     are in autocommit mode: transactions are begun and ended by statements.
@@ -60,7 +60,7 @@ class Backend(Protocol):
         """Open a cursor for more rows than fit in memory."""
 
     def journey(self, connection: Any) -> AbstractContextManager[None]:  # noqa: ANN401
-        """Let statements go together; what they come to is known at the end."""
+        """Pipeline statements; their results are available at the end."""
 
     def fault(self, error: Exception) -> DispatcherError | None:
-        """Error for the user, or None for a mistake of this program."""
+        """Return the error for the user, or None for a bug of this program."""

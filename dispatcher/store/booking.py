@@ -1,4 +1,4 @@
-"""What the booking stage reads and writes: planned pairs, tasks in hand, offers."""
+"""Queries of the booking stage: planned pairs, open tasks, offers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ HOUR: Final = 3_600_000_000
 SHOWN_BYTES: Final[ColumnElement[int]] = func.length(
     Entry.shown, type_=BigInteger()
 ) - case((col(Entry.key_id).is_(None), 0), else_=SEAL_BYTES)
-"""How long the shown form of an entry is when it is opened."""
+"""Length of an entry's decrypted shown form."""
 
 _TO_SEND: Final = DriverStatement(
     select(Entry.id, Entry.field_id, SHOWN_BYTES)
@@ -119,7 +119,7 @@ LoadRow: TypeAlias = tuple[int, int, int, int]
 
 
 def planned(tx: Tx, connectors: Sequence[str], version: int) -> Sequence[PlannedRow]:
-    """Pairs not booked yet of the plans under the policy in force, oldest first."""
+    """Return unbooked pairs of the plans under the policy in force, oldest first."""
     given = {"version": version, "connectors": list(connectors)}
     return tx.execute(_PLANNED, given).all()
 
@@ -133,9 +133,9 @@ def loads(tx: Tx, account_ids: Sequence[int], now: int) -> dict[int, LoadRow]:
 def to_send(
     tx: Tx, ids: Sequence[int], longer: int = -1, fields: Sequence[int] = ()
 ) -> Ints:
-    """What is sent of entries, by ascending id: (id, field, bytes).
+    """Return what is sent of entries, by ascending id: (id, field, bytes).
 
-    Only of those that are longer than so many bytes, or of one of the fields.
+    Only entries longer than so many bytes, or of one of the fields.
     """
     given = {"longer": longer, "fields": list(fields)}
     asked = [(_TO_SEND, {"ids": list(part), **given}) for part in parts(ids)]
@@ -145,17 +145,17 @@ def to_send(
 def without_offer(
     tx: Tx, connectors: Sequence[str], since: int
 ) -> list[tuple[int, str]]:
-    """Accounts with planned work that were told of none since: (account, connector).
+    """Find accounts with planned work and no recent offer: (account, connector).
 
-    Nor is one told again while an offer was put off and waits, or while a piece of work
-    that a market pays for is open.
+    Accounts with a postponed offer, or with an open piece of work that a market pays
+    for, are left out.
     """
     given = {"connectors": list(connectors), "since": since}
     return [(row.id, row.connector) for row in tx.execute(_WITHOUT_OFFER, given)]
 
 
 def add_offers(tx: Tx, accounts: Sequence[tuple[int, str]], now: int) -> None:
-    """Tell accounts that there is work; no content, no exposure."""
+    """Offer work to accounts; no content, no exposure."""
     first = tx.reserve("outbox", len(accounts))
     outbox.add(
         tx,

@@ -8,9 +8,9 @@ A few rows go by plain statements on PostgreSQL too: a COPY through a temporary 
 costs more than they do. Upserts go in key order there, so that two writers never
 wait for each other in a circle.
 
-The drivers of SQLite look for an adapter, at the price of a whole row, for every value
-that is no exact ``int``, ``float``, ``str`` or ``bytearray``. So hot rows hold no None
-(a column that none of them has is left out), and bytes go as ``bytearray``.
+SQLite's driver looks for an adapter, at the cost of a whole row, for every value that
+is not exactly ``int``, ``float``, ``str`` or ``bytearray``. So hot rows contain no None
+(a column that none of them has is left out), and bytes are passed as ``bytearray``.
 """
 
 import itertools
@@ -52,7 +52,7 @@ from dispatcher.store.statements import DriverStatement, insert
 Rows = Iterable[Sequence[Any]]
 
 FEW: Final = 64
-"""Up to so many rows PostgreSQL gets as statements instead of a COPY."""
+"""Most rows for which PostgreSQL gets statements instead of a COPY."""
 
 # Narrow types before those they derive from.
 _POSTGRES_TYPES: Final[tuple[tuple[type[TypeEngine[Any]], str], ...]] = (
@@ -174,7 +174,7 @@ class BulkWriter:
     ) -> int:
         """Insert rows, or overwrite the columns of those that exist.
 
-        ``columns`` holds the keys too. A key comes once in ``rows``.
+        ``columns`` includes the keys. ``rows`` has each key once.
         """
         changed = any(name not in keys for name in columns)
         return self._merge(table, keys, columns, rows, _OVERWRITE if changed else _KEEP)
@@ -325,7 +325,7 @@ class BulkWriter:
 _KEEP: Final = "keep"
 _OVERWRITE: Final = "overwrite"
 _ADD: Final = "add"
-"""What is done with a row whose key is there."""
+"""What to do with a row whose key exists."""
 
 
 @lru_cache(maxsize=256)
@@ -385,7 +385,7 @@ def _copy_text(table: str, columns: Sequence[str]) -> str:
 
 
 def _split(rows: Rows) -> tuple[list[Sequence[Any]], Rows]:
-    """First few rows, and the rest: an empty tuple when there is none."""
+    """Split off the first few rows; the others are an empty tuple if there are none."""
     iterator = iter(rows)
     head = list(itertools.islice(iterator, FEW))
     if len(head) < FEW:
@@ -400,7 +400,7 @@ def quoted(name: str) -> str:
     Raises
     ------
     ValueError
-        The name is none of ours: names are never taken from outside.
+        The name is not in the model: names never come from outside.
     """
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
         message = "a table or column name is lower-case letters, digits and _"

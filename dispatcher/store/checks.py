@@ -1,4 +1,4 @@
-"""What ``dispatcher doctor`` asks of the database itself."""
+"""Checks of the database itself for ``dispatcher doctor``."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def integrity(tx: Tx) -> int:
 
 
 def missing_guards(tx: Tx) -> list[str]:
-    """Triggers of append-only tables that are gone, switched off or emptied."""
+    """Find triggers of append-only tables that are missing, disabled or emptied."""
     endings, at_work = _GUARDS[tx.dialect]
     found = {str(row[0]) for row in tx.execute(at_work)}
     due = [f"{table}_{ending}" for table in APPEND_ONLY for ending in endings]
@@ -85,12 +85,12 @@ def missing_guards(tx: Tx) -> list[str]:
 
 
 def last_moment(tx: Tx) -> int:
-    """Latest moment at the head of any chain; 0 before the first line."""
+    """Latest time at the head of any chain; 0 before the first line."""
     return tx.scalar(_LAST) or 0
 
 
 def first_moment(tx: Tx) -> int | None:
-    """Moment of the ledger's first line; None before it."""
+    """Time of the ledger's first line; None before it."""
     return tx.scalar(_FIRST)
 
 

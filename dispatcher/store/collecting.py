@@ -1,4 +1,4 @@
-"""What comes from markets, beside answers: how far each was read, its calls, what fits no task."""
+"""Input from markets other than answers: cursors, calls, and quarantined answers."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ _CURSOR: Final = select(Cursor.value).where(Cursor.connector == bindparam("conne
 
 
 def cursor(tx: Tx, connector: str) -> str:
-    """Where collecting stands with a connector; empty at the beginning."""
+    """Return a connector's collection cursor; empty at the beginning."""
     return tx.scalar(_CURSOR, {"connector": connector}) or ""
 
 
 def save_cursor(tx: Tx, connector: str, value: str) -> None:
-    """Remember where collecting stands, in the transaction of what was collected."""
+    """Store a connector's cursor, in the transaction of what was collected."""
     tx.upsert_many(
         "cursor", ["connector"], ["connector", "value"], [(connector, value)]
     )
 
 
-# -- their calls: each counts once, and wakes the collecting ------------------------------
+# -- calls of markets: each counts once, and triggers a collection
+# -----------------------
 
 KEPT: Final = 86_400 * 1_000_000
 """Microseconds that a call is remembered: far above the age at which it is refused."""
@@ -48,7 +49,7 @@ _LATEST_CALLS: Final = select(
 
 
 def note_call(tx: Tx, connector: str, call: str, now: int) -> bool:
-    """Remember a call; False if it came before. What is old is forgotten.
+    """Record a call; False if it is a repetition. Old calls are deleted.
 
     Parameters
     ----------
@@ -69,7 +70,8 @@ def latest_calls(tx: Tx) -> dict[str, int]:
     return dict(tx.execute(_LATEST_CALLS).all())
 
 
-# -- what came from outside and fits no task: kept, looked at, dismissed ---------------
+# -- quarantine: answers that fit no task, kept until reviewed or dismissed
+# --------------
 
 RefusedRow: TypeAlias = "Row[int, str, str, int, int | None, str | None]"
 """One refused answer without what it said: ``id``, ``connector``, ``reason``, ``at``,
@@ -113,10 +115,10 @@ _DROP: Final = delete(Quarantine).where(in_list(Quarantine.id, "ids"))
 
 
 def add_strange(tx: Tx, strange: Iterable[Quarantine]) -> int:
-    """Keep what fits no task, once each; return how many are new.
+    """Quarantine answers that fit no task, once each; return how many are new.
 
-    Ids are given: they come from the connector and its own id of the thing, so that
-    what is delivered twice is kept once.
+    Ids are given: they derive from the connector and its own id of the answer, so that
+    a repeated delivery is stored once.
     """
     kept = list(strange)
     key_id = tx.vault.make(tx, 1)[0] if kept else None
@@ -139,7 +141,7 @@ def add_strange(tx: Tx, strange: Iterable[Quarantine]) -> int:
 
 
 def count_strange(tx: Tx, connector: str, most: int) -> int:
-    """How much that fits no task nobody has looked at yet, counted up to so many."""
+    """Count unreviewed quarantined answers, up to a maximum."""
     return tx.scalar(_COUNT, {"connector": connector, "most": most}) or 0
 
 
@@ -149,7 +151,7 @@ def listed(tx: Tx, limit: int, *, dismissed: bool) -> Sequence[RefusedRow]:
 
 
 def payloads(tx: Tx, ids: Sequence[int]) -> dict[int, bytes]:
-    """What refused answers said, opened: values may be in it."""
+    """Return the decrypted content of refused answers; it may contain values."""
     found = tx.execute(_PAYLOADS, {"ids": list(ids)}).all()
     return {
         row[0]: bytes(row[1])
@@ -158,24 +160,24 @@ def payloads(tx: Tx, ids: Sequence[int]) -> dict[int, bytes]:
 
 
 def waiting(tx: Tx) -> list[int]:
-    """Ids of all that nobody has dismissed yet."""
+    """Ids of all that were not dismissed yet."""
     return tx.scalars(_WAITING)
 
 
 def dismiss(tx: Tx, ids: Sequence[int], why: str, at: int) -> int:
-    """Dismiss refused answers; return how many were still to be looked at."""
+    """Dismiss refused answers; return how many were not reviewed before."""
     given = {"ids": sorted(set(ids)), "why": why, "moment": at}
     return tx.execute(_DISMISS, given).rowcount
 
 
 def drop_strange(tx: Tx, needles: Sequence[bytes]) -> int:
-    """Delete what holds one of some texts; return how much."""
+    """Delete quarantined answers with one of some texts; return how many."""
     found = tx.execute(_ALL_PAYLOADS).all()
     dropped = [
         row[0]
         for row in tx.vault.opened(tx, found, [(1, "quarantine.payload")], 2)
         if any(needle in row[1] for needle in needles)
     ]
-    # One key seals a collection: the rest may need it still.
+    # One key seals a collection: others may still need it.
     tx.execute(_DROP, {"ids": dropped})
     return len(dropped)

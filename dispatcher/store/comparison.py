@@ -1,4 +1,4 @@
-"""What a comparison of the store with its ledger reads: whole tables, as they stream."""
+"""Queries for comparing the store with its ledger: whole tables, streamed."""
 
 from __future__ import annotations
 
@@ -165,12 +165,12 @@ def lines(tx: Tx) -> Iterator[Row]:
 
 
 def facts(tx: Tx) -> Iterator[Row]:
-    """Id of every entry, and its facts as a load told them to the ledger."""
+    """Yield the id of every entry, and its facts in the format of the ledger."""
     return tx.driver_stream(_FACTS)
 
 
 def strangers(tx: Tx) -> list[int]:
-    """Records whose person is not the one of an entry of theirs."""
+    """Find records whose subject differs from that of one of their entries."""
     return tx.scalars(_STRANGERS)
 
 
@@ -202,7 +202,7 @@ def tasks(tx: Tx) -> Ints:
 
 
 def awry(tx: Tx) -> dict[str, list[int]]:
-    """Tasks that are with another account than they were booked for, by column."""
+    """Find tasks whose account differs from the one they were booked for, by column."""
     return {column: tx.scalars(query) for column, query in _AWRY.items()}
 
 

@@ -1,4 +1,4 @@
-"""What one decision, or a batch of them, looks up and locks, by primary key or by index."""
+"""Queries of one decision or a batch: look-ups and locks, by primary key or index."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ _KNOWN: Final = DriverStatement(
 
 
 class Known(NamedTuple):
-    """What one decision rests on.
+    """Inputs of one decision.
 
     Attributes
     ----------
@@ -186,7 +186,7 @@ class LookRow(NamedTuple):
 
 
 def look(tx: Tx, entry_id: int, account_id: int) -> LookRow | None:
-    """Look what one ask has to lock; None unless account and entry are there."""
+    """Find what one ask has to lock; None unless account and entry exist."""
     row = tx.driver_one(_LOOK, {"account": account_id, "entry": entry_id})
     return LookRow._make(row) if row else None
 
@@ -201,14 +201,14 @@ def lock_question(entry_id: int, adversary_id: int, *, alone: bool) -> Question:
     ----------
     entry_id, adversary_id : int
     alone : bool
-        Hold the policy lock alone instead of sharing it with other bookings.
+        Take the policy lock exclusively instead of sharing it with other bookings.
     """
     return _LOCK[alone], {"chain": adversary_id, "entry": entry_id}
 
 
 # -- what a batch of asks looks up, as columns of numbers ------------------------------
-# No row becomes a tuple for long: tens of thousands of them alive at a time would set
-# Python's garbage collector to work, again and again, on all that the program holds.
+# No row stays a tuple for long: tens of thousands of live tuples would make Python's
+# garbage collector traverse all objects again and again.
 
 _LOCK_FACTS: Final = DriverStatement(
     select_columns(
@@ -281,5 +281,5 @@ def lines_about(tx: Tx, ids: Sequence[int]) -> Ints:
 
 
 def survivors(tx: Tx) -> dict[int, int]:
-    """Chains that ended, each with the one that goes on."""
+    """Ended chains, each with its survivor."""
     return dict(tx.execute(_SURVIVORS).all())

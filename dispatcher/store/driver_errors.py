@@ -1,6 +1,6 @@
-"""What a driver's error means for the caller.
+"""Translation of driver errors into errors for the caller.
 
-The drivers' own messages can hold values of rows (PostgreSQL's DETAIL line does), so
+The drivers' own messages can contain values of rows (PostgreSQL's DETAIL line does), so
 none of them is passed on: only codes and the names of tables and constraints are.
 """
 
@@ -20,7 +20,7 @@ from dispatcher.core.errors import (
 )
 
 APPEND_ONLY: Final = "append-only"
-"""The word that the triggers of append-only tables refuse with."""
+"""Message of the triggers of append-only tables."""
 
 _BROKEN: Final = re.compile(r"constraint failed:? ?([\w., ]{0,200})")
 
@@ -69,7 +69,7 @@ def unreachable(why: str) -> NotKept:
 
 
 def outcome_unknown() -> StoreUnreachable:
-    """Error for a commit of which nobody could be asked how it ended."""
+    """Return the error for a commit whose outcome could not be found out."""
     return StoreUnreachable(
         _UNREACHABLE,
         why="The connection broke in a commit, and the server could not be asked: what "
@@ -199,7 +199,7 @@ def sqlite_fault(error: Exception) -> DispatcherError | None:
     return StoreUnusable(
         "the store failed",
         why=f"SQLite says: {_plain(message)}",
-        fix="Check the disk and the file; dispatcher db check tells more.",
+        fix="Check the disk and the file; dispatcher db check reports more.",
     )
 
 

@@ -1,4 +1,4 @@
-"""All rows of a store as lines of text, and a store made from them.
+"""Dump all rows of a store as lines of text, and rebuild a store from them.
 
 The lines are the same for both databases, so that what was kept of one is restored into
 the other. Summaries are kept too; sessions and sign-in links of operators are not: a
@@ -48,12 +48,12 @@ from dispatcher.store.statements import DriverStatement, in_words, insert
 from dispatcher.store.transaction import Row, Tx
 
 Columns = dict[str, bool]
-"""Columns of a table in order; whether each holds bytes."""
+"""Columns of a table in order; whether each has bytes."""
 
 LEFT_OUT: Final = frozenset(
     {"sign_in_link", "operator_session", "worker_session", "webhook_delivery"}
 )
-"""What no copy of a store keeps."""
+"""Tables that no copy of a store contains."""
 
 JUMP: Final = 1_000_000_000
 """Numbers that are left out after a restore by a clock that was put back."""
@@ -120,7 +120,7 @@ def extent(tx: Tx) -> Extent:
 
 
 def dumped(tx: Tx) -> Iterator[str]:
-    """Tell all rows, table by table, each line with its LF; the store may be older."""
+    """Yield all rows, table by table, each line with its LF; the store may be older."""
     counts = {}
     for name, columns in layout(migrations.version(tx) or "").items():
         yield _line({"table": name, "columns": list(columns)})
@@ -291,13 +291,13 @@ def broken(why: str) -> BackupBroken:
 
 
 def make_ready(tx: Tx, now: int) -> None:
-    """Make a restored store fit to go on.
+    """Prepare a restored store for use.
 
-    What the lost one gave to the world since is unknown. Messages that were still to be
-    sent count as tried: they are asked for first, and where nobody can be asked they are
-    not repeated; no task's id is given a second time; and whoever led it must
-    write nothing here, should it wake up. A backup may be restored more than once: the
-    numbers go on from the moment, so that no two stores made of it give away the same.
+    What the lost store sent since is unknown. Messages still to be sent count as tried:
+    the connector is asked first, and where it cannot be asked they are not repeated; no
+    task's id is assigned twice; and a former leader that wakes up must not write here.
+    A backup may be restored more than once: the numbers go on from the moment, so that
+    no two stores made of it give away the same.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What an erasure reads and writes: a person's or a record's values, and their traces.
+"""Queries of an erasure: a person's or a record's values, and their traces.
 
 Rows of records and entries stay, without values: the ledger speaks of them by
 pseudonym, and a record that is loaded again must be known.
@@ -45,7 +45,7 @@ TaskRow: TypeAlias = "SqlRow[int, int, str, str]"
 """A showing of one of the entries: id, entry_id, connector, state."""
 
 Showings: TypeAlias = "SqlRow[*tuple[Any, ...]]"
-"""What the ledger holds about entries, and keeps: lines, adversaries, first_at, last_at."""
+"""Ledger data about entries, which stays: lines, adversaries, first_at, last_at."""
 
 
 _SUBJECT: Final = select_columns(Subject.id, Subject.key_id, Subject.erased_at).where(
@@ -211,12 +211,12 @@ def record_named(tx: Tx, pseudonym: str) -> int | None:
 
 
 def loaded_before(tx: Tx, moment: int, limit: int) -> list[int]:
-    """Records with values that were loaded before a moment, oldest first."""
+    """Find records with values that were loaded before a time, oldest first."""
     return tx.scalars(_LOADED_BEFORE, {"moment": moment, "most": limit})
 
 
 def count_loaded_before(tx: Tx, moment: int) -> int:
-    """How many records with values were loaded before a moment."""
+    """Count records with values that were loaded before a time."""
     return tx.scalar(_COUNT_BEFORE, {"moment": moment}) or 0
 
 
@@ -240,7 +240,7 @@ def counts(
 
 
 def showings(tx: Tx, entry_ids: Sequence[int]) -> Showings:
-    """What the ledger holds about entries."""
+    """Summarise what the ledger contains about entries."""
     return tx.execute(_SHOWINGS, {"entries": entry_ids}).one()
 
 
@@ -253,9 +253,10 @@ def tasks_of(
 
 
 def being_sent(tx: Tx, entry_ids: Sequence[int], now: int) -> int:
-    """How many messages with these entries are on their way out now; all are locked.
+    """Count messages with these entries that are being sent now; all are locked.
 
-    One whose sender let its lease end (a crash) is not: what came of it is unknown.
+    A message whose lease expired (after a crash) does not count: its outcome is
+    unknown.
     """
     rows = tx.execute(_MESSAGES, {"entries": entry_ids})
     return sum(state == "leased" and (until or 0) > now for state, until in rows)
@@ -370,18 +371,18 @@ def unplan(tx: Tx, entry_ids: Sequence[int]) -> None:
 
 
 def not_erased(tx: Tx, names: Sequence[str]) -> list[str]:
-    """Those people and records that are there with values, or might be loaded again."""
+    """Return the people and records that have values, or might be loaded again."""
     return sorted(
         name for asked in _NOT_ERASED for name in tx.scalars(asked, {"names": names})
     )
 
 
 def suppress(tx: Tx, names: Iterable[str]) -> None:
-    """Keep out what has one of these names (:func:`dispatcher.core.keys.spelled`)."""
+    """Suppress loading of these names (:func:`dispatcher.core.keys.spelled`)."""
     tx.insert_new("suppression", ["name"], ["name"], [(n,) for n in sorted(set(names))])
 
 
-# -- what an erasure has still to delete outside of the store, and the files written ---
+# -- pending deletions outside of the store, and exported files ------------------------
 
 ExportRow: TypeAlias = "SqlRow[int, str, str]"
 """A file of whole records that was written: ``id``, ``run`` and ``path``."""
@@ -390,18 +391,18 @@ _PENDING: Final = "erasing"
 
 
 def add_pending(tx: Tx, record_ids: Sequence[int]) -> None:
-    """Note that spools and exports may hold something of erased records."""
+    """Record that spools and exports may contain something of erased records."""
     add_setting(tx, _PENDING, b"")
     _keep_pending(tx, {*pending(tx), *record_ids})
 
 
 def pending(tx: Tx) -> list[int]:
-    """Records of which something may be left outside; locked."""
+    """Return records with pending deletions outside; locked."""
     return list(array("q", setting(tx, _PENDING, lock=True) or b""))
 
 
 def drop_pending(tx: Tx, record_ids: Sequence[int]) -> None:
-    """Note that nothing of the records is left outside."""
+    """Record that nothing of the records is left outside."""
     _keep_pending(tx, set(pending(tx)).difference(record_ids))
 
 
@@ -448,7 +449,7 @@ def add_export(tx: Tx, run: str, path: str, now: int) -> None:
 
 
 def exports_of(tx: Tx, record_ids: Sequence[int]) -> Sequence[ExportRow]:
-    """Files that may hold some of the records."""
+    """Find the files that may contain some of the records."""
     return tx.execute(_EXPORTS, {"records": record_ids}).all()
 
 

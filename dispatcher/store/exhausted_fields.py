@@ -1,4 +1,4 @@
-"""Fields by how often they were shown: those that t keeps from being shown again."""
+"""Exhausted fields: those that were shown as often as t allows."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _UNBURNT: Final = "unburnt"
 
 @dataclass(frozen=True, slots=True)
 class FieldRow:
-    """One entry: how often it was shown and what came of it."""
+    """One entry: how often it was shown, and the outcome."""
 
     entry_id: int
     record_id: int

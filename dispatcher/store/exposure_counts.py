@@ -1,4 +1,4 @@
-"""What each adversary holds of each unit: the gate's summary of the exposures."""
+"""Exposure counts: what each adversary holds of each unit, as the gate's summary."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def begin_counts(tx: Tx, begun: Block) -> None:
 
 
 Kept = Mapping[int, tuple[bool, bool, bool, bool]]
-"""By field: kept for the record, for the subject, times told apart, places kept."""
+"""By field: whether counts are kept by record, subject, time, place."""
 
 
 def _derived(*, of_one: bool) -> Columns:
@@ -146,7 +146,7 @@ _DERIVE_ONE: Final = insert(ExposureCount).from_select(_COLUMNS, _derived(of_one
 
 
 def rebuild_counts(tx: Tx, kept: Kept, adversary_id: int | None = None) -> None:
-    """Write the summary anew from the ledger's exposures (grows with them).
+    """Rebuild the summary from the ledger's exposures (grows with them).
 
     Of all adversaries, or of one (with the chains that ended in it).
     """
@@ -166,5 +166,5 @@ def rebuild_counts(tx: Tx, kept: Kept, adversary_id: int | None = None) -> None:
 
 
 def forget(tx: Tx, adversary_id: int) -> None:
-    """Delete the summary of an adversary that goes on as another."""
+    """Delete the summary of an adversary that was joined to another."""
     tx.execute(_FORGET, {"adversary": adversary_id})

@@ -1,4 +1,4 @@
-"""What people ask about who was shown what, and why; never a value."""
+"""Queries about who was shown what, and why; never a value."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ _HELD: Final = (
 
 
 def unit_names(tx: Tx, units: Iterable[int]) -> dict[int, tuple[str, ...]]:
-    """Pseudonyms of what units are: a record, a subject, or the two ends of a link."""
+    """Pseudonyms of units: of a record, a subject, or the two ends of a link."""
     wanted = sorted(set(units))
     named: dict[int, tuple[str, ...]] = {}
     for asked, odd in _NAMES:

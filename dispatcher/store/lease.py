@@ -1,11 +1,12 @@
-"""Who leads a shard of adversaries.
+"""Leases: which daemon leads a shard of adversaries.
 
 A lease is a hint; the epoch makes it a fence. Every gate write of a shard calls
 :func:`check_epoch` in its own transaction, which also locks the row against a taker.
 
-On PostgreSQL there are three strengths of lock, so that a leader's own writes never keep
-it from renewing: a gate write holds the row's key (``KEY SHARE``), a renewal changes no
-key and goes beside it, a taker wants the whole row (``FOR UPDATE``) and waits for both.
+On PostgreSQL there are three strengths of lock, so that a leader's own writes never
+block its renewals: a gate write locks the row's key (``KEY SHARE``), a renewal changes
+no key and is compatible with that, a taker locks the whole row (``FOR UPDATE``) and
+waits for both.
 """
 
 from collections.abc import Sequence
@@ -24,7 +25,7 @@ SHARD: Final = 0
 """The one shard there is."""
 
 FENCE: Final = update(Lease).values(epoch=Lease.epoch + 1, leased_until=0)
-"""Makes every epoch stale and leaves the lease free: whoever led writes no more."""
+"""Makes every epoch stale and frees the lease: a former leader can no longer write."""
 
 
 _ROW: Final = select(Lease).where(Lease.shard == bindparam("of_shard"))
@@ -74,7 +75,7 @@ EPOCH: Final = DriverStatement(_EPOCH.with_for_update(read=True, key_share=True)
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who holds a shard.
+    """The leader of a shard.
 
     Attributes
     ----------
@@ -117,7 +118,7 @@ def take(tx: Tx, shard: int, holder: str, now: int, until: int) -> int | None:
 
 
 def seize(tx: Tx, shard: int, seen: Holder, holder: str, until: int) -> int | None:
-    """Take a lease over from somebody who does not renew it, whatever the clocks say.
+    """Take a lease over from a holder that does not renew it, whatever the clocks say.
 
     Parameters
     ----------
@@ -125,7 +126,7 @@ def seize(tx: Tx, shard: int, seen: Holder, holder: str, until: int) -> int | No
         A write transaction.
     shard : int
     seen : Holder
-        What the row said for so long that its holder must be gone.
+        The row, unchanged for so long that its holder must be gone.
     holder : str
         Unique to this start of this process.
     until : int
@@ -157,8 +158,8 @@ def _lock(tx: Tx, shard: int) -> None:
 def evict(tx: Tx, seconds: int) -> int:
     """End the transactions of a leader that does nothing in them (PostgreSQL).
 
-    A daemon that was frozen in the midst of a gate write holds the row for ever; its
-    server side is told to roll back. Only sessions of this user that hold the lease's
+    A daemon that froze during a gate write locks the row forever; its server session is
+    terminated and rolls back. Only sessions of this user that have locked the lease's
     table and have been idle in their transaction for so long are ended.
 
     Returns
@@ -193,7 +194,7 @@ def evict(tx: Tx, seconds: int) -> int:
 
 
 def renew(tx: Tx, shard: int, epoch: int, until: int) -> bool:
-    """Lengthen the lease; False when another one has taken it meanwhile."""
+    """Renew the lease; False if another daemon has taken it meanwhile."""
     renewed = tx.execute(
         _RENEW, {"of_shard": shard, "seen_epoch": epoch, "until": until}
     )
@@ -201,7 +202,7 @@ def renew(tx: Tx, shard: int, epoch: int, until: int) -> bool:
 
 
 def release(tx: Tx, shard: int, epoch: int) -> bool:
-    """Give the lease back, so that the next one need not wait for its end."""
+    """Release the lease, so that the next daemon need not wait for its end."""
     return renew(tx, shard, epoch, 0)
 
 
@@ -249,6 +250,6 @@ def compare_epoch(rows: Sequence[Sequence[Any]], shard: int, epoch: int) -> None
 
 
 def holder(tx: Tx, shard: int) -> Holder | None:
-    """Who held the shard last; None when nobody ever did."""
+    """Return the last holder of the shard; None if there was none."""
     row = tx.model(_ROW, {"of_shard": shard})
     return None if row is None else Holder(row.holder, row.epoch, row.leased_until)

@@ -58,7 +58,7 @@ class ChainRow(NamedTuple):
 
 
 class AccountRow(NamedTuple):
-    """What the gate asks of an account."""
+    """The data of an account that the gate needs."""
 
     id: int
     connector: str
@@ -73,7 +73,7 @@ class AccountRow(NamedTuple):
 
 
 class EntryRow(NamedTuple):
-    """What the gate asks of an entry: ids and facts, no value."""
+    """The data of an entry that the gate needs: ids and facts, no value."""
 
     id: int
     record_id: int
@@ -97,7 +97,7 @@ class ShowingRow(NamedTuple):
 
 
 class FactsRow(NamedTuple):
-    """What a replay asks of an entry."""
+    """The data of an entry that a replay needs."""
 
     id: int
     record_id: int
@@ -325,7 +325,7 @@ def lock_entries(tx: Tx, ids: Sequence[int]) -> None:
 
 
 def showings(tx: Tx, entry_id: int) -> list[ShowingRow]:
-    """Return all lines about one entry, told as :func:`showings_of`."""
+    """Return all lines about one entry, in the form of :func:`showings_of`."""
     return [_showing(row) for row in tx.driver_rows(_SHOWINGS, {"entry": entry_id})]
 
 

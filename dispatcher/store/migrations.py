@@ -1,4 +1,4 @@
-"""A store's schema: which one it has, and how alembic brings it up to date.
+"""A store's schema: its version, and upgrades by alembic.
 
 The scripts lie in ``alembic/`` beside the package in a checkout, and inside the
 package when it was installed from a wheel. A whole upgrade is one transaction on both
@@ -32,9 +32,9 @@ _UPGRADE_LOCK: Final = 0x73_70_61_72_73_69
 def script_directory() -> Path:
     """Return where the migration scripts lie.
 
-    A checkout's own scripts come first: an editable install may keep a stale copy.
-    The directory of the alembic library, which an installed package has for a
-    neighbour, is told apart by its ``__init__.py``.
+    A checkout's own scripts come first: an editable install may keep a stale copy. The
+    directory of the alembic library, next to an installed package, is recognised by its
+    ``__init__.py``.
     """
     package = Path(dispatcher.__file__).resolve().parent
     beside = package.parent / "alembic"

@@ -1,8 +1,8 @@
-"""Budgets and payments: amounts taken and given back, each change kept as a line.
+"""Budgets and payments: amounts reserved and released, each change kept as a line.
 
 Amounts are whole millionths of a currency's unit. A budget's row is the lock of its
-run's money: whoever takes holds it, so that no race overspends; it is locked after all
-else that a transaction locks.
+run's money: every reservation locks it, so that no race overspends; it is locked after
+everything else that a transaction locks.
 """
 
 from __future__ import annotations
@@ -432,7 +432,7 @@ _ADOPT: Final = (
         col(Payment.connector) == bindparam("of_connector"),
         col(Payment.reference).is_(None),
     )
-    .values(reference=bindparam("told"))
+    .values(reference=bindparam("new_reference"))
 )
 _END: Final = (
     update(Payment)
@@ -487,19 +487,26 @@ def put_off(
 def adopt(tx: Tx, connector: str, references: Iterable[tuple[int, str]]) -> None:
     """Learn the market's names of offers that arrived there without our hearing of it."""
     for outbox_id, reference in references:
-        given = {"message": outbox_id, "of_connector": connector, "told": reference}
+        given = {
+            "message": outbox_id,
+            "of_connector": connector,
+            "new_reference": reference,
+        }
         tx.execute(_ADOPT, given)
 
 
 def note_progress(
-    tx: Tx, told: Iterable[tuple[int, str | None, str]], now: int
+    tx: Tx, standings: Iterable[tuple[int, str | None, str]], now: int
 ) -> None:
     """Keep how pieces of work stand: message, submission, progress."""
     tx.update_many(
         "payment",
         ["kind", "about"],
         ["submission", "progress", "due", "at"],
-        [("reward", about, number, word, now, now) for about, number, word in told],
+        [
+            ("reward", about, number, word, now, now)
+            for about, number, word in standings
+        ],
     )
 
 

@@ -262,7 +262,7 @@ def may_leave(tx: Tx, outbox_id: int) -> bool:
 
 
 def settle(tx: Tx, epoch: int, outcomes: Sequence[Outcome]) -> int:
-    """Write outcomes of messages that this daemon still holds.
+    """Store the outcomes of messages that this daemon still has leased.
 
     Returns
     -------
@@ -285,7 +285,7 @@ def settle(tx: Tx, epoch: int, outcomes: Sequence[Outcome]) -> int:
 
 
 def cancel(tx: Tx, outbox_ids: Sequence[int]) -> None:
-    """Drop messages that wait: what they tell of is no more."""
+    """Delete waiting messages whose subject no longer exists."""
     tx.execute(_CANCEL, {"messages": outbox_ids})
 
 

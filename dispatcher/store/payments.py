@@ -220,7 +220,7 @@ _WORK_SINCE: Final = (
 
 
 def _count(*conditions: object) -> object:
-    """Count rows of a sum in which something holds."""
+    """Count the rows of a group that meet a condition."""
     return func.coalesce(func.sum(case((and_(*conditions), 1), else_=0)), 0)  # type: ignore[arg-type]
 
 
@@ -402,8 +402,8 @@ def returning(tx: Tx, now: int, limit: int) -> list[int]:
 def found_pieces(tx: Tx, free: Iterable[int], limit: int) -> list[PaymentRow]:
     """Held rewards of offers that were given up, and are at their market after all.
 
-    The offer was found or sent since, or the market tells how its work stands. They are
-    looked for of accounts that are locked and ``free`` of other work.
+    The offer was found or sent since, or the market reports the state of its work. They
+    are looked for of accounts that are locked and ``free`` of other work.
     """
     return _found(tx, _FOUND, {"accounts": sorted(free), "most": limit})
 

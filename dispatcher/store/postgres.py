@@ -225,7 +225,7 @@ class PostgresBackend:
                 raise not_kept() from None
 
     def _outcome(self, number: str) -> bool | None:
-        """Whether a transaction was committed; None if nobody can tell in time.
+        """Whether a transaction was committed; None if that stays unknown for long.
 
         Right after the break the old session may still be at it, and the server may be
         starting again: it is asked for as long as one waits for a lock.
@@ -268,7 +268,7 @@ class PostgresBackend:
         try:
             yield
         except BaseException:
-            # The first error is the one to tell; the driver would log the others, and
+            # The first error is the one to report; the driver would log the others, and
             # the server's words can hold values.
             with suppress(self.driver.Error):
                 pipeline.__exit__(None, None, None)

@@ -230,5 +230,5 @@ def rewrap_piece(tx: Tx, kek: str, after: int, limit: int) -> tuple[int, int | N
 
 
 def wrapping_keys(tx: Tx) -> dict[str, int]:
-    """How many data keys each wrapping key holds."""
+    """Count the data keys wrapped under each wrapping key."""
     return dict(tx.execute(_WRAPPING).all())

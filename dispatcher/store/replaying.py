@@ -94,7 +94,7 @@ def count_lost(tx: Tx) -> int:
     return tx.scalar(_LOST) or 0
 
 
-# -- what may have been shown, where no ledger tells ---------------------------------
+# -- what may have been shown, without a shipped ledger ------------------------------
 
 
 def planned_pairs(tx: Tx) -> list[tuple[int, bytes]]:

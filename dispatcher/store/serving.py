@@ -320,7 +320,7 @@ _IS_FIELD: Final = col(Payment.kind) == "field"
 
 
 def _paid_where(condition: Any) -> Any:  # noqa: ANN401 - columns
-    """Sum of the payments of a group for which a condition holds."""
+    """Sum the payments of a group that meet a condition."""
     return cast(func.sum(case((condition, col(Payment.amount)), else_=0)), BigInteger)
 
 
@@ -387,7 +387,7 @@ TestRow: TypeAlias = "Row[*tuple[Any, ...]]"
 def done(tx: Tx, account_id: int, since: int) -> Sequence[DoneRow]:
     """Answered tasks by the day that they were given, the newest first.
 
-    Made-up questions count: a list that left them out would tell which they were.
+    Made-up questions count: a list without them would reveal which they were.
     """
     asked = {"account": account_id, "since": since}
     return tx.execute(_DONE, asked).all()

@@ -145,10 +145,12 @@ def moment(tx: Tx, name: str) -> int | None:
 _ISOLATION: Final = "probed"
 
 
-def note_isolation(tx: Tx, connector: str, told: dict[str, Any]) -> None:
+def note_isolation(tx: Tx, connector: str, result: dict[str, Any]) -> None:
     """Keep what a connector's walls were found to be; what was known before goes."""
     set_setting(
-        tx, _ISOLATION, json.dumps({**_isolation_results(tx), connector: told}).encode()
+        tx,
+        _ISOLATION,
+        json.dumps({**_isolation_results(tx), connector: result}).encode(),
     )
 
 

@@ -87,7 +87,7 @@ def safe_driver(names: Sequence[str] = DRIVERS) -> Any:  # noqa: ANN401
 
 
 def file_system(path: Path, mounts: str) -> str:
-    """Type of the file system that holds a path.
+    """Return the type of the file system of a path.
 
     Parameters
     ----------

@@ -56,7 +56,7 @@ _IS_ADVERSARY: Final = (col(Chain.id) != SYSTEM_CHAIN) & col(Chain.survivor_id).
 
 
 HeldRow: TypeAlias = "Row[*tuple[Any, ...]]"
-"""Entries that the plan holds back for one reason: reason, entries."""
+"""Entries that the plan omits for one reason: reason, entries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +187,7 @@ def tasks(tx: Tx) -> list[tuple[str, str, int]]:
 
 
 def connectors(tx: Tx, now: int) -> list[ConnectorRow]:
-    """Tasks by connector, and which of them rest after a failure, by name."""
+    """Count tasks by connector, and find paused connectors after a failure."""
     by_connector: dict[str, dict[str, int]] = {}
     for name, state, count in tasks(tx):
         by_connector.setdefault(name, {})[state] = count

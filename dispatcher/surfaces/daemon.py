@@ -49,7 +49,7 @@ AT_START: Final = (
 )
 """Keys of the settings that are read when the daemon starts, and not again."""
 MARGIN: Final = 30.0
-"""Seconds for the end beyond the drain, told to the service manager."""
+"""Seconds for stopping beyond the drain, reported to the service manager."""
 
 
 POLL: Final = 0.1

@@ -54,10 +54,10 @@ SPREAD: Final = 2.0
 """Nobody is planned more than so many times their fair share, while others have room."""
 
 REST: Final = 3.0
-"""After planning, a tick rests so many times as long as it took.
+"""Pause after planning, as a multiple of the time that it took.
 
 Tasks come back all the time, and to plan a few of them means to read the whole backlog:
-without a rest a large backlog would be planned without end, and the page would starve.
+without a pause a large backlog would be planned endlessly, and the page would starve.
 """
 
 SECOND: Final = 1_000_000

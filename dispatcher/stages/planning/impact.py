@@ -104,7 +104,7 @@ def read_work(
 
 
 def assess(work: WorkToCome, *, seed: int, limits: Limits) -> Impact:
-    """Plan the work to come, and tell how that went; no transaction is needed."""
+    """Plan the work to come, and return the outcome; needs no transaction."""
     auto = find_solver("auto")
     solution = solve(work.made, auto, auto, seed, limits)
     numbers = summary(work.made, solution)

@@ -27,7 +27,7 @@ from policies.solvers.explain.remedies import Remedy, enough, remedies
 from policies.solvers.explain.withholding import cheapest
 from policies.solvers.interfaces import free_bound
 
-MOST_CLASHES: Final = 4  # clashes that one message tells
+MOST_CLASHES: Final = 4  # most clashes in one message
 NEEDS_WORK: Final = 0.5
 """Work for counting who is needed of each kind, as in :class:`Limits`."""
 

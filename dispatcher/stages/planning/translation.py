@@ -221,7 +221,7 @@ def _trusted(expansion: Expansion, people: Workforce) -> npt.NDArray[np.bool_] |
 
 
 def _matches(tx: Tx, backlog: Backlog, wheres: Sequence[UtilityRow]) -> Ints:
-    """Bit i of an entry is set if row i's ``where`` holds for its record.
+    """Bit i of an entry is set if row i's ``where`` is true for its record.
 
     The cells are compared here and forgotten: only the bits go on.
     """

@@ -80,7 +80,7 @@ class Serving(TaskAssignment):
     def owns(self, who: Present, token: str) -> bool:
         """Whether a token names a task of this worker; if not, the audit log says so."""
         task_id = keys.task_id_of(self._task_key, token) or 0
-        with self._store.read() as tx:  # both, whatever it is: the time tells nothing
+        with self._store.read() as tx:  # both, in any case: the time reveals nothing
             found = task_rows.task_of(tx, task_id), gold_questions.handed(tx, task_id)
         if any(task and task.account_id == who.account_id for task in found):
             return True

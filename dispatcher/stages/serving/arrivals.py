@@ -104,7 +104,7 @@ class Arrivals:
             account = serving.account_named(tx, connector, arrival.account)
         if account is None:
             return None
-        # Leaving ended the link, which tells all the same whose it was.
+        # Leaving ended the link, which still identifies its owner.
         valid = account.invite - int(account.state == "left")
         return None if invited and arrival.ticket != str(valid) else account
 

@@ -68,7 +68,7 @@ def asked(field: Field, draft: str = "") -> Asked:
 
 
 def compose(field: Field, form: Mapping[str, str]) -> str:
-    """Raw text of what a form holds: the draft of it, and (but for spans) the answer.
+    """Return a form's content as raw text: draft and (except for spans) answer.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def judged(
     text : str or None
         The text that was shown; None for an image.
     typed : str
-        What the form holds, composed.
+        The composed content of the form.
     mark : Mark or None
         The button that was pressed.
     """

@@ -1,7 +1,7 @@
 """Content for receivers that come for it: nothing but what was booked for them.
 
-A message told the receiver of tasks; that they count as seen was booked before it left.
-So nothing is booked here. What must not leave any more does not: of an erased person, for
+A message announced tasks to the receiver; their exposure was booked before it left. So
+nothing is booked here. What must not leave any more does not: of an erased person, for
 a blocked account, of a field that the policy sends no more, and nothing under a pause.
 """
 
@@ -41,7 +41,7 @@ class Fetched:
 
 
 def fetch(store: Store, connector: str, tokens: Sequence[str]) -> Fetched:
-    """Hand over what a feed's receiver was told of.
+    """Deliver the tasks that were announced to a feed's receiver.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def fetch(store: Store, connector: str, tokens: Sequence[str]) -> Fetched:
         Distinct.
     """
     key = store.key("task-key")
-    store.settle()  # what was told may have been booked a moment ago
+    store.settle()  # what was announced may have been booked just now
     ids = {keys.task_id_of(key, token): token for token in tokens}
     ids.pop(None, None)
     items: list[Item] = []

@@ -1,8 +1,8 @@
 """A worker's own page: what there is to do, what was done and earned; and leaving.
 
-Nothing of a record is in it, nothing of another worker, and nothing that tells whether
-an answer was taken, or which questions were made up. How much waits is told roughly, and
-for all together: an exact number that falls would tell of a refusal.
+It contains nothing of a record or of another worker, and does not reveal whether an
+answer was accepted, or which questions were made up. The amount of waiting work is
+shown roughly, and for all together: an exact number that falls would reveal a refusal.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from dispatcher.store import (
 )
 
 DAYS: Final = 30
-"""Days of the history that are told."""
+"""Days of history that are shown."""
 
 KINDS: Final = {
     "transcribe": "texts",
@@ -71,7 +71,7 @@ class Tested:
 
 @dataclass(frozen=True)
 class OwnWork:
-    """What a worker is told of their own work.
+    """What a worker is shown of their own work.
 
     Attributes
     ----------

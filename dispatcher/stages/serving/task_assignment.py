@@ -338,7 +338,7 @@ class TaskAssignment:
     def _reopen(self, who: Present) -> Showing | None:
         """Give back the task whose time ran out last, if its answer is still missed.
 
-        The worker holds it already, so nothing new is disclosed and nothing is booked.
+        The worker already holds it, so nothing new is disclosed and nothing is booked.
         """
         now = self._clock()
         with self._store.read() as tx:
@@ -394,7 +394,7 @@ class PlanIndex:
     """Who was planned for what when the plan was first read.
 
     A plan only ever loses pairs: those that were booked, which have tasks, and those
-    that the gate refused, told by :meth:`drop`. So one index serves until the next
+    that the gate refused, reported by :meth:`drop`. So one index serves until the next
     plan: 16 bytes a pair, sorted once.
 
     Parameters
@@ -555,7 +555,7 @@ def candidates(tx: Tx, question: Question, rng: np.random.Generator) -> Iterator
     tx : Tx
     question : Question
     rng : Generator
-        Shuffles, so that order tells nothing of the records.
+        Shuffles, so that the order reveals nothing about the records.
 
     Yields
     ------
@@ -608,7 +608,7 @@ def _open(
             and not entry.waiting
             and entry.field_id not in question.barred
             and entry.record_id != question.last_record
-            # A second answer of the same adversary would tell nothing new.
+            # A second answer of the same adversary would add nothing.
             and question.account.adversary_id not in standing.adversaries
         ):
             kept.append((entry, standing))

@@ -44,8 +44,8 @@ class Terms:
         Seconds for which a new plan's pairs are kept for their own workers.
     apart : float
         Seconds that must lie between two tasks of one record for one worker, unless
-        another task lay between them: in a row they could be told to belong together.
-        Not for ever: the last fields of a record would else never be asked.
+        another task lay between them: in a row they could be linked. Not for ever: the
+        last fields of a record would else never be asked.
     gold : float
         Share of new tasks that are made up, 0 <= gold <= 0.5; those whose field has no
         gold left are real all the same.
@@ -172,7 +172,7 @@ class Draft:
     Attributes
     ----------
     mark : str
-        The same for the same text; tells nothing of it without the store's key.
+        Equal for equal texts; reveals nothing of them without the store's key.
     kept : bool
         False: another window had saved another text, which was left as it is.
     """
@@ -327,7 +327,7 @@ def showing_of(
 
 
 def draft_mark(key: bytes, task_id: int, draft: bytes | None) -> str:
-    """Name of a draft, by which windows tell whether another has saved since."""
+    """Version of a draft, by which a window detects a save by another one."""
     text = task_id.to_bytes(8, "big") + (draft or b"")
     return hmac.digest(key, b"draft\0" + text, "sha256").hex()[:32]
 

@@ -1,1 +1,1 @@
-"""The commands. Each module holds one noun; ``app`` wires them."""
+"""The commands, one module per noun; ``app`` wires them."""

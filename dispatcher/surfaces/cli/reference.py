@@ -138,10 +138,10 @@ def _inner(kind: object) -> object:
 
 def _row(name: str, text: str | None, default: object) -> str:
     """One parameter as a row of a table."""
-    told = (text or "").replace("|", "\\|")
+    description = (text or "").replace("|", "\\|")
     if default not in (inspect.Parameter.empty, None, False):
-        told += f" Default: `{default}`."
-    return f"| {name} | {told.strip()} |\n"
+        description += f" Default: `{default}`."
+    return f"| {name} | {description.strip()} |\n"
 
 
 if __name__ == "__main__":

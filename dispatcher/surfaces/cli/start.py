@@ -55,7 +55,7 @@ def main(words: Sequence[str] | None = None) -> int:
         status = _reader_went()
     except Exception as error:  # noqa: BLE001 - the last line of defence
         known = _known(error)
-        with contextlib.suppress(OSError):  # nobody can be told: the status says it
+        with contextlib.suppress(OSError):  # stderr is closed: the status says it
             _tell(known, as_json="--json" in words)
         status = known.exit_status
         _let_go()

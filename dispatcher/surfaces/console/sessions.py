@@ -83,7 +83,7 @@ class Sessions:
         return handler
 
     async def elsewhere(self, request: Request) -> Response:
-        """Any other address: there is none, but only operators are told so."""
+        """Handle any other address: not found, but only operators learn that."""
         if await self._operator(request) is None:
             return self.closed(request)
         raise HTTPException(404)

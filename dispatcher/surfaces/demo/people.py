@@ -174,7 +174,7 @@ class PageWorker(threading.Thread):
         return self._reader.diary
 
     def run(self) -> None:
-        """Work until told to stop; a lost connection is tried again."""
+        """Work until stopped; reconnect after a lost connection."""
         with self._client:
             while not self._stop_working.is_set():
                 try:
@@ -270,7 +270,7 @@ class FolderWorker(threading.Thread):
         return self._reader.diary
 
     def run(self) -> None:
-        """Look for batches until told to stop."""
+        """Look for batches until stopped."""
         while not self._stop_working.wait(WAIT):
             try:
                 for tasks in sorted(self._home.glob("batch-*/tasks.csv")):

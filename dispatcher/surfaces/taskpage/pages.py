@@ -111,7 +111,7 @@ class Pages:
     ) -> HTMLResponse:
         """Offer *Start*, or *Continue* where a task is waiting.
 
-        `stopped`: the worker is below the floor, and is told so.
+        `stopped`: the worker is below the floor, and the page says so.
         """
         return self._page(
             request,
@@ -132,7 +132,7 @@ class Pages:
         ----------
         form_token : str
         way_out : str
-            Link by which the market is told that the worker is done; empty for none.
+            Link that reports to the market that the worker is done; empty for none.
         """
         return self._page(
             request, "nothing.html", form_token=form_token, way_out=way_out

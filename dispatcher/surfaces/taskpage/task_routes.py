@@ -249,7 +249,7 @@ class TaskRoutes:
 
 
 async def _hold(began: float, step: float) -> None:
-    """Wait until a multiple of a step has passed, so that the time taken tells little."""
+    """Wait until a multiple of a step has passed, so that the time reveals little."""
     if step > 0:
         passed = anyio.current_time() - began
         await anyio.sleep(max(1, math.ceil(passed / step)) * step - passed)
@@ -261,7 +261,7 @@ def _marked(draft: Draft | None) -> dict[str, str]:
 
 
 def _wants_image(request: Request) -> bool:
-    """Whether a page of ours asks, as far as the browser tells; no looking ahead."""
+    """Whether the browser says that a page of ours asks, and does not prefetch."""
     headers = request.headers
     ahead = "sec-purpose" in headers or "purpose" in headers
     site = headers.get("sec-fetch-site", "same-origin")
