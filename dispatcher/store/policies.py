@@ -57,15 +57,17 @@ class TableRow(NamedTuple):
 
 def versions(tx: Tx) -> list[VersionRow]:
     """All versions, the first one first."""
-    told = {detail["version"]: detail for _, detail in details(tx, "policy.activated")}
+    activations = {
+        detail["version"]: detail for _, detail in details(tx, "policy.activated")
+    }
     return [
         VersionRow(
             version=version,
             name=name,
             sha256=sha256,
             applied_at=at,
-            accepted=told.get(version, {}).get("accepted", 0),
-            reason=told.get(version, {}).get("reason", ""),
+            accepted=activations.get(version, {}).get("accepted", 0),
+            reason=activations.get(version, {}).get("reason", ""),
         )
         for version, name, sha256, at in tx.execute(_VERSIONS)
     ]

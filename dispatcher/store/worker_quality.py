@@ -153,9 +153,9 @@ class StopRow:
 
 def stopped(tx: Tx, account_id: int) -> StopRow | None:
     """Why an account was stopped last."""
-    for at, told in details(tx, "account.stopped", newest_first=True):
-        if told["account"] == account_id:
-            return StopRow(at, told["by"], told["percent"])
+    for at, detail in details(tx, "account.stopped", newest_first=True):
+        if detail["account"] == account_id:
+            return StopRow(at, detail["by"], detail["percent"])
     return None
 
 

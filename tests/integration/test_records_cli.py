@@ -84,7 +84,7 @@ def test_preview_warns_of_names_where_ids_of_people_belong(run, file):
     )
     done = run("preview", file)
     assert "subject" in done.stdout
-    assert "WARN column patient holds people's names" in done.stderr
+    assert "WARN column patient contains people's names" in done.stderr
     file.write_text(
         "rx_id,patient,zip\n"
         + "".join(f"rx-{i},p{i % 4},0{4000 + i}\n" for i in range(12))

@@ -53,7 +53,7 @@ def list_answers(
     with context.open_store() as store:
         found = answers.list_refused(store, dismissed=dismissed, limit=limit)
         ids = [row.id for row in found]
-        said = answers.reveal(context, store, ids, reason) if show_values else {}
+        contents = answers.reveal(context, store, ids, reason) if show_values else {}
     header: tuple[str, ...] = ("id", "connector", "at", "reason", "dismissed")
     lines: list[tuple[object, ...]] = [
         (row.id, row.connector, _moment(row.at), row.reason, row.dismissed_why or "-")
@@ -64,9 +64,9 @@ def list_answers(
     ]
     for one, row in zip(document, found, strict=True):
         one["dismissed"] = row.dismissed_why
-        if row.id in said:
-            one["said"] = _said(said[row.id])
-    if said:
+        if row.id in contents:
+            one["said"] = _said(contents[row.id])
+    if contents:
         header = (*header, "said")
         lines = [
             (*line, json.dumps(one.get("said"), ensure_ascii=False))

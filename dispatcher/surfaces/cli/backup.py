@@ -62,12 +62,12 @@ def create(
     for warning in done.warnings:
         context.say(f"WARN {warning.what}. {warning.why}")
     made = done.backup
-    told = (
+    verdict = (
         "not verified" if done.checked is None else "verified by restoring it aside: ok"
     )
     context.show(
         _document(made) | {"schema": "dispatcher.backup/1", "verified": check},
-        f"{made.id}  {made.size:,} bytes  {made.lines:,} ledger lines  {told}",
+        f"{made.id}  {made.size:,} bytes  {made.lines:,} ledger lines  {verdict}",
     )
     context.say(str(made.path))
 
@@ -316,11 +316,11 @@ def _known_to(done: Restored, folder: Path | None) -> str:
     roots = (
         f"; all {done.anchored:,} anchored roots are in it"
         if done.anchored
-        else ", and no anchored root tells ([ledger] anchor)"
+        else ", and no roots are anchored ([ledger] anchor)"
     )
     return (
         f"taken for whole: {folder} knows what was shown up to {told_moment(done.known_to)}."
-        f" Whether anything was shown later its files cannot tell{roots}. If they are a"
+        f" Its files cannot show whether anything was shown later{roots}. If they are a"
         " copy from before the last showing, throw this store away and restore with the"
         " folder that the ledger was last shipped to"
     )

@@ -65,15 +65,15 @@ def capabilities(
 
     context: CliContext = ctx.obj
     connector = connectors.show(context, name)
-    told = _declared(connector.manifest)
+    declared = _declared(connector.manifest)
     last = connectors.last_tried(context, name)
-    width = max(map(len, told))
+    width = max(map(len, declared))
     lines = [
         f"{key:<{width}}  {value!s:<11}  {_wall_words(last, key)}".rstrip()
-        for key, value in told.items()
+        for key, value in declared.items()
     ]
     context.show(
-        {"schema": "dispatcher.connector/1", "name": name, "kind": connector.kind, **told,
+        {"schema": "dispatcher.connector/1", "name": name, "kind": connector.kind, **declared,
          "tried": last},
         "\n".join(lines),
     )  # fmt: skip
@@ -98,9 +98,10 @@ def try_connector(
     """Open a connector and ask the outside for a message that there is not.
 
     Nothing is sent and nothing is shown. A feed that cannot be asked (`finds` is no in
-    its capabilities) is only opened. With --as, synthetic work is offered to one worker,
-    another one and nobody at all try to open it, and it is taken back: each try that is
-    let in is told as FAIL. What was found is kept for `connectors capabilities`.
+    its capabilities) is only opened. With --as, synthetic work is offered to one
+    worker, another one and nobody at all try to open it, and it is taken back: each try
+    that is let in is reported as FAIL. What was found is kept for `connectors
+    capabilities`.
     """
     from dispatcher.operations import connectors
 
@@ -120,10 +121,10 @@ def try_connector(
         )
         lines += [f"{_held(one):<5} {one.wall}: {one.told}" for one in tried]
         state = "ok" if all(one.held for one in tried) else "FAIL"
-    told = [{"wall": t.wall, "held": t.held, "told": t.told} for t in tried]
+    results = [{"wall": t.wall, "held": t.held, "told": t.told} for t in tried]
     context.show(
         {"schema": "dispatcher.connectors.test/1", "name": name, "state": state,
-         "told": why, "tried": told},
+         "told": why, "tried": results},
         "\n".join(lines),
     )  # fmt: skip
     if state == "FAIL":
@@ -210,7 +211,7 @@ def add(
     ctx: typer.Context,
     name: OneName,
     kind: Annotated[
-        str | None, typer.Option(help="Its kind; as the name if not told.")
+        str | None, typer.Option(help="Its kind; by default the name.")
     ] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="KEY=VALUE, once for each.")
@@ -383,8 +384,13 @@ def reconcile(
 def _show_drift(context: CliContext, name: str, drift: Drift, *, mended: bool) -> None:
     lines = [f"{drift.listed:,} offers lie at {name}"]
     found = [
-        [f"{drift.counts[kind]:,}", kind, told, " ".join(drift.examples.get(kind, ()))]
-        for kind, told in MEANING.items()
+        [
+            f"{drift.counts[kind]:,}",
+            kind,
+            meaning,
+            " ".join(drift.examples.get(kind, ())),
+        ]
+        for kind, meaning in MEANING.items()
         if drift.counts.get(kind)
     ]
     header = ("count", "what", "so", "which")

@@ -44,7 +44,7 @@ def up(
 
     SIGTERM (or Ctrl-C) begins to drain: nothing new is shown, answers to what was shown
     are taken for a while. A second one stops at once, which is safe too. SIGHUP reads
-    dispatcher.toml again; a bad one is told in the log, and the old one stays.
+    dispatcher.toml again; errors are logged, and the old settings stay.
 
     A store that was edited past the program is refused (E135), at the start and while
     it runs: what the gate trusts must be as the ledger says.

@@ -65,7 +65,7 @@ def verify(ctx: typer.Context, head: Heads = None) -> None:
 
 
 def _verdict(found: Verification) -> str:
-    said = [
+    lines = [
         f"{found.lines:,} lines of {found.chains:,} chains follow from each other,"
         f" {found.seals:,} seals hold",
         f"last root {found.root or 'none: nothing was sealed yet'}",
@@ -75,12 +75,12 @@ def _verdict(found: Verification) -> str:
     ]
     if found.noted:
         there = found.noted - len(found.missing)
-        said.append(f"{there:,} of {found.noted:,} noted roots are in it")
-    said += [
+        lines.append(f"{there:,} of {found.noted:,} noted roots are in it")
+    lines += [
         f"MISSING root {root}: this ledger is not the one it was"
         for root in found.missing
     ]
-    return "\n".join(said)
+    return "\n".join(lines)
 
 
 @app.command()

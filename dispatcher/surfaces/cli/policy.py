@@ -101,14 +101,14 @@ def run_tests(
     results = [parse_policy(path) for path in policy_paths(context, files)]
     stop_if_invalid(results)
     lines: list[str] = []
-    told: list[dict[str, object]] = []
+    outcomes: list[dict[str, object]] = []
     for result in results:
         assert result.policy is not None
         for case in result.policy.tests:
             if name is None or name in case.name:
                 outcome = run_test(result.policy, case)
                 lines.append(outcome.line(result.filename))
-                told.append(
+                outcomes.append(
                     {
                         "file": result.filename,
                         "test": case.name,
@@ -116,11 +116,11 @@ def run_tests(
                     }
                 )
     context.show(
-        {"schema": "dispatcher.policy-tests/1", "tests": told}, "\n".join(lines)
+        {"schema": "dispatcher.policy-tests/1", "tests": outcomes}, "\n".join(lines)
     )
-    if not told:
+    if not outcomes:
         context.say("no test was run: none is in the file, or -k fits none")
-    if not all(one["passed"] for one in told):
+    if not all(one["passed"] for one in outcomes):
         leave(EXIT_FAILED)
 
 

@@ -154,16 +154,16 @@ def retry(
         if found and not ids:
             context.confirm(f"send {len(found)} dead messages again?")
         done = queue.retry(context, store, found)
-    told = f"{done.messages} wait again"
+    text = f"{done.messages} wait again"
     if done.kept_back:
-        told += f"; {done.kept_back} of their fields stay here: past a limit by now"
+        text += f"; {done.kept_back} of their fields stay here: past a limit by now"
     context.show(
         {
             "schema": "dispatcher.queue/1",
             "retried": done.messages,
             "kept_back": done.kept_back,
         },
-        told,
+        text,
     )
 
 

@@ -102,7 +102,7 @@ def preview(
         bool, typer.Option("--show-values", help="Show the first 5 values too.")
     ] = False,
 ) -> None:
-    """Say what a file holds, column by column; values stay hidden, nothing is loaded."""
+    """Describe a file, column by column; values stay hidden, nothing is loaded."""
     from dispatcher.operations import records
 
     context: CliContext = ctx.obj
@@ -122,7 +122,7 @@ def preview(
     for column in found.columns:
         if column.suggestion == "subject" and "PERSON" in column.looks_like:
             context.say(
-                f"WARN column {_printable(column.name)} holds people's names: two "
+                f"WARN column {_printable(column.name)} contains people's names: two "
                 "people of one name would be one subject, and one person written two "
                 "ways two; take a column of ids as the subject where there is one"
             )
@@ -361,14 +361,14 @@ def _printable(text: str) -> str:
 
 
 def _rejects_line(found: Preview) -> str:
-    told = [
+    shown = [
         f"line {r.line} ({f'{_printable(r.column)}: ' if r.column else ''}{r.reason})"
         for r in found.rejected[:SHOWN_REJECTS]
     ]
-    more = found.rejections - len(told)
+    more = found.rejections - len(shown)
     rest = f", and {more:,} more" if more > 0 else ""
     rows = "1 row" if found.rejections == 1 else f"{found.rejections:,} rows"
-    return f"{rows} would be rejected: {', '.join(told)}{rest}"
+    return f"{rows} would be rejected: {', '.join(shown)}{rest}"
 
 
 def _facts_document(facts: Facts) -> dict[str, Any]:

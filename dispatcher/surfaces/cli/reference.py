@@ -19,8 +19,8 @@ from dispatcher.surfaces.cli.start import ANYWHERE
 HEAD: Final = """\
 # Commands
 
-Written from the program by `python -m dispatcher.surfaces.cli.reference`; a test holds
-it to the program. Data goes to stdout, messages and errors to stderr; a command that
+Written from the program by `python -m dispatcher.surfaces.cli.reference`; a test compares
+it with the program. Data goes to stdout, messages and errors to stderr; a command that
 fails leaves stdout empty. Where no terminal reads, tables are tab-separated and have no
 header.
 
@@ -56,7 +56,7 @@ Codes are only ever added; any other status is a failure.
 | variable | meaning |
 |---|---|
 | `DISPATCHER_DIR`, `DISPATCHER_STORE`, `DISPATCHER_CONFIG` | as `--dir`, `--store`, `--config` |
-| `DISPATCHER_STORE_FILE` | a file, readable by its owner only, that holds the store's URL, with a password or not |
+| `DISPATCHER_STORE_FILE` | a file, readable by its owner only, with the store's URL, which may have a password |
 | `DISPATCHER_POLICY`, `DISPATCHER_PLANS` | win over `policy` and `plans` of dispatcher.toml |
 | `NO_COLOR` | no colour |
 """

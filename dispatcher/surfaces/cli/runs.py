@@ -59,10 +59,10 @@ def set_budget(
     from dispatcher.operations import runs
 
     context: CliContext = ctx.obj
-    told = {"cap": cap, "per_day": per_day, "reward": reward, "bonus": bonus}
+    given = {"cap": cap, "per_day": per_day, "reward": reward, "bonus": bonus}
     amounts = {
         name: runs.read_amount(text, f"--{name.replace('_', '-')}")
-        for name, text in told.items()
+        for name, text in given.items()
         if text is not None and (name, text) != ("per_day", "none")
     }
     change = runs.BudgetChange(
@@ -209,10 +209,10 @@ def accept(ctx: typer.Context, run: RunName) -> None:
 
 
 def _document(pilot: Pilot) -> dict[str, Any]:
-    told = []
+    fields = []
     for field in pilot.fields:
         own = pilot.gold.get(field.field)
-        told.append(
+        fields.append(
             {
                 **asdict(field),
                 "gold_answered": own.answered if own else 0,
@@ -228,7 +228,7 @@ def _document(pilot: Pilot) -> dict[str, Any]:
         "answers": pilot.answers,
         "seconds": pilot.seconds,
         "cost": None if budget is None else asdict(budget),
-        "fields": told,
+        "fields": fields,
     }
 
 

@@ -57,7 +57,8 @@ def report(
     ctx: typer.Context,
     id: Annotated[str, typer.Argument(help="As `subject find` gives it.")],
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="A zip file, 0600; it holds values.")
+        Path,
+        typer.Option("--output", "-o", help="A zip file, 0600; it contains values."),
     ],
     name_recipients: Annotated[
         bool, typer.Option(help="Name the workers, not only their connectors.")

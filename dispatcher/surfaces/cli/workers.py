@@ -40,7 +40,7 @@ Invite = Annotated[
 ]
 OneAccount = Annotated[str, typer.Argument(metavar="ACCOUNT", help="CONNECTOR/NAME")]
 Days = Annotated[
-    int, typer.Option(min=1, max=3650, help="Days that an invite link holds.")
+    int, typer.Option(min=1, max=3650, help="Days for which an invite link is valid.")
 ]
 
 

@@ -60,18 +60,18 @@ class FetchRoutes:
         except ConnectorError:
             return Response(status_code=401)
         found = await run_in_threadpool(fetch, self._store, connector, tokens)
-        told = {
+        event = {
             "type": "fields.shared",
             "data": {"items": [_told(item) for item in found.items]},
             "later": list(found.later),
             "missing": list(found.missing),
         }
-        return JSONResponse(told)
+        return JSONResponse(event)
 
 
 def _told(item: Item) -> dict[str, str]:
-    said = {"token": item.token, "field": item.label, "media_type": item.media_type}
-    return said | item.spelt()
+    fields = {"token": item.token, "field": item.label, "media_type": item.media_type}
+    return fields | item.spelt()
 
 
 _STATIC: Final = {
