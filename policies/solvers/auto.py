@@ -38,7 +38,7 @@ from policies.solvers.adversary_reduction import among, among_all, needed
 from policies.solvers.bounds.certificates import Prover, made
 from policies.solvers.bounds.lagrangian import bounded
 from policies.solvers.bounds.level_relaxation import Ladder
-from policies.solvers.bounds.link_bounds import LinkBounds, sealed
+from policies.solvers.bounds.link_bounds import LinkBounds, with_pairs_apart
 from policies.solvers.bounds.link_pairs import LinkPairs
 from policies.solvers.coloring import small_sets
 from policies.solvers.components import joined, lifted, split
@@ -46,7 +46,7 @@ from policies.solvers.diminishing import diminishing
 from policies.solvers.exact.conflict_graph import covered, searched, small
 from policies.solvers.exact.cpsat import exactly
 from policies.solvers.exact.cpsat import search as first_plan
-from policies.solvers.exact.enumeration import listed
+from policies.solvers.exact.enumeration import enumerate_plans
 from policies.solvers.exact.epsilon_constraint import by_number, leakless
 from policies.solvers.exact.highs import solve
 from policies.solvers.exact.hitting_set import HittingSet
@@ -561,7 +561,7 @@ def _relations(search: Search, limits: Limits, done: Callable[[], bool]) -> Solu
     del limits, done
     problem, rng = search.problem, search.rng
     if search.features.listable:
-        best = listed(problem, search.left(0.5))
+        best = enumerate_plans(problem, search.left(0.5))
         if best.verdict is Verdict.SOLVED:
             return merged([best], "gap")
         if best.verdict is Verdict.INFEASIBLE:
@@ -571,7 +571,7 @@ def _relations(search: Search, limits: Limits, done: Callable[[], bool]) -> Solu
         return search.ask(part, search.left(share))
 
     pairs = LinkPairs.of(problem)
-    inner = ask(sealed(problem, pairs.sets), 0.5)
+    inner = ask(with_pairs_apart(problem, pairs.sets), 0.5)
     bounds = LinkBounds(problem, pairs, ask, search.left(0.4).deadline())
     ceiling = bounds.bound(inner)
     if ceiling.verdict is Verdict.INFEASIBLE:
@@ -720,13 +720,13 @@ def _few_plans(
     Infeasibility is left to later rows, which explain it better.
     """
     del done
-    found = listed(search.problem, replace(limits, clock=timeless))
+    found = enumerate_plans(search.problem, replace(limits, clock=timeless))
     return found if found.verdict is Verdict.SOLVED else None
 
 
 def _listing(search: Search, limits: Limits, done: Callable[[], bool]) -> Solution:
     del done
-    return listed(search.problem, limits)
+    return enumerate_plans(search.problem, limits)
 
 
 def _cpsat(search: Search, limits: Limits, done: Callable[[], bool]) -> Solution | None:

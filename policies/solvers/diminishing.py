@@ -15,7 +15,7 @@ import numpy as np
 
 from policies.model.objective import Objective
 from policies.model.problem import Goal, Problem
-from policies.solvers.exact.enumeration import listable, listed
+from policies.solvers.exact.enumeration import enumerate_plans, listable
 from policies.solvers.interfaces import (
     Limits,
     Solution,
@@ -66,7 +66,7 @@ def diminishing(
     best, bound = _begun(solvers, problem, asked, rng, limits)
     open_ = best.verdict is not Verdict.SOLVED or best.value < bound
     if open_ and listable(problem):
-        every = listed(problem, limits.left(began, 0.5))
+        every = enumerate_plans(problem, limits.left(began, 0.5))
         if every.verdict is Verdict.SOLVED:
             return every
     if best.verdict is Verdict.SOLVED and asked is not problem:

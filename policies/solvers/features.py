@@ -21,7 +21,7 @@ from policies.solvers.exact.epsilon_constraint import stepped, whole
 from policies.solvers.exact.highs import Milp, linear
 from policies.solvers.interfaces import Limits
 from policies.solvers.kernels.compiling import FROM
-from policies.solvers.load_tables import plain
+from policies.solvers.load_tables import is_load_tradeoff
 from policies.solvers.rounding.socp_rounding import SocpRounding
 from policies.solvers.search.annealing import annealable, crossable
 
@@ -175,14 +175,14 @@ class Features:
     @cached_property
     def loads(self) -> bool:
         """Whether this is a tradeoff of the worst power of a load alone."""
-        return plain(self.problem, average=False)
+        return is_load_tradeoff(self.problem, average=False)
 
     @cached_property
     def heavy(self) -> bool:
         """Whether this is a tradeoff over loads that is too large for HiGHS to prove."""
         problem = self.problem
         size = len(problem.sets.entry) * problem.n_adversaries
-        return size >= LARGE and plain(problem, average=problem.goal.average)
+        return size >= LARGE and is_load_tradeoff(problem, average=problem.goal.average)
 
     @cached_property
     def large(self) -> bool:
@@ -249,7 +249,7 @@ class Features:
 
 def only_annealing_fits(problem: Problem) -> bool:
     """Whether annealing is the only search that supports it, beside exact models."""
-    fits = SocpRounding().supports(problem) or plain(problem, average=False)
+    fits = SocpRounding().supports(problem) or is_load_tradeoff(problem, average=False)
     return annealable(problem) and not fits
 
 

@@ -32,7 +32,7 @@ ERROR: Final = 1e-10
 """Added to a bound, relative to the size of its terms: far above rounding errors."""
 
 
-def plain(problem: Problem, *, average: bool, power: float = inf) -> bool:
+def is_load_tradeoff(problem: Problem, *, average: bool, power: float = inf) -> bool:
     """Whether this is a tradeoff over powers of loads alone.
 
     Parameters
@@ -173,7 +173,7 @@ class Loads:
 
 
 def loads(problem: Problem) -> Loads:
-    """Return the load tables of a problem that is :func:`plain`."""
+    """Return the load tables of a problem that is :func:`is_load_tradeoff`."""
     from scipy.sparse import csr_array
 
     t = tables(problem)

@@ -44,7 +44,8 @@ class Ladder:
     Parameters
     ----------
     problem : Problem
-        Must be :func:`policies.solvers.load_tables.plain`, with f of the worst set.
+        Must be :func:`policies.solvers.load_tables.is_load_tradeoff`, with f of the
+        worst set.
     it : Loads
 
     Attributes

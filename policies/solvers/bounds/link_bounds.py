@@ -63,7 +63,7 @@ _LARGEST: Final = 400_000  # pairs times adversaries above which prices are not 
 Question = Callable[[Problem], Solution]
 
 
-def sealed(problem: Problem, sets: SetSystem) -> Problem:
+def with_pairs_apart(problem: Problem, sets: SetSystem) -> Problem:
     """Return the problem of keeping these pairs apart, for utility alone."""
     return replace(
         problem,
@@ -152,7 +152,7 @@ class LinkBounds:
             return apart
         if self.over():
             return Solution(Verdict.UNKNOWN, bound=self.utility)
-        return self.solve(sealed(self.problem, sets))
+        return self.solve(with_pairs_apart(self.problem, sets))
 
     def _by_level(self, apart: Solution) -> Fraction:
         """Bound a tradeoff by the pairs that keep disclosure below each level."""

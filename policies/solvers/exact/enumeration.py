@@ -136,7 +136,7 @@ def _answers(problem: Problem) -> int:
 
 
 def looks(problem: Problem) -> int:
-    """Return about how many numbers :func:`listed` visits."""
+    """Return about how many numbers :func:`enumerate_plans` visits."""
     every = size(problem) * len(_observers(problem))
     if _linked(problem):
         links = 0 if problem.links is None else problem.links.n_links
@@ -144,7 +144,7 @@ def looks(problem: Problem) -> int:
     return every + _ASKED * (1 + _rows(problem) // _ROWS) * _answers(problem)
 
 
-def listed(problem: Problem, limits: Limits) -> Solution:
+def enumerate_plans(problem: Problem, limits: Limits) -> Solution:
     """Return the optimum or INFEASIBLE; UNKNOWN if time ended first.
 
     Parameters

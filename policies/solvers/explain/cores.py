@@ -62,7 +62,7 @@ _FEW: Final = 24  # entries of a clash up to which they are removed one by one
 UNPROVEN: Final = "the core could not be made smallest in time"
 
 
-def plain(problem: Problem) -> Problem:
+def feasibility_problem(problem: Problem) -> Problem:
     """Return the pure feasibility problem: required copies only, and no objective."""
     n, k = problem.n_entries, problem.n_adversaries
     links, how = problem.links, problem.goal.aggregate
@@ -90,11 +90,11 @@ def feasible(problem: Problem, rng: np.random.Generator, limits: Limits) -> Solu
         return Solution(Verdict.UNKNOWN)
     if problem.links is not None and problem.links.limited:
         if enumeration.listable(problem):
-            return enumeration.listed(problem, limits)
+            return enumeration.enumerate_plans(problem, limits)
         return Solution(Verdict.UNKNOWN)
-    bare = plain(problem)
+    bare = feasibility_problem(problem)
     if bare.aggregate is not None and enumeration.listable(bare):
-        return enumeration.listed(bare, limits)
+        return enumeration.enumerate_plans(bare, limits)
     quick = Solution(Verdict.UNKNOWN)
     if not (bare.averages or bare.coalitions):
         quick = constructed(bare, rng, limits)
@@ -415,7 +415,7 @@ class _Cut:
 
     def narrow(self) -> None:
         """Keep only the sets that CP-SAT's own proof used."""
-        bare = plain(self.problem)
+        bare = feasibility_problem(self.problem)
         if self.problem.averages or not CpSat().supports(bare):
             return
         used = clashing(bare, self.rng, self._each())

@@ -12,7 +12,7 @@ SHOWN: Final = 12
 """Indices that one sentence names, at most."""
 
 
-def listed(what: str, numbers: Sequence[int]) -> str:
+def name_indices(what: str, numbers: Sequence[int]) -> str:
     """Name indices: "entries 1, 2 and 4"."""
     plural = {"entry": "entries", "property": "properties"}[what]
     if not numbers:
@@ -28,8 +28,8 @@ def listed(what: str, numbers: Sequence[int]) -> str:
 def reason(problem: Problem, clash: Clash) -> str:
     """Return one clash as a sentence."""
     k = problem.n_adversaries
-    entries = listed("entry", clash.entries)
-    properties = listed("property", clash.properties)
+    entries = name_indices("entry", clash.entries)
+    properties = name_indices("property", clash.properties)
     per, answers = clash.per_adversary, clash.answers
     adversaries = f"{k} adversaries" if k != 1 else "1 adversary"
     match clash.cause:
@@ -98,6 +98,6 @@ def certificate(problem: Problem, proof: Proof) -> str:
             )
     word = "component" if proof.components == 1 else "components"
     return (
-        f"a plan exists for {listed('entry', proof.entries)} "
+        f"a plan exists for {name_indices('entry', proof.entries)} "
         f"({proof.components} {word}): {ground}"
     )

@@ -26,7 +26,7 @@ from policies.model.problem_arrays import able
 from policies.model.sets import Ints
 from policies.solvers.components import split
 from policies.solvers.exact.cpsat import CpSat, build, run_model
-from policies.solvers.exact.enumeration import listable, listed, looks
+from policies.solvers.exact.enumeration import enumerate_plans, listable, looks
 from policies.solvers.exact.linear_model import Late
 from policies.solvers.interfaces import Limits, Verdict
 
@@ -179,7 +179,7 @@ def _listed(
             work -= looks(rest)
             if over() or work < 0:
                 break
-            found = listed(rest, half.left(began))
+            found = enumerate_plans(rest, half.left(began))
             if found.verdict is Verdict.SOLVED:
                 return Withholding(chosen, bound, bound, found.plan)
             if found.verdict is Verdict.UNKNOWN:

@@ -26,7 +26,7 @@ from policies.model.sets import Bools, Ints
 from policies.solvers.exact.cpsat import refuted
 from policies.solvers.exact.highs import EMPTY, Milp, bound_of, build, run
 from policies.solvers.interfaces import Limits, Solution, Verdict, answer, free_bound
-from policies.solvers.load_tables import loads, plain
+from policies.solvers.load_tables import is_load_tradeoff, loads
 from policies.solvers.rounding.beck_fiala import additive
 
 Floats = npt.NDArray[np.float64]
@@ -81,7 +81,7 @@ def _roundings(
 ) -> Iterator[Plan]:
     """Yield roundings of the relaxation."""
     free = not limits.paper and problem.capacity is None
-    if free and plain(problem, average=False, power=1):
+    if free and is_load_tradeoff(problem, average=False, power=1):
         sure = additive(loads(problem), chance, limits.deadline())
         if sure is not None:
             yield plan_of(sure)

@@ -20,7 +20,7 @@ from policies.model.problem import Goal, Problem
 from policies.model.problem_arrays import plan_of
 from policies.solvers.bounds.cone_relaxation import relaxed, tangent_bound
 from policies.solvers.interfaces import Limits, Solution, answer, free_bound
-from policies.solvers.load_tables import loads, mean_cap, plain, unassigned
+from policies.solvers.load_tables import is_load_tradeoff, loads, mean_cap, unassigned
 from policies.solvers.rounding.lp_rounding import rounded
 from policies.solvers.search.annealing import SmoothAnnealer, most_steps
 
@@ -44,7 +44,7 @@ def priced(problem: Problem) -> Problem | None:
         return None
     goal = Goal(Objective.TRADEOFF, tau=cap.limit, average=True, over=cap.over)
     open_ = replace(problem, goal=goal, averages=())
-    return open_ if plain(open_, average=True, power=_POWER) else None
+    return open_ if is_load_tradeoff(open_, average=True, power=_POWER) else None
 
 
 class SocpRounding:
@@ -54,7 +54,9 @@ class SocpRounding:
         """Averages over linear and quadratic sets: tradeoffs, or one limit on them."""
         if priced(problem) is not None:
             return True
-        return problem.n_adversaries > 0 and plain(problem, average=True, power=_POWER)
+        return problem.n_adversaries > 0 and is_load_tradeoff(
+            problem, average=True, power=_POWER
+        )
 
     def __call__(
         self, problem: Problem, rng: np.random.Generator, limits: Limits

@@ -48,7 +48,12 @@ from policies.solvers.interfaces import (
 from policies.solvers.kernels import annealing as kernel
 from policies.solvers.kernels.compiling import kernels
 from policies.solvers.kernels.plan_state import U
-from policies.solvers.load_tables import greedy_assignment, loads, mean_cap, plain
+from policies.solvers.load_tables import (
+    greedy_assignment,
+    is_load_tradeoff,
+    loads,
+    mean_cap,
+)
 from policies.solvers.search.annealing_state import AnnealingState
 from policies.solvers.search.exchange import closed, ending
 
@@ -275,7 +280,7 @@ class SmoothAnnealer(Annealer):
             self._schedule = _COOL, _SHARP_BORDER
             if start is not None:  # from a relaxation: near the best already
                 self._schedule, self._run = (_COOL_BORDER, _SHARP_BORDER), RUN_BORDER
-        elif plain(problem, average=goal.average):
+        elif is_load_tradeoff(problem, average=goal.average):
             self._schedule = _COOL_LOADS, _SHARP_LOADS
         self._wall = _PRICE * self._size
         highest = max(_HIGH * self._size, _SURE * float(t.worth.max(initial=0.0)))
@@ -555,7 +560,7 @@ class AnnealingSolver:
         self, problem: Problem, rng: np.random.Generator, limits: Limits
     ) -> Solution:
         """Anneal, then bound, then anneal on while there is work."""
-        if not plain(problem, average=False):
+        if not is_load_tradeoff(problem, average=False):
             return anneal_smoothly(problem, rng, limits, self.start)
         over, began = limits.deadline(), limits.clock()
         half = replace(limits, seconds=limits.seconds * _SHARE)

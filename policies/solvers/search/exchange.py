@@ -29,8 +29,8 @@ from policies.solvers.interfaces import Limits, Solution, answer
 from policies.solvers.load_tables import (
     Balance,
     Floats,
+    is_load_tradeoff,
     loads,
-    plain,
     relaxed,
     scaled,
     unassigned,
@@ -75,7 +75,9 @@ class Exchange:
 
     def supports(self, problem: Problem) -> bool:
         """Tradeoffs of the average over linear sets, without limits below 1."""
-        return problem.n_adversaries > 0 and plain(problem, average=True, power=1)
+        return problem.n_adversaries > 0 and is_load_tradeoff(
+            problem, average=True, power=1
+        )
 
     def __call__(
         self, problem: Problem, rng: np.random.Generator, limits: Limits

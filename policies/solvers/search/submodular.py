@@ -23,7 +23,7 @@ from policies.model.objective import Objective
 from policies.model.problem import Plan, Problem
 from policies.model.sets import Ints
 from policies.solvers.exact.cpsat import CpSat, search
-from policies.solvers.explain.cores import plain
+from policies.solvers.explain.cores import feasibility_problem
 from policies.solvers.interfaces import (
     Limits,
     Solution,
@@ -177,7 +177,7 @@ class SubmodularPlan:
 
 def _any_plan(problem: Problem, rng: np.random.Generator, limits: Limits) -> Solution:
     """Search exactly for any plan, whatever its u."""
-    bare = plain(problem)
+    bare = feasibility_problem(problem)
     if CpSat().supports(bare):
         found = search(bare, rng, limits, utility=False)
     else:

@@ -21,7 +21,7 @@ from policies.solvers import SOLVERS, Limits, Verdict
 from policies.solvers.bounds.link_bounds import PricedPairs
 from policies.solvers.bounds.link_pairs import LinkPairs, root_down
 from policies.solvers.contract import every_plan
-from policies.solvers.exact.enumeration import listable, listed
+from policies.solvers.exact.enumeration import enumerate_plans, listable
 
 
 def friends(visits, ties, weights, **rest):
@@ -127,7 +127,7 @@ def pooled(draw):
 def test_where_plans_are_few_all_of_them_are_looked_at(problem):
     """So the optimum is proven, or that there is none; at a limit the judge decides."""
     assert listable(problem)
-    found, best = listed(problem, Limits()), optimum(problem)
+    found, best = enumerate_plans(problem, Limits()), optimum(problem)
     if best is None:
         assert found.verdict is Verdict.INFEASIBLE
     else:
@@ -302,7 +302,7 @@ def test_listing_ends_with_the_time_and_still_bounds():
     """A stop while subsets are counted: neither a plan nor a proof that there is none."""
     problem, asked = five_friends(hi=[2] * 5), iter([False] * 10 + [True])
     ended = Limits(stopped=lambda: next(asked))
-    found = listed(problem, ended)
+    found = enumerate_plans(problem, ended)
     assert (found.verdict, found.bound) == (Verdict.UNKNOWN, 10)
     assert next(asked, None) is None
 
@@ -315,6 +315,6 @@ def test_what_is_common_needs_no_closer_look():
         "policies.solvers.exact.enumeration.link_similarities",
         side_effect=AssertionError,
     ):
-        assert listed(problem, Limits()).verdict is Verdict.INFEASIBLE
-        averaged = listed(replace(problem, links=mean), Limits())
+        assert enumerate_plans(problem, Limits()).verdict is Verdict.INFEASIBLE
+        averaged = enumerate_plans(replace(problem, links=mean), Limits())
         assert averaged.verdict is Verdict.INFEASIBLE

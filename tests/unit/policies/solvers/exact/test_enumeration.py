@@ -16,7 +16,7 @@ from policies.solvers import SOLVERS, Limits, Verdict
 from policies.solvers.auto import Auto
 from policies.solvers.contract import every_plan
 from policies.solvers.exact import enumeration
-from policies.solvers.exact.enumeration import listable, listed, looks
+from policies.solvers.exact.enumeration import enumerate_plans, listable, looks
 from policies.solvers.explain.withholding import cheapest
 from tests.unit.policies.aggregate_referee import LINKS, SETS, documents, sound
 from tests.unit.policies.tiny import tinies
@@ -36,7 +36,7 @@ def checked(problem):
     """What all plans say, told by the tables for any kind, links included."""
     with patch.object(enumeration, "_linked", return_value=False):
         assert listable(problem)
-        found, expected = listed(problem, Limits()), best(problem)
+        found, expected = enumerate_plans(problem, Limits()), best(problem)
     if expected is None:
         assert found.verdict is Verdict.INFEASIBLE
     else:
@@ -162,7 +162,7 @@ def test_an_engine_that_used_up_its_time_is_no_end(many):
 def test_a_listing_ends_with_the_time_and_still_bounds():
     """A stop while the judge is asked: neither a plan nor a proof that there is none."""
     problem, asked = four(), iter([False] * 5 + [True])
-    found = listed(problem, Limits(stopped=lambda: next(asked)))
+    found = enumerate_plans(problem, Limits(stopped=lambda: next(asked)))
     assert (found.verdict, found.plan.entry.size) == (Verdict.UNKNOWN, 0)
     assert found.bound >= best(problem)
     assert next(asked, None) is None
@@ -178,7 +178,7 @@ def test_the_judge_is_asked_once_for_observers_that_are_alike(monkeypatch):
 
     monkeypatch.setattr(enumeration, "judge", counted)
     problem = four(any_m=2)
-    listed(problem, Limits())
+    enumerate_plans(problem, Limits())
     assert len(calls) == 16
     assert looks(problem) > 16 * 3
 
