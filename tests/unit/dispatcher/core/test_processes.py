@@ -1,12 +1,18 @@
 """Names of processes: which one has ended, and how people read them."""
 
 import os
+import platform
 import subprocess
 import sys
 
 import pytest
 
-from dispatcher.core.processes import describe_process, is_dead, process_name
+from dispatcher.core.processes import (
+    ARENAS,
+    describe_process,
+    is_dead,
+    process_name,
+)
 
 
 @pytest.fixture
@@ -46,3 +52,44 @@ def test_a_name_of_another_form_is_never_told_dead(name):
 def test_people_are_told_host_and_pid():
     assert describe_process("host-a/b00t/4121/99") == "host-a pid 4121"
     assert describe_process("something") == "something"
+
+
+_ALLOCATING = """
+import ctypes, sys, threading
+from dispatcher.core.processes import limit_arenas
+
+limit_arenas()
+together = threading.Barrier(12)
+
+
+def allocate():
+    kept = [bytes(600 + n) for n in range(200)]
+    together.wait()
+    return kept
+
+
+threads = [threading.Thread(target=allocate) for _ in range(12)]
+for each in threads:
+    each.start()
+for each in threads:
+    each.join()
+libc = ctypes.CDLL(None)
+libc.fdopen.restype = ctypes.c_void_p
+libc.malloc_info(0, ctypes.c_void_p(libc.fdopen(1, b"w")))
+libc.fflush(None)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="arenas are glibc's")
+@pytest.mark.parametrize(("operators", "arenas"), [(None, ARENAS), ("5", 5)])
+def test_all_threads_share_few_pools_of_memory(operators, arenas):
+    kept = {k: v for k, v in os.environ.items() if k != "MALLOC_ARENA_MAX"}
+    given = {} if operators is None else {"MALLOC_ARENA_MAX": operators}
+    told = subprocess.run(
+        [sys.executable, "-c", _ALLOCATING],
+        env=kept | given,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert told.stdout.count("<heap nr=") == arenas
