@@ -179,7 +179,7 @@ class Preflight:
     def _against_one(
         self, name: str, account: str, rewards: Iterable[Money]
     ) -> tuple[str, str] | None:
-        """What stands against one account; a market that pays needs one fitting reward."""
+        """Return what rules out one account; a paying market needs a fitting reward."""
         pays = self.manifests[name].pays
         tried: list[Money | None] = [*rewards] if pays else []
         error = None

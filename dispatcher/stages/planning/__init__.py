@@ -1,10 +1,10 @@
-"""Planning: entries that miss answers become a plan of who is to be shown what.
+"""Planning: make a plan of who is shown which of the entries that lack answers.
 
 Reads ``entry``, ``result``, ``task``, ``account`` and the ledger; writes ``plan``,
 ``assignment`` and ``held_back``. A plan is an intention: it books nothing. It covers
-whole units (records, subjects) with all that was ever shown of them, and adds to what
-applied plans still mean to show. There is one applied plan at a time: applying a plan
-takes over what the one before has left.
+whole units (records, subjects) with their whole history, and adds to what applied plans
+still intend to show. There is one applied plan at a time: applying a plan takes over
+the remaining pairs of the previous one.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ from policies.solvers.template_assignment import evenly
 Ids = npt.NDArray[np.int64]
 
 SPREAD: Final = 2.0
-"""Nobody is planned more than so many times their fair share, while others have room."""
+"""Most work of one adversary, in fair shares, while others have room."""
 
 REST: Final = 3.0
 """Pause after planning, as a multiple of the time that it took.
 
-Tasks come back all the time, and to plan a few of them means to read the whole backlog:
-without a pause a large backlog would be planned endlessly, and the page would starve.
+Tasks return all the time, and planning a few of them reads the whole backlog: without a
+pause a large backlog would be planned endlessly, and the page would starve.
 """
 
 SECOND: Final = 1_000_000
@@ -65,7 +65,7 @@ SECOND: Final = 1_000_000
 
 @dataclass(frozen=True, eq=False)
 class Drafted:
-    """A plan that was made.
+    """A drafted plan.
 
     Attributes
     ----------
@@ -92,7 +92,7 @@ class Planning:
     rest : float
         See :data:`REST`; 0 lets every tick plan.
     preflight : Preflight, optional
-        Tells who can be given what. None: whatever is asked goes to any account.
+        Finds who can be sent what. None: every account can be sent anything.
     """
 
     def __init__(
@@ -121,18 +121,19 @@ class Planning:
         limits: Limits | None = None,
         epoch: int | None = None,
     ) -> Drafted:
-        """Plan the backlog: whatever misses answers and is in no plan and no hand yet.
+        """Plan the backlog: entries that lack answers, and are not planned or open yet.
 
         Parameters
         ----------
         partial : bool
-            Plan what can be planned and hold the rest back, instead of refusing.
+            Plan what can be planned and omit the remainder, instead of refusing.
         dry_run : bool
             Write nothing.
         seed : int, optional
             The same seed and backlog give the same plan. None: by the clock.
         algorithm : str
-            A name of ``policies.solvers.SOLVERS``, or of a solver that a package brings.
+            A name of ``policies.solvers.SOLVERS``, or of a solver of an installed
+            package.
         limits : Limits, optional
             Of the search; None: the stage's own.
         epoch : int, optional
@@ -145,7 +146,7 @@ class Planning:
         Conflict
             No policy is in force.
         Infeasible
-            No plan meets the policy; says why and how many workers would do.
+            No plan meets the policy; says why and how many workers would suffice.
         Unfinished
             The search ended without a verdict.
         """
@@ -187,7 +188,7 @@ class Planning:
         return Drafted(plan_id, solution.verdict, numbers)
 
     def apply(self, plan_id: int, *, epoch: int | None = None) -> int:
-        """Let a draft take effect; what the plan before it has left goes with it.
+        """Apply a draft together with the remaining pairs of the previous plan.
 
         Parameters
         ----------
@@ -198,7 +199,7 @@ class Planning:
         Returns
         -------
         int
-            Pairs that are planned now.
+            Pairs planned now.
 
         Raises
         ------
@@ -224,7 +225,7 @@ class Planning:
         return pairs
 
     def tick(self, epoch: int) -> int:
-        """Plan and apply what is new; hold back what has no plan.
+        """Plan and apply new work; omit entries without a plan.
 
         Returns
         -------
@@ -267,7 +268,7 @@ class Planning:
         return *rows.pulse(tx), *sorted(self._look(tx).barred)
 
     def limits(self, seconds: float = math.inf) -> Limits:
-        """Return the stage's own limits of a search, ended after so many seconds."""
+        """Return the stage's own search limits, with at most so many seconds."""
         return Limits(
             seconds=seconds,
             clock=lambda: self._clock() / SECOND,
@@ -394,7 +395,7 @@ def _split(
 
 
 def _held(made: Translation, solution: Solution) -> Iterator[tuple[int, str]]:
-    """Entries that are held back, each with its reason."""
+    """Yield the omitted entries, each with its reason."""
     reasons = [_one_line(core_in_words(made, core)) for core in solution.cores]
     otherwise = "; ".join(solution.tried) or "its unit has no plan"
     for d, why in zip(solution.held.tolist(), solution.reason.tolist(), strict=True):
@@ -410,7 +411,7 @@ def _one_line(core: Summary) -> str:
 __all__ = ["Drafted", "Planning"]
 
 
-# -- what a plan costs: its showings, and its pieces of work at markets that pay -------
+# -- costs of a plan: its showings, and its pieces of work at markets that pay ---------
 
 CHUNK: Final = 10_000
 """Entries whose runs are looked up at once."""
@@ -419,7 +420,7 @@ CHUNK: Final = 10_000
 def costs(
     tx: Tx, planned: Iterable[tuple[int, int, bytes]], pays: frozenset[str], now: int
 ) -> list[dict[str, Any]]:
-    """Say what planned work costs the runs that have a budget.
+    """Compute what planned work costs the runs that have a budget.
 
     Parameters
     ----------

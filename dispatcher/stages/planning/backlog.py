@@ -1,4 +1,4 @@
-"""The backlog as columns: which entries miss answers, and what was shown of their units.
+"""The backlog as columns: entries that lack answers, and what was shown of their units.
 
 Ids and numbers only; a value is never read here.
 """
@@ -33,7 +33,7 @@ _HALF = 2  # above 1/2 of all entries one pass over the ledger is cheaper than l
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Backlog(EntryColumns):
-    """Entries of the units that miss answers, whole units, ordered by id.
+    """All entries of units that lack answers, ordered by id.
 
     Attributes
     ----------
@@ -43,13 +43,13 @@ class Backlog(EntryColumns):
     missing : int64 array, shape (n,)
         The same, t aside.
     room : int64 array, shape (n,)
-        Showings that t still allows of the entries that miss answers, else 0.
+        Showings that t still allows of entries that lack answers, else 0.
     shown_entry, shown_adversary : int64 array, shape (pairs,)
         Who was shown what of these entries (places in the columns), or is planned to.
     shown : bool array, shape (pairs,)
         Whether it was shown, and is not only planned.
     left : tuple of LeftRow
-        What applied plans still mean to show.
+        What applied plans still intend to show.
     answers : int
         Answers still wanted in all, those planned or in flight included.
     published : bool array, shape (n,)
@@ -75,12 +75,12 @@ class Backlog(EntryColumns):
 
     @property
     def burnt(self) -> Ints:
-        """Places of entries that t keeps from getting all their answers."""
+        """Return indices of entries that t prevents from getting all their answers."""
         return np.flatnonzero(self.copies < self.missing)
 
 
 def read(tx: Tx, force: ActivePolicy, clear: Clearance) -> Backlog:
-    """Read what is to be planned under the policy in force.
+    """Read the backlog under the policy in force.
 
     Parameters
     ----------
@@ -177,7 +177,7 @@ def _sizes(tx: Tx, entry: Ints, clear: Clearance) -> Ints:
 
 
 def _unserved(tx: Tx, left: list[LeftRow]) -> list[LeftRow]:
-    """Take out of the plans' pairs those that were shown since."""
+    """Remove pairs that were shown since from the plans' pairs."""
     if not left:
         return []
     done: dict[int, list[int]] = {}
@@ -228,7 +228,7 @@ def _spread(ids: Ints, table: Ints) -> tuple[Ints, Ints]:
 
 
 def _unasked(force: ActivePolicy) -> Flags:
-    """By number of the field: whether nobody is asked for it."""
+    """By field number: whether it has no ``ask``."""
     unasked = np.zeros(max(force.fields, default=0) + 1, np.bool_)
     for number, standing in force.fields.items():
         unasked[number] = force.policy.entity.fields[standing.name].ask is None
@@ -238,7 +238,7 @@ def _unasked(force: ActivePolicy) -> Flags:
 def _wanted(
     tx: Tx, force: ActivePolicy, table: npt.NDArray[np.void], *, feeds: bool
 ) -> Ints:
-    """Answers, or copies at feeds, that each entry still misses, planned ones too."""
+    """Count answers, or copies at feeds, that each entry still lacks or has planned."""
     ids = table["id"]
     asked = np.zeros(max(force.fields, default=0) + 1, np.int64)
     for number, standing in force.fields.items():
@@ -252,7 +252,7 @@ def _wanted(
     for found in (rows.answered(tx), rows.live(tx)):
         place, counted = _spread(ids, _columns(found, 2))
         wanted[place] -= counted[:, 1]
-    if feeds:  # what lies at one is a copy of what is published, and no answer
+    if feeds:  # copies at feeds are no answers
         place, counted = _spread(ids, _columns(rows.published(tx), 2))
         wanted[place] -= np.where(
             _unasked(force)[table["field"][place]], counted[:, 1], 0
@@ -271,7 +271,7 @@ def _whole_units(
     links: Iterable[PeoplePairs],
 ) -> Flags:
     """Entries of every record, and subject, that has an open entry; and of its links."""
-    if force.averages:  # means are taken over all sets
+    if force.averages:  # averages are over all sets
         return np.full(len(table), bool(open_.any()))
     scope = _shared(table["record"], open_)
     if any(r.scope is Scope.SUBJECT for r in force.rules.all.values()):
@@ -295,7 +295,7 @@ def _shared(unit: Ints, chosen: Flags) -> Flags:
 def _history(
     tx: Tx, force: ActivePolicy, entry: Ints, field: Ints, scope: Flags
 ) -> tuple[Ints, Ints, Ints]:
-    """Who was shown what, and how many showings t leaves each entry."""
+    """Return who was shown what, and how many showings t still allows of each entry."""
     caps = np.zeros(max(force.fields, default=0) + 1, np.int64)
     for number, standing in force.fields.items():
         caps[number] = min(standing.showings, MOST)
@@ -320,7 +320,7 @@ def _history(
 
 
 def _planned_pairs(entry: Ints, left: list[LeftRow]) -> tuple[Ints, Ints]:
-    """Places and adversaries of the pairs that plans still mean to show."""
+    """Indices and adversaries of the pairs that plans still intend to show."""
     sizes = [len(row.entries) // 8 for row in left]
     adversary = np.repeat(np.array([row.adversary_id for row in left], np.int64), sizes)
     place, there = _places(entry, _pairs(left))

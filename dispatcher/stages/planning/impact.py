@@ -1,7 +1,7 @@
-"""What another version of the policy would mean for the work to come; writes nothing.
+"""Impact of another version of the policy on future work; writes nothing.
 
-What is to be planned is read in the transaction in which the version was put in force
-for a try; the search comes after that was rolled back, so that nobody waits for it.
+The backlog is read in the transaction that applies the version tentatively; the search
+runs after its rollback, so that nobody waits for it.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ from policies.solvers import Limits, Verdict
 
 @dataclass(frozen=True)
 class Impact:
-    """The work to come under a version.
+    """Future work under a version.
 
     Attributes
     ----------
     planned, refused : int
-        Showings that the plan in force still means, and those of them that the version
-        would refuse.
+        Showings that the plan in force still intends, and those of them that the
+        version would refuse.
     verdict : str
-        Of planning all that misses answers: SOLVED, INFEASIBLE or UNKNOWN.
+        Of planning all that lacks answers: SOLVED, INFEASIBLE or UNKNOWN.
     present : int
-        Adversaries that can be given something.
+        Adversaries that can be shown something.
     needed : int or None
-        Where there is no plan: how many would do; None where no number would.
+        Without a plan: how many would suffice; None if no number would.
     held : int
         Fields that would be held back.
     safe_with : int
         Active adversaries with whom no order of showings gets stuck.
     why : tuple of str
-        What clashes.
+        Conflicting requirements.
     """
 
     planned: int
@@ -62,14 +62,14 @@ class Impact:
 
 @dataclass(frozen=True, eq=False)
 class WorkToCome:
-    """The work to come, read under a version.
+    """Future work, as read under a version.
 
     Attributes
     ----------
     planned, refused : int
         See :class:`Impact`.
     made : Translation
-        The problem of all that misses answers.
+        The problem of all that lacks answers.
     """
 
     planned: int
@@ -89,7 +89,7 @@ def read_work(
     Parameters
     ----------
     tx : Tx
-        One in which the version is in force, for a try.
+        One in which the version is tentatively in force.
     force : ActivePolicy
         The version.
     before : int
@@ -133,8 +133,8 @@ def _refused(tx: Tx, force: ActivePolicy, left: Sequence[LeftRow]) -> int:
         return 0
     if not force.averages:
         return len(Batch(tx, force, asks).decide().refused)
-    # Where a mean is capped, each showing changes the next: judged one by one, each as
-    # if it were the next one.
+    # Where an average is capped, each showing changes the next: judge one by one, each
+    # as if it were the next one.
     return sum(
         decide(tx, force, entry_id, account.id).refusal is not None
         for account, entries in asks

@@ -1,4 +1,4 @@
-"""A plan in numbers and words: the summary that is kept, and why there is none.
+"""Summary of a plan in numbers and words, or why there is no plan.
 
 Names of rules and fields, counts and ids; never a value.
 """
@@ -83,7 +83,7 @@ def summary(made: Translation, solution: Solution) -> Summary:
 
 
 def _utility(problem: Problem, solution: Solution) -> tuple[Fraction, Fraction]:
-    """Utility of the plan and the best; of a tradeoff without what f costs."""
+    """Return the plan's and the best utility; for a tradeoff without the cost of f."""
     goal, judged = problem.goal, solution.judged
     if goal.objective is not Objective.TRADEOFF or judged is None:
         return solution.value, solution.bound
@@ -91,7 +91,7 @@ def _utility(problem: Problem, solution: Solution) -> tuple[Fraction, Fraction]:
 
 
 def digest(planned: Iterable[tuple[int, int, bytes]]) -> str:
-    """SHA-256 of who is to be shown what: the same plan has the same, drafted anew.
+    """Return a SHA-256 of who is shown what: equal for equal plans.
 
     ``planned`` has (account, adversary, packed entries). A draft is counted alone; when
     it is applied, with what it takes over of the plan before.
@@ -121,7 +121,7 @@ def worst(made: Translation, by_property: Sequence[Fraction]) -> Summary | None:
 
 
 def _reached(made: Translation, solution: Solution) -> list[Fraction]:
-    """Worst f of each rule: its own, not that of the sets that keep it below a limit."""
+    """Return each rule's own worst f, not that of the sets that enforce its limit."""
     assert solution.judged is not None, "a plan was judged"
     found = list(solution.judged.by_property)
     for number, f in worst_disclosures(made, solution.plan).items():
@@ -136,7 +136,7 @@ def _reached(made: Translation, solution: Solution) -> list[Fraction]:
 
 
 def core_in_words(made: Translation, core: Core) -> Summary:
-    """Put a core in words and numbers; workers and feeds are counted apart."""
+    """Describe a core in words and numbers; workers and feeds count separately."""
     needs = _needs(made, core)
     return {
         "needed": None if needs is None else sum(needs.values()),
@@ -149,7 +149,7 @@ def core_in_words(made: Translation, core: Core) -> Summary:
 
 
 def lack(core: Summary) -> str:
-    """Say how many would do."""
+    """Say how many workers would suffice."""
     if core["needs"] is None:
         return "no number of workers would do"
     parts = [_count(number, kind) for kind, number in core["needs"].items()]
@@ -173,7 +173,7 @@ def _kinds(made: Translation, entries: Iterable[int]) -> dict[str, list[int]]:
 
 
 def _needs(made: Translation, core: Core) -> dict[str, int] | None:
-    """How many of each kind would do for a core; None: no number of them.
+    """Return how many of each kind would suffice for a core; None: no number would.
 
     Nobody new is both: where a core is of both kinds, each kind is asked about alone.
     """
@@ -311,19 +311,19 @@ def refusal(
 
 
 def _beside(made: Translation) -> Iterator[str]:
-    """Say who is left out, and that there might be a plan of all, anew."""
+    """Name who is left out, and mention that a new plan of all might exist."""
     yield from map(str, made.workforce.clear.obstacles)
     if made.backlog.left:
         yield "(what the plan in force still means to show stays with whom it is)"
 
 
 def _rest(solution: Solution) -> str:
-    """Advise to plan the rest, if there is one."""
+    """Advise to plan the remainder, if there is a partial plan."""
     return ", or plan the rest with --partial" if len(solution.plan) else ""
 
 
 def _mend(core: Core, leaving: str, rest: str) -> str:
-    """Return the fix where no number of workers would do."""
+    """Return the fix if no number of workers would suffice."""
     if core.clashes[0].cause is Cause.CAPACITY:
         return f"Register more workers, or raise [capacity] total{rest}."
     return (
@@ -339,7 +339,7 @@ def _fixes(
     rng: np.random.Generator,
     limits: Limits,
 ) -> Iterator[str]:
-    """What would help: workers, feeds, answers, limits, or leaving these out."""
+    """List possible fixes: workers, feeds, answers, limits, or leaving these out."""
     there = _present(made)
     for kind, number in needs.items():
         more = _count(number - there[kind], f"more {kind}")
@@ -355,7 +355,7 @@ def _fixes(
 def _withholding(
     made: Translation, core: Core, rng: np.random.Generator, limits: Limits
 ) -> str:
-    """Say what it is cheapest to show to nobody, at the worth of its answers."""
+    """Describe the cheapest entries to withhold, by the value of their answers."""
     if core.clashes and core.clashes[0].cause is Cause.CAPACITY:
         return ""
     least = cheapest(_priced(made, core), rng, limits.part(0.2))
@@ -393,7 +393,7 @@ def _priced(made: Translation, core: Core) -> Problem:
 
 
 def _remedy(made: Translation, remedy: Remedy) -> str:
-    """Put a change of the policy in words."""
+    """Describe a change of the policy."""
     if remedy.kind == "limit":
         name = made.expansion.rules[remedy.property].name
         above = f"{float(remedy.above):.4g}"

@@ -1,4 +1,4 @@
-"""From the store's ids to the solver's numbers: adversaries, weights, the Problem."""
+"""Translation of the backlog into a problem: adversaries, weights, the Problem."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Translation(PlanningProblem):
-    """The problem of a backlog, and who can be given what of it.
+    """The problem of a backlog, and who can be shown what of it.
 
     Attributes
     ----------
@@ -58,11 +58,11 @@ class Translation(PlanningProblem):
 def translate(
     tx: Tx, force: ActivePolicy, backlog: Backlog, now: int, clear: Clearance
 ) -> Translation:
-    """Make the problem of the backlog, without whom the plan in force has in excess.
+    """Build the problem of the backlog, without overcommitted adversaries.
 
-    Two who prove to be one, or a load that begins windows, put what they were shown and
-    are still planned past a cap on an average together. The gate will refuse them a part
-    of it; until then no plan keeps the cap with them, and they have enough to do.
+    A merge, or a load that begins windows, can put what an adversary was shown and is
+    still planned past a cap on an average. The gate will refuse a part of it; until
+    then no plan with that adversary keeps the cap, and it has enough work.
 
     Raises
     ------
@@ -161,7 +161,7 @@ def _shown(backlog: Backlog, people: Workforce, *, planned: bool = True) -> Pair
 
 
 def _forbidden(tx: Tx, backlog: Backlog, people: Workforce) -> Pairs:
-    """What nobody is given: the same again, people whom they know, what cannot be sent."""
+    """Return forbidden pairs: repetitions, acquaintances, and what cannot be sent."""
     shown = _shown(backlog, people)
     again = backlog.copies[shown.entry] > 0
     entry = [shown.entry[again]]
@@ -223,7 +223,7 @@ def _trusted(expansion: Expansion, people: Workforce) -> npt.NDArray[np.bool_] |
 def _matches(tx: Tx, backlog: Backlog, wheres: Sequence[UtilityRow]) -> Ints:
     """Bit i of an entry is set if row i's ``where`` is true for its record.
 
-    The cells are compared here and forgotten: only the bits go on.
+    The cells are compared here and discarded: only the bits are kept.
     """
     if not wheres:
         return np.zeros(len(backlog), np.int64)

@@ -1,4 +1,4 @@
-"""Who can be given something now, by adversary, and how much."""
+"""The workforce: adversaries that can be shown something now, and how much."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Workforce:
-    """Adversaries that can be given something now.
+    """Adversaries that can be shown something now.
 
     Attributes
     ----------
@@ -33,7 +33,7 @@ class Workforce:
     accounts : tuple of tuple of Account
         Their active accounts.
     rooms : tuple of tuple of (int or None)
-        How many entries each of those accounts may still be given.
+        How many entries each of those accounts may still be shown.
     trusted : tuple of frozenset of str
         Rules not judged for them.
     clear : Clearance
@@ -61,8 +61,8 @@ class Workforce:
         """Whether each adversary has an account at a market, shape (adversaries,)."""
         return self._having(lambda name: name not in self.clear.feeds)
 
-    def _having(self, holds: Callable[[str], bool]) -> Flags:
-        found = [any(holds(a.connector) for a in each) for each in self.accounts]
+    def _having(self, accepts: Callable[[str], bool]) -> Flags:
+        found = [any(accepts(a.connector) for a in each) for each in self.accounts]
         return np.array(found, np.bool_)
 
     def routes(self, entries: int) -> Ints:
@@ -85,10 +85,11 @@ def workforce(
     clear: Clearance,
     without: frozenset[int] = frozenset(),
 ) -> Workforce:
-    """Return the adversaries that may get something, and how much.
+    """Return the adversaries that may be shown something, and how much.
 
-    Without some, and those past a cap on a mean by an accepted join or version: the gate
-    lets them see nothing that leaves them past it, and with them no plan would keep it.
+    Left out are `without`, and those past a cap on an average by an accepted join or
+    version: the gate shows them nothing that leaves them past it, and with them no plan
+    would meet it.
     """
     active: dict[int, list[Account]] = defaultdict(list)
     groups: dict[int, list[str]] = defaultdict(list)
@@ -141,7 +142,7 @@ def _carried(
 def _past_averages(
     tx: Tx, force: ActivePolicy, trusted: Mapping[int, frozenset[str]]
 ) -> list[int]:
-    """Adversaries who are past a cap on a mean by what they were shown."""
+    """Find adversaries past a cap on an average by what they were shown."""
     if not force.averages:
         return []
     means = averages.read(tx, force)

@@ -1,7 +1,7 @@
-"""Serving: a worker arrives, presses Start, sees one field, answers.
+"""Serving: a worker arrives, presses Start, sees one field, and answers.
 
-Reads the plan, books through the ledger's one door and writes tasks and answers. The
-exposure is durable before :meth:`Serving.start` returns the bytes of the field.
+Reads the plan, books through the gate and writes tasks and answers. The exposure is
+durable before :meth:`Serving.start` returns the bytes of the field.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ class Serving(TaskAssignment):
             return self.showing(tx, task, now)
 
     def give_back(self, who: Present, token: str) -> bool:
-        """Hand a task back unanswered; what was seen stays seen."""
+        """Return a task unanswered; what was seen stays seen."""
         made_up = self._made_up.owned(who, token)
         if made_up is not None:
             return self._made_up.give_back(who, made_up)
@@ -219,7 +219,7 @@ class Serving(TaskAssignment):
         return True
 
     def note_stray(self, who: Present) -> None:
-        """Tell the audit log that an image was asked for that is not in hand."""
+        """Record in the audit log a request for an image of no task in hand."""
         with self._store.write() as tx:
             self._note(tx, who, "task.stray", 0)
 
@@ -267,7 +267,7 @@ class Serving(TaskAssignment):
 
 
 def _hand_back(tx: Tx, task: TaskRow) -> list[meters.Move]:
-    """Take a task that is unanswered out of its worker's hands."""
+    """Return an unanswered task from its worker."""
     if task.state not in ("shown", "expired"):
         return []
     task_rows.end(tx, [task.id], "returned")

@@ -1,4 +1,4 @@
-"""Who is at the page: accounts that arrive, and the sessions that they open.
+"""Arrivals at the task page: accounts, and the sessions that they open.
 
 A session is 256 random bits in a cookie; the store keeps their SHA-256 alone, so that a
 copy of the store opens nothing. What ends a session ends it in every copy of its cookie,
@@ -53,9 +53,9 @@ class SessionTerms:
     absolute : float
         Seconds after which it is over in any case, > 0.
     shared_browser : {"note", "refuse", "merge"}
-        What becomes of accounts of several workers that arrive with one browser.
+        What to do when accounts of several workers arrive with one browser.
     withdrawing : Collection of str
-        Connectors that can take back what they were given, where accounts are merged.
+        Connectors that can withdraw tasks, for merges of accounts.
     """
 
     idle: float = 1800.0
@@ -71,7 +71,7 @@ class SessionTerms:
 
 
 class Arrivals:
-    """Lets workers in, and knows them again.
+    """Signs workers in, and identifies them by session.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What is asked on the page for one field, and how its form becomes an answer.
+"""The form of one field on the task page, and its conversion to an answer.
 
 The raw text of an answer is the same as other connectors bring it
 (:mod:`policies.answers.validation`): a table is a JSON list of rows, spans are a JSON list of
@@ -89,7 +89,7 @@ def compose(field: Field, form: Mapping[str, str]) -> str:
 
 
 def spread(field: Field, raw: str) -> dict[str, str]:
-    """Form values of a draft: the way back of :func:`compose`."""
+    """Return the form values of a draft: the inverse of :func:`compose`."""
     if field.ask != "table":
         return {"answer": raw} if raw else {}
     try:
@@ -110,7 +110,7 @@ def spread(field: Field, raw: str) -> dict[str, str]:
 def judged(
     field: Field, text: str | None, typed: str, mark: Mark | None
 ) -> tuple[str, Valid | Invalid]:
-    """Raw text of an answer, and what is thought of it.
+    """Return the raw text of an answer, and its validation.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Content for receivers that come for it: nothing but what was booked for them.
+"""Fetching: content for receivers that request it, limited to what was booked for them.
 
 A message announced tasks to the receiver; their exposure was booked before it left. So
 nothing is booked here. What must not leave any more does not: of an erased person, for
@@ -30,7 +30,7 @@ class Fetched:
     ----------
     items : tuple of Item
     later : tuple of str
-        Tokens to be asked for once more: too much at once, or paused.
+        Tokens to request again: too much at once, or paused.
     missing : tuple of str
         Tokens of nothing that this receiver may have.
     """

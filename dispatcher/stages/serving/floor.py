@@ -1,4 +1,4 @@
-"""The floor: who answers too badly is given nothing new until an operator looks.
+"""The floor: a worker with too low accuracy gets nothing new until an operator looks.
 
 Two measures, each by its own evidence: gold, by the mean of a Beta posterior, and
 agreement with others, as consensus estimates it. What a worker has in hand on our page

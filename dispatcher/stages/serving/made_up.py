@@ -378,9 +378,9 @@ def _unseen(
 ) -> int | None:
     """Pick gold by chance that an adversary was never asked, and not too many were.
 
-    A real field is shown to so many adversaries too: what is seen more often would be
-    told apart by people who compare. Where nearly all is used up a look may miss what
-    is left; then a real field comes.
+    A real field has the same limit of adversaries: people who compare would recognise
+    what is seen more often. When nearly all is used up, the search may miss what is
+    left; then a real field is shown.
     """
     seen = gold_questions.asked_of(tx, adversary_id)
     active = gold_questions.active(tx, field_id, gold_questions.GOLD)

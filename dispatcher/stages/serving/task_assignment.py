@@ -1,4 +1,4 @@
-"""The assignment: who may work here, and which field they are shown."""
+"""Task assignment: who may work here, and which field they are shown."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ from dispatcher.store.serving import AccountRow, EntryRow, Standing
 from dispatcher.store.tasks import TaskRow
 
 DECISIONS: Final = 48
-"""Candidates that the gate is asked about for one Start, at most."""
+"""Most candidates judged by the gate for one Start."""
 
 TRIES: Final = 4
-"""Times that a Start looks again after another worker was quicker."""
+"""Most retries of a Start after another worker was quicker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class _Taken(Exception):
 
 
 class TaskAssignment:
-    """Arrivals, and the choice of what is shown.
+    """Chooses what is shown to a worker.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ class TaskAssignment:
         return ("", "") if account is None else (account.connector, account.name)
 
     def note_call(self, connector: str, call: str) -> None:
-        """Remember a market's checked call; one that came before changes nothing."""
+        """Record a market's checked call; a repetition changes nothing."""
         with self._store.write() as tx:
             collecting.note_call(tx, connector, call, self._clock())
 
@@ -202,8 +202,8 @@ class TaskAssignment:
                 return None
             found = candidates(tx, question, self._shuffler())
             for entry_id, _ in zip(found, range(DECISIONS), strict=False):
-                said = decide(tx, question.force, entry_id, who.account_id)
-                refusal, entry = said.refusal, said.facts.entry
+                decision = decide(tx, question.force, entry_id, who.account_id)
+                refusal, entry = decision.refusal, decision.facts.entry
                 if refusal is None:
                     field_id = entry.field_id
                     untested = field_id in question.untested
@@ -391,7 +391,7 @@ Ids = NDArray[np.int64]
 
 
 class PlanIndex:
-    """Who was planned for what when the plan was first read.
+    """Index of the planned pairs, as of the first reading of the plan.
 
     A plan only ever loses pairs: those that were booked, which have tasks, and those
     that the gate refused, reported by :meth:`drop`. So one index serves until the next
@@ -438,7 +438,7 @@ class PlanIndex:
 
 
 class Plans:
-    """Keeps the index of the plan in force; safe to use from several threads."""
+    """Caches the index of the plan in force; thread-safe."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -500,7 +500,7 @@ SAMPLE: Final = 256
 
 @dataclass(frozen=True)
 class Question:
-    """For whom, and under which circumstances, an entry is looked for.
+    """For whom, and under which conditions, an entry is searched.
 
     Attributes
     ----------
@@ -534,7 +534,7 @@ class Question:
 
 
 def missing(force: ActivePolicy, field_id: int, standing: Standing) -> int:
-    """How many answers an entry still misses, tasks in flight taken as answers.
+    """Return how many answers an entry still lacks, counting open tasks as answers.
 
     0 or less: none. A field that asks nothing, or is not sent, misses none.
     """

@@ -1,4 +1,4 @@
-"""What serving takes and gives: who is there, what is shown, what came of an answer."""
+"""Values of serving: the present worker, what is shown, and the result of an answer."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MOST_GOLD: Final = 0.5
 
 @dataclass(frozen=True)
 class Terms:
-    """How tasks are leased and picked.
+    """Settings of leasing and choosing tasks.
 
     Attributes
     ----------
