@@ -516,6 +516,7 @@ def health_app(
             Route("/metrics", metrics, methods=["GET"]),
         ]
     )
+    app.router.redirect_slashes = False  # it would repeat the Host header
     return Guard(app, "admin", https=False)
 
 

@@ -172,6 +172,10 @@ _COUNT: Final = (
     .join(_second, col(_second.id) == SuspectPair.second_id)
     .where(*_is_open)
 )
+_FORGET_ONE: Final = delete(BrowserArrival).where(
+    col(BrowserArrival.browser) == bindparam("cookie"),
+    col(BrowserArrival.account_id) == bindparam("account"),
+)
 _FORGET: Final = delete(BrowserArrival).where(
     col(BrowserArrival.at) < bindparam("before")
 )
@@ -195,6 +199,11 @@ def note_browser(tx: Tx, browser: str, account_id: int, now: int) -> list[int]:
         if tx.scalar(_NOTE_PAIR, {**pair, "now": now}) is None:
             suspects.append(other)
     return suspects
+
+
+def forget_arrival(tx: Tx, browser: str, account_id: int) -> None:
+    """Forget that an account arrived with a browser; its pairs are kept."""
+    tx.execute(_FORGET_ONE, {"cookie": browser, "account": account_id})
 
 
 def dismiss_pair(tx: Tx, accounts: Sequence[int], now: int) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
@@ -17,6 +17,7 @@ from starlette.routing import Route
 
 from dispatcher.core.errors import DispatcherError
 from dispatcher.core.log import get_logger
+from dispatcher.core.rate_limit import RateLimiter
 
 Handler = Callable[[Request, Exception], Response]
 
@@ -108,10 +109,35 @@ async def read_form(request: Request) -> dict[str, str]:
     Raises
     ------
     HTTPException
-        400: it is no form, or has too many fields.
+        400: it is no form, has too many fields, or is not text.
     """
-    async with request.form(max_files=0, max_fields=_MAX_FIELDS) as form:
-        return {name: text for name, text in form.items() if isinstance(text, str)}
+    try:
+        async with request.form(max_files=0, max_fields=_MAX_FIELDS) as form:
+            found = {name: text for name, text in form.items() if isinstance(text, str)}
+        "".join(
+            [*found, *found.values()]
+        ).encode()  # some charsets bear lone surrogates
+    except UnicodeError:
+        raise HTTPException(400) from None
+    return found
+
+
+def caller(request: Request) -> str:
+    """Address that a request comes from; the client's, where a proxy tells it."""
+    return request.client.host if request.client else ""
+
+
+def pace(limiter: RateLimiter, who: Hashable, now: int) -> None:
+    """Let a caller go on.
+
+    Raises
+    ------
+    HTTPException
+        429: that was too fast.
+    """
+    wait = limiter.wait(who, now)
+    if wait:
+        raise HTTPException(429, headers={"retry-after": str(wait)})
 
 
 def own_page(request: Request) -> bool | None:

@@ -135,6 +135,11 @@ def test_who_is_not_signed_in_gets_the_sign_in_page_everywhere(app, path):
     assert "x/ann" not in response.text
 
 
+def test_safety_5_the_walk_knows_every_route(app):
+    walked = {*PAGES, "/login", "/logout", "/static/{name}", "/robots.txt"}
+    assert {route.path for route in app._app.routes} == {*walked, "/{rest:path}"}
+
+
 def test_a_page_that_asks_for_itself_unsigned_gets_no_page(app):
     response = browser(app).get("/", headers={"x-refresh": "1"})
     assert (response.status_code, response.text) == (401, "sign in again\n")
@@ -142,7 +147,9 @@ def test_a_page_that_asks_for_itself_unsigned_gets_no_page(app):
 
 @pytest.mark.parametrize("path", [*PAGES, "/login", "/static/console.css", "/none"])
 @pytest.mark.parametrize("inside", [True, False])
-def test_every_response_carries_the_safe_headers(app, case, clock, path, inside):
+def test_every_response_carries_the_safe_headers(
+    app, case, clock, path, inside
+):
     client = signed_in(app, case, clock) if inside else browser(app)
     for response in (client.get(path), client.post(path), client.delete(path)):
         policy = response.headers["content-security-policy"]
@@ -173,7 +180,9 @@ def test_the_cookie_is_for_this_site_and_no_script(app, case, clock):
     assert "domain" not in cookie
 
 
-def test_behind_tls_the_cookie_is_secure_and_bound_to_the_host(make_app, case, clock):
+def test_behind_tls_the_cookie_is_secure_and_bound_to_the_host(
+    make_app, case, clock
+):
     app = make_app(url="https://ops.example.org", behind_proxy=True)
     client = browser(app, base="https://ops.example.org", address="10.0.0.9")
     client.follow_redirects = False

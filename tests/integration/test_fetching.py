@@ -13,9 +13,11 @@ from starlette.testclient import TestClient
 
 from connectors.http.client import Http
 from connectors.webhook import WebhookFeed
+from dispatcher.core.rate_limit import Rate
 from dispatcher.ledger.book import Push
 from dispatcher.stages.serving import fetching
 from dispatcher.store import pause
+from dispatcher.surfaces.taskpage import PageSettings
 from dispatcher.surfaces.taskpage.app import task_app
 from tests import builders
 from tests.contract.receiver import receiving
@@ -144,6 +146,17 @@ def test_headers_that_are_none_get_nothing(page, clock, told, name, value):
     body = json.dumps({"type": "fields.fetch", "tokens": tokens(told)})
     given = {**headers(body, clock() / 1e6), name: value.encode("latin-1")}
     assert page.post("/fetch/acme", content=body, headers=given).status_code == 401
+
+
+def test_safety_44_requests_are_limited_for_each_address(exchange, rng):
+    app = task_app(
+        exchange.store, {}, clock=exchange.clock, rng=rng,
+        feeds={"acme": exchange.market},
+        settings=PageSettings(call=Rate(per_minute=60, burst=2)),
+    )  # fmt: skip
+    client = TestClient(app, base_url="http://127.0.0.1:8421")
+    statuses = [client.post("/fetch/acme").status_code for _ in range(3)]
+    assert statuses == [401, 401, 429]
 
 
 def test_one_token_too_many_is_refused(page, clock):

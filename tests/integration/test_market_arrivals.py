@@ -13,6 +13,7 @@ from structlog.testing import capture_logs
 
 from connectors.base import Item, Money, Offer, Settings
 from connectors.prolific import CONNECTOR
+from dispatcher.core.rate_limit import Rate
 from dispatcher.stages.serving import Terms
 from dispatcher.store import collecting
 from dispatcher.surfaces.taskpage import PageSettings, task_app
@@ -53,15 +54,23 @@ def house(store, clock):
 
 
 @pytest.fixture
-def app(house, market, rng):
-    return task_app(
-        house.store,
-        {"prolific": market, "inhouse": house.market()},
-        clock=house.clock,
-        rng=rng,
-        terms=Terms(lease=60, apart=0),
-        settings=PageSettings(neutral=0, https=True),
-    )
+def make_app(house, market, rng):
+    def make(**page):
+        return task_app(
+            house.store,
+            {"prolific": market, "inhouse": house.market()},
+            clock=house.clock,
+            rng=rng,
+            terms=Terms(lease=60, apart=0),
+            settings=PageSettings(neutral=0, https=True, **page),
+        )
+
+    return make
+
+
+@pytest.fixture
+def app(make_app):
+    return make_app()
 
 
 @pytest.fixture
@@ -227,6 +236,15 @@ def test_a_signed_call_counts_once_and_a_forged_one_never(
     with house.store.read() as tx:
         assert sql.value(tx, "SELECT count(*) FROM webhook_delivery") == 1
         assert collecting.latest_calls(tx) == {"prolific": clock()}
+
+
+def test_safety_44_calls_are_limited_for_each_address(make_app):
+    app = make_app(call=Rate(per_minute=60, burst=2))
+    statuses = [
+        TestClient(app, base_url=PAGE, client=(host, 1)).post("/hooks/prolific")
+        for host in ("192.0.2.1", "192.0.2.1", "192.0.2.1", "192.0.2.2")
+    ]
+    assert [one.status_code for one in statuses] == [401, 401, 429, 401]
 
 
 def test_calls_are_forgotten_after_a_day(house, clock):

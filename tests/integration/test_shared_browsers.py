@@ -213,6 +213,15 @@ def test_a_shared_browser_is_refused_where_it_is_to_be(make_app, house):
     assert pairs(house) == [("inhouse/ann", "inhouse/bob")]
 
 
+def test_who_is_refused_does_not_keep_the_first_one_out(make_app, house):
+    client = browser(make_app("refuse"), headers=SAME)
+    come(client, house, "ann")
+    client.post("/leave")
+    assert come(client, house, "bob").status_code == 403
+    assert page_of(come(client, house, "ann")) == "ready"
+    assert pairs(house) == [("inhouse/ann", "inhouse/bob")]
+
+
 def test_a_shared_browser_makes_one_worker_where_it_is_to_be(make_app, house):
     app = make_app("merge")
     client = browser(app, headers=SAME)
@@ -235,6 +244,8 @@ def test_what_is_past_a_limit_by_a_merge_only_an_operator_accepts(make_app, hous
     assert come(client, house, "bob").status_code == 403
     assert pairs(house) == [("inhouse/ann", "inhouse/bob")]
     assert house.count("ledger_line", "kind = 'join'") == 0
+    client.post("/leave")
+    assert page_of(come(client, house, "ann")) == "ready"
 
 
 def test_a_browser_is_forgotten_and_the_pair_is_not(shared, house, clock):

@@ -425,7 +425,9 @@ def test_a_crop_is_not_fetched_ahead_or_from_elsewhere(app, house, headers):
     assert client.get(path).content == crop
 
 
-def test_the_exposure_is_durable_before_any_byte_leaves(house, make_app, monkeypatch):
+def test_the_exposure_is_durable_before_any_byte_leaves(
+    house, make_app, monkeypatch
+):
     """At every byte sent, another connection already reads the exposure."""
     app = make_app()
     house.record(1, scan=png(1))
@@ -605,7 +607,9 @@ def test_looking_books_nothing_and_shows_nothing(app, house, method, headers):
     assert "Continue" in client.get(f"/task/{token}").text
 
 
-def test_another_workers_task_is_the_neutral_page_and_an_audit_line(app, house):
+def test_another_workers_task_is_the_neutral_page_and_an_audit_line(
+    app, house
+):
     client = one_task(house, app)
     token = token_of(client.post("/start"))
     house.account("bob")
@@ -736,6 +740,32 @@ def test_arrivals_are_limited_for_each_address(make_app, house):
     client = browser(app)
     page = client.post("/arrive", data={"invite": "x"}, headers=SAME)
     assert page.status_code == 429
+
+
+@pytest.mark.parametrize("path", ["/me/", "/whose/", "/arrive/", "/static/task.css/"])
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_no_address_leads_to_the_host_that_a_request_names(app, method, path):
+    client = browser(app, headers={**SAME, "host": "elsewhere.example"})
+    page = client.request(method, path, follow_redirects=False)
+    assert (page.status_code, page_of(page)) == (404, "message")
+    assert "location" not in page.headers
+
+
+@pytest.mark.parametrize(
+    "charset", ["unicode_escape", "undefined", "raw_unicode_escape"]
+)
+@pytest.mark.parametrize("name", ["answer", "form_token", "\\ud800"])
+def test_a_form_that_is_no_text_in_its_charset_is_refused(app, house, charset, name):
+    client = one_task(house, app)
+    token = token_of(client.post("/start"))
+    del client.headers["sec-fetch-site"]
+    part = (
+        f'--B\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n\\ud800\r\n--B--'
+    )
+    kind = {"content-type": f"multipart/form-data; boundary=B; charset={charset}"}
+    for path in ("/leave", f"/task/{token}/draft", f"/task/{token}/answer"):
+        page = client.post(path, content=part, headers=kind)
+        assert (page.status_code, page_of(page)) == (400, "message")
 
 
 def test_a_form_that_is_none_is_refused_clearly(app, house):

@@ -101,6 +101,24 @@ def test_safety_4_a_copied_cookie_opens_nothing_after(app, house, end):
     assert page_of(other.get("/")) == ("arrive" if end is merge else "ready")
 
 
+@pytest.mark.parametrize("way", ["/leave", "/me/leave", "another link"])
+def test_safety_4_a_second_persons_session_ends_with_the_first(app, house, way):
+    """It waited for the answer who goes on."""
+    for name in ("ann", "bob"):
+        house.account(name)
+    client = arrived(app, house, "ann")
+    asked = client.post("/arrive", data={"invite": house.invite("bob")})
+    assert page_of(asked) == "whose"
+    second = browser(app, cookies={"task": client.cookies["task-other"]})
+    assert page_of(second.get("/")) == "ready"
+    if way == "another link":
+        client.post("/arrive", data={"invite": house.invite("ann")})
+    else:
+        client.post(way, data={"sure": "yes"})
+    assert page_of(second.get("/")) == "arrive"
+    assert page_of(client.get("/whose")) != "whose"
+
+
 def test_safety_4_arriving_anew_ends_the_session_before(app, house):
     house.account("ann")
     client = arrived(app, house, "ann")

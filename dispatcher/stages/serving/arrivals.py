@@ -137,6 +137,8 @@ class Arrivals:
         noting = partial(self._note, account, browser)
         others = committed(self._store, noting)
         if others and not self._may_share(account, others):
+            # else a link that somebody else opens here would keep its worker out
+            committed(self._store, partial(self._forget, account, browser))
             return None
         now = self._clock()
         ends_at = now + round(self._terms.absolute * SECOND)
@@ -160,9 +162,8 @@ class Arrivals:
 
     def _note(self, account: AccountRow, browser: str, tx: Tx) -> list[int]:
         """Note who arrives with which browser; return who else did, of other workers."""
-        now, known = self._clock(), browser.encode("utf-8", "surrogatepass")
-        digest = hmac.new(self._browser_key, known, "sha256").hexdigest()
-        others = rows.note_browser(tx, digest, account.id, now)
+        now = self._clock()
+        others = rows.note_browser(tx, self._known(browser), account.id, now)
         if others:
             detail = {
                 "accounts": sorted([account.id, *others]),
@@ -170,6 +171,13 @@ class Arrivals:
             }
             events.add_event(tx, now, "arriving", "browser.shared", detail)
         return others
+
+    def _forget(self, account: AccountRow, browser: str, tx: Tx) -> None:
+        rows.forget_arrival(tx, self._known(browser), account.id)
+
+    def _known(self, browser: str) -> str:
+        secret = browser.encode("utf-8", "surrogatepass")
+        return hmac.new(self._browser_key, secret, "sha256").hexdigest()
 
     def _may_share(self, account: AccountRow, others: Sequence[int]) -> bool:
         """Whether an account may come in beside those of other workers."""

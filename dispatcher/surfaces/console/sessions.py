@@ -17,7 +17,7 @@ from dispatcher.access import Operator
 from dispatcher.core.rate_limit import Rate, RateLimiter
 from dispatcher.store import Clock, Store
 from dispatcher.surfaces.console.pages import Pages
-from dispatcher.surfaces.web import own_page, read_form
+from dispatcher.surfaces.web import caller, own_page, pace, read_form
 
 
 @dataclass(frozen=True)
@@ -108,12 +108,10 @@ class Sessions:
         form = await read_form(request)
         if own_page(request) is False:
             raise HTTPException(403)
-        address = request.client.host if request.client else ""
+        address = caller(request)
         if not self._settings.behind_proxy and not _is_loopback(address):
             raise HTTPException(403)
-        wait = self._pace.wait(address, self._clock())
-        if wait:
-            raise HTTPException(429, headers={"retry-after": str(wait)})
+        pace(self._pace, address, self._clock())
         code = form.get("code", "").strip().rpartition("#k=")[2]
         secret = await run_in_threadpool(
             access.sign_in, self._store, code, self._clock()

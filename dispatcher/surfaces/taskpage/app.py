@@ -17,13 +17,14 @@ from starlette.routing import Route
 from connectors.base import ConnectorError, Fetching, Item, Market, Visit
 from dispatcher.app.guard import Guard
 from dispatcher.core.errors import DispatcherError
+from dispatcher.core.rate_limit import Rate, RateLimiter
 from dispatcher.stages.serving import Arrivals, Serving, SessionTerms, Terms
 from dispatcher.stages.serving.fetching import fetch
 from dispatcher.store import Clock, Store
 from dispatcher.surfaces.taskpage.pages import Pages
 from dispatcher.surfaces.taskpage.sessions import PageKeys, PageSettings, Sessions
 from dispatcher.surfaces.taskpage.task_routes import OwnPageRoutes, TaskRoutes
-from dispatcher.surfaces.web import robots, static, told, unable
+from dispatcher.surfaces.web import caller, pace, robots, static, told, unable
 
 _SECOND: Final = 1_000_000
 
@@ -38,12 +39,15 @@ class FetchRoutes:
     feeds : Mapping[str, Fetching]
         By connector name.
     clock : Clock
+    rate : Rate
+        How often one address may ask.
     """
 
     def __init__(
-        self, store: Store, feeds: Mapping[str, Fetching], clock: Clock
+        self, store: Store, feeds: Mapping[str, Fetching], clock: Clock, rate: Rate
     ) -> None:
         self._store = store
+        self._calls = RateLimiter(rate)
         self._feeds = feeds
         self._clock = clock
 
@@ -53,6 +57,7 @@ class FetchRoutes:
         feed = self._feeds.get(connector)
         if feed is None:
             raise HTTPException(404)
+        pace(self._calls, caller(request), self._clock())
         visit = Visit(headers=dict(request.headers), body=await request.body())
         now = datetime.fromtimestamp(self._clock() / _SECOND, UTC)
         try:
@@ -128,7 +133,7 @@ def task_app(
     )
     tasks = TaskRoutes(serving, pages, door, clock=clock, settings=settings)
     own = OwnPageRoutes(store, pages, door, clock=clock, settings=settings)
-    fetching = FetchRoutes(store, feeds or {}, clock)
+    fetching = FetchRoutes(store, feeds or {}, clock, settings.call)
     task = "/task/{token}"
     app = Starlette(
         routes=[
@@ -165,6 +170,7 @@ def task_app(
             ),
         },
     )
+    app.router.redirect_slashes = False  # it would repeat the Host header
     return Guard(app, "taskpage", https=settings.https)
 
 

@@ -45,7 +45,7 @@ from dispatcher.stages.serving.arrivals import BROWSER_SECONDS
 from dispatcher.stages.serving.values import IN
 from dispatcher.store import Clock
 from dispatcher.surfaces.taskpage.pages import Pages
-from dispatcher.surfaces.web import own_page, read_form
+from dispatcher.surfaces.web import caller, own_page, pace, read_form
 
 
 class PageKeys:
@@ -101,15 +101,17 @@ class PageSettings:
         The page "nothing for you" leaves after a multiple of so many seconds, so that
         its time does not tell why; a task that was started after a multiple of a fifth
         of it, so that its time does not tell whether it is made up.
-    arrive, start, answer, draft, look : Rate
-        ``arrive`` counts by address, the others by account; ``look`` is for addresses
-        of tasks and images that may not be the worker's.
+    arrive, call, start, answer, draft, look : Rate
+        ``arrive`` and ``call`` count by address, the others by account; ``call`` is for
+        what markets and feeds call, ``look`` for addresses of tasks and images that may
+        not be the worker's.
     """
 
     https: bool = False
     contact: str = ""
     neutral: float = 0.25
     arrive: Rate = field(default_factory=lambda: Rate(per_minute=240, burst=120))
+    call: Rate = field(default_factory=lambda: Rate(per_minute=1200, burst=240))
     start: Rate = field(default_factory=lambda: Rate(per_minute=600, burst=60))
     answer: Rate = field(default_factory=lambda: Rate(per_minute=600, burst=60))
     draft: Rate = field(default_factory=lambda: Rate(per_minute=120, burst=30))
@@ -164,6 +166,7 @@ class Sessions:
         self._clock = clock
         self._settings = settings
         self._arrivals = RateLimiter(settings.arrive)
+        self._calls = RateLimiter(settings.call)
         self._log = get_logger("arriving")
         prefix = "__Host-" if settings.https else ""
         # A strict cookie is withheld when a link is followed from elsewhere; the other
@@ -216,10 +219,7 @@ class Sessions:
         """``POST /arrive``: the invitation becomes a session."""
         form = await read_form(request)
         self._check_origin(request, form)
-        host = request.client.host if request.client else ""
-        wait = self._arrivals.wait(host, self._clock())
-        if wait:
-            raise HTTPException(429, headers={"retry-after": str(wait)})
+        pace(self._arrivals, caller(request), self._clock())
         try:
             found = await run_in_threadpool(self._resolve, request, form)
         except TryLater:  # the market has yet to say who this is
@@ -251,6 +251,7 @@ class Sessions:
         asks = another and await self.guest(request) is not None
         response = RedirectResponse("/whose" if asks else "/", 303)
         cookie = self._other_cookie if asks else self._session_cookie
+        await self._end_other(request)  # a question that nobody answered
         self._remember(response, cookie, opened)
         return self._know_again(response, browser)
 
@@ -341,6 +342,7 @@ class Sessions:
         market: object = self._markets.get(connector)
         if not isinstance(market, Heeding):
             raise HTTPException(404)
+        pace(self._calls, caller(request), self._clock())
         visit = Visit(headers=dict(request.headers), body=await request.body())
         now = datetime.fromtimestamp(self._clock() / _SECOND, UTC)
         try:
@@ -364,12 +366,20 @@ class Sessions:
         if guest is not None:
             await run_in_threadpool(self._workers.end, guest.cookie)
         response = RedirectResponse("/", 303)
-        self.forget(response)
+        await self.forget(request, response)
         return response
 
-    def forget(self, response: Response) -> None:
-        """Let the browser forget the session."""
-        response.delete_cookie(self._session_cookie, secure=self._settings.https)
+    async def forget(self, request: Request, response: Response) -> None:
+        """Let the browser forget its session, and that of a second person."""
+        for cookie in (self._session_cookie, self._other_cookie):
+            response.delete_cookie(cookie, secure=self._settings.https)
+        await self._end_other(request)
+
+    async def _end_other(self, request: Request) -> None:
+        """End the session of a second person, if there is one."""
+        cookie = request.cookies.get(self._other_cookie, "")
+        if await run_in_threadpool(self._workers.find, cookie) is not None:
+            await run_in_threadpool(self._workers.end, cookie)
 
     def closed(self, request: Request, *, refused: bool, state: str = "") -> Response:
         """Ask for an invitation; `state` is told to the owner of an account alone."""

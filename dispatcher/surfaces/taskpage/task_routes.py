@@ -10,7 +10,6 @@ from typing import Final, TypeVar
 import anyio
 from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -29,6 +28,7 @@ from dispatcher.stages.serving import (
 from dispatcher.store import Clock, Store
 from dispatcher.surfaces.taskpage.pages import Pages
 from dispatcher.surfaces.taskpage.sessions import Guest, PageSettings, Sessions
+from dispatcher.surfaces.web import pace
 from policies.answers.validation import Mark
 
 _MARKS: Final = {mark.value: mark for mark in Mark}
@@ -242,10 +242,8 @@ class TaskRoutes:
     ) -> Result:
         return await run_in_threadpool(act, worker, request.path_params["token"], *more)
 
-    def _pace(self, pace: RateLimiter, worker: Present) -> None:
-        wait = pace.wait(worker.account_id, self._clock())
-        if wait:
-            raise HTTPException(429, headers={"retry-after": str(wait)})
+    def _pace(self, limiter: RateLimiter, worker: Present) -> None:
+        pace(limiter, worker.account_id, self._clock())
 
 
 async def _hold(began: float, step: float) -> None:
@@ -294,7 +292,7 @@ class OwnPageRoutes:
         guest = await self._sessions.guest(request)
         if guest is None:
             return self._sessions.closed(request, refused=False)
-        self._pace(guest.worker)
+        pace(self._looks, guest.worker.account_id, self._clock())
         return await self._page(request, guest)
 
     async def leave(self, request: Request) -> Response:
@@ -311,7 +309,7 @@ class OwnPageRoutes:
             "You have left",
             "Nothing is shown to you any more. Thank you for your work.",
         )
-        self._sessions.forget(response)
+        await self._sessions.forget(request, response)
         return response
 
     async def _page(
@@ -320,8 +318,3 @@ class OwnPageRoutes:
         work = await run_in_threadpool(self._work, guest.worker)
         form_token = self._sessions.form_token(guest)
         return self._pages.me(request, form_token, work, unsure=unsure)
-
-    def _pace(self, worker: Present) -> None:
-        wait = self._looks.wait(worker.account_id, self._clock())
-        if wait:
-            raise HTTPException(429, headers={"retry-after": str(wait)})
