@@ -229,7 +229,7 @@ def test_who_comes_is_whom_prolific_signed(server):
     assert arrival.ticket == session
 
 
-def test_every_forged_arrival_is_refused_in_the_same_words(server):
+def test_safety_8_every_forged_arrival_is_refused_in_the_same_words(server):
     market = open_at(server)
     told = set()
     for visit in forged(server):
@@ -569,7 +569,9 @@ def test_a_completion_code_is_one_participants_and_the_study_knows_it(server):
     assert market.finish("another") != market.finish(PID)
 
 
-def test_a_new_signing_key_is_fetched_and_floods_of_unknown_ones_are_not(server):
+def test_safety_8_a_new_signing_key_is_fetched_and_floods_of_unknown_ones_are_not(
+    server,
+):
     market = open_at(server)
     study = study_of(server, market.publish(offer()))
     session = server.take(PID, study)
@@ -686,14 +688,14 @@ def test_a_signed_call_is_heeded_and_a_copy_is_the_same_call(server):
 
 
 @pytest.mark.parametrize("minutes", [-6, 6, 60 * 24])
-def test_a_call_of_another_time_is_refused(server, minutes):
+def test_safety_41_a_call_of_another_time_is_refused(server, minutes):
     market = open_at(server)
     market.collect("")
     with pytest.raises(Rejected):
         market.heed(called(server), NOW + timedelta(minutes=minutes))
 
 
-def test_a_forged_call_is_refused_in_one_wording(server):
+def test_safety_41_a_forged_call_is_refused_in_one_wording(server):
     market = open_at(server)
     market.collect("")
     good = called(server)

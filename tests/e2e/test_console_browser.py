@@ -267,7 +267,7 @@ def test_no_page_scrolls_sideways_and_targets_are_big_enough(running, open_page,
             assert box >= 44, path
 
 
-def test_values_and_keys_leave_no_trace(running, page):
+def test_safety_12_values_and_keys_leave_no_trace(running, page):
     seen: list[str] = []
     page.on("response", lambda reply: seen.append(reply.url))
     sign_in(page, running)

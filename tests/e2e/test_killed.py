@@ -83,7 +83,9 @@ def damaged(scene: Scene, damage: str) -> Scene:
 @pytest.mark.parametrize(
     "ordeal", [hard.frozen_past_the_lease, hard.writes_refused, hard.read_only]
 )
-def test_it_comes_through(ordeal: Callable[[Scene], Findings], tmp_path: Path) -> None:
+def test_safety_37_it_comes_through(
+    ordeal: Callable[[Scene], Findings], tmp_path: Path
+) -> None:
     if ordeal is hard.read_only and not shutil.which("setpriv"):
         pytest.skip("setpriv (util-linux) takes root's privileges away; it is not here")
     assert ordeal(Scene(tmp_path / "demo", TINY)).wrong == []

@@ -580,7 +580,7 @@ def test_no_width_needs_sideways_scrolling_and_targets_are_big_enough(
     assert kind(page) == "nothing"
 
 
-def test_twenty_secrets_leave_no_trace_but_on_the_screen(
+def test_safety_12_twenty_secrets_leave_no_trace_but_on_the_screen(
     running, house, page, capsys, caplog
 ):
     secrets = [f"canary-{number:02}-zebra" for number in range(20)]

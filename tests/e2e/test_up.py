@@ -244,7 +244,7 @@ def test_down_tells_where_to_stop_a_leader_of_another_machine(program):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be refused for being root")
-def test_root_is_refused_unless_it_is_allowed(program):
+def test_safety_34_root_is_refused_unless_it_is_allowed(program):
     nothing = {"PATH": os.environ["PATH"]}
     with patch("tests.e2e.programs.environment", lambda: nothing):
         done = program.run("up", code=2)

@@ -16,14 +16,14 @@ def opened(store, clock):
     return access.sign_in(store, access.make_link(store, clock()), clock())
 
 
-def test_a_link_opens_a_session_once(store, clock):
+def test_safety_1_a_link_opens_a_session_once(store, clock):
     link = access.make_link(store, clock())
     session = access.sign_in(store, link, clock())
     assert access.operator(store, session, clock()) is not None
     assert access.sign_in(store, link, clock()) is None
 
 
-def test_a_link_is_over_after_ten_minutes(store, clock):
+def test_safety_1_a_link_is_over_after_ten_minutes(store, clock):
     early, late = access.make_link(store, clock()), access.make_link(store, clock())
     clock.advance(10 * MINUTE - 1)
     assert access.sign_in(store, early, clock()) is not None
@@ -43,7 +43,9 @@ def test_what_is_no_secret_opens_nothing(store, clock, secret):
     assert access.operator(store, secret, clock()) is None
 
 
-def test_secrets_have_256_bits_and_are_kept_as_digests_alone(store, clock, opened):
+def test_safety_4_secrets_have_256_bits_and_are_kept_as_digests_alone(
+    store, clock, opened
+):
     link = access.make_link(store, clock())
     assert len(link) == len(opened) == 43
     with store.read() as tx:
@@ -59,7 +61,9 @@ def test_a_link_is_no_session_and_a_session_no_link(store, clock, opened):
     assert access.sign_in(store, opened, clock()) is None
 
 
-def test_a_session_ends_after_half_an_hour_without_a_look(store, clock, opened):
+def test_safety_4_a_session_ends_after_half_an_hour_without_a_look(
+    store, clock, opened
+):
     for _ in range(4):
         clock.advance(29 * MINUTE)
         assert access.operator(store, opened, clock()) is not None
@@ -75,7 +79,7 @@ def test_what_a_page_asks_by_itself_keeps_no_session_alive(store, clock, opened)
     assert access.operator(store, opened, clock()) is None
 
 
-def test_a_session_ends_after_twelve_hours_in_any_case(store, clock, opened):
+def test_safety_4_a_session_ends_after_twelve_hours_in_any_case(store, clock, opened):
     for _ in range(12 * 3 - 1):
         clock.advance(20 * MINUTE)
         assert access.operator(store, opened, clock()) is not None
@@ -83,7 +87,7 @@ def test_a_session_ends_after_twelve_hours_in_any_case(store, clock, opened):
     assert access.operator(store, opened, clock()) is None
 
 
-def test_signing_out_ends_the_session_in_the_store(store, clock, opened):
+def test_safety_4_signing_out_ends_the_session_in_the_store(store, clock, opened):
     other = access.sign_in(store, access.make_link(store, clock()), clock())
     access.sign_out(store, opened, clock())
     assert access.operator(store, opened, clock()) is None
@@ -125,7 +129,7 @@ def test_of_many_at_once_one_alone_uses_the_link(store, clock):
     assert sum(session is not None for session in found) == 1
 
 
-def test_who_signed_in_and_out_is_in_the_audit_log(store, clock, opened):
+def test_safety_31_who_signed_in_and_out_is_in_the_audit_log(store, clock, opened):
     access.sign_out(store, opened, clock())
     with store.read() as tx:
         rows = sql.rows(tx, "SELECT actor, action FROM event ORDER BY id")

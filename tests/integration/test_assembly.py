@@ -224,7 +224,7 @@ def test_jsonl_has_the_loaded_columns_then_each_asked_field(answered):
     }  # fmt: skip
 
 
-def test_csv_guards_formulas_and_can_be_told_not_to(answered, tmp_path):
+def test_safety_17_csv_guards_formulas_and_can_be_told_not_to(answered, tmp_path):
     target = tmp_path / "out.csv"
     reassemble(answered.store, "default", target)
     rows = list(csv.DictReader(io.StringIO(target.read_text("utf-8"))))

@@ -167,7 +167,7 @@ def test_a_backup_restores_the_store_of_its_moment(case, tmp_path, clock):
     assert_same(case, tmp_path, clock)
 
 
-def test_a_restore_refuses_to_forget_and_a_replay_forgets_nothing(
+def test_safety_39_a_restore_refuses_to_forget_and_a_replay_forgets_nothing(
     case, tmp_path, clock
 ):
     made = keep(case, tmp_path)

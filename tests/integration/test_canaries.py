@@ -219,7 +219,7 @@ def spoken(place: Path, capfd) -> tuple[list[tuple[str, str]], dict[str, int]]:
     return found, statuses
 
 
-def test_no_command_tells_a_value(place, capfd):
+def test_safety_29_no_command_tells_a_value(place, capfd):
     found, statuses = spoken(place, capfd)
     assert found == []
     assert sum(status == 0 for status in statuses.values()) >= 45, statuses
@@ -227,7 +227,7 @@ def test_no_command_tells_a_value(place, capfd):
     assert not [canary for canary in CANARIES if canary in bundle]
 
 
-def test_no_command_tells_the_words_of_a_fault(place, capfd, monkeypatch):
+def test_safety_29_no_command_tells_the_words_of_a_fault(place, capfd, monkeypatch):
     assert main(["policy", "apply"]) == 0
     assert main(["records", "load", "forms.csv"]) == 0
 

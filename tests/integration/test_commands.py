@@ -158,7 +158,9 @@ def test_an_error_as_json_is_one_object_on_stderr(run, words):
     assert all(error[key] for key in ("title", "why", "fix"))
 
 
-def test_a_fault_of_the_program_hides_its_message(house, monkeypatch, tmp_path):
+def test_safety_30_a_fault_of_the_program_hides_its_message(
+    house, monkeypatch, tmp_path
+):
     def fail(*_):
         raise ValueError("Canary Secretson")
 
@@ -235,7 +237,7 @@ def test_without_a_store_every_command_exits_10(run, words):
     fails(run(*words), 10, "E101")
 
 
-def test_a_password_in_the_store_option_is_refused(run):
+def test_safety_28_a_password_in_the_store_option_is_refused(run):
     done = run("--store", "postgresql://me:hunter2@127.0.0.1:1/x", "status")
     fails(done, 2, "E002")
     assert "hunter2" not in done.err

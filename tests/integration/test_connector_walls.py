@@ -70,7 +70,7 @@ def test_a_market_that_lets_others_in_fails_loudly(house):
 @pytest.mark.parametrize(
     ("worker", "fault"), [("zoe", "KeyError"), ("eve", "SystemExit")]
 )
-def test_a_plugin_that_fails_is_told_by_its_fault_alone(house, worker, fault):
+def test_safety_27_a_plugin_that_fails_is_told_by_its_fault_alone(house, worker, fault):
     done = house("test", "lax", "--as", "bob", "--worker", worker)
     assert done.code == 1
     assert fault in done.err

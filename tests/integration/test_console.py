@@ -126,7 +126,7 @@ def test_a_link_opens_the_console_once(app, case, clock):
 
 
 @pytest.mark.parametrize("path", [*PAGES, "/nowhere", "/records?after=9", "/api/v1"])
-def test_who_is_not_signed_in_gets_the_sign_in_page_everywhere(app, path):
+def test_safety_5_who_is_not_signed_in_gets_the_sign_in_page_everywhere(app, path):
     response = browser(app).get(path)
     assert response.status_code == 401
     assert page_of(response) == "login"
@@ -147,7 +147,7 @@ def test_a_page_that_asks_for_itself_unsigned_gets_no_page(app):
 
 @pytest.mark.parametrize("path", [*PAGES, "/login", "/static/console.css", "/none"])
 @pytest.mark.parametrize("inside", [True, False])
-def test_every_response_carries_the_safe_headers(
+def test_safety_11_every_response_carries_the_safe_headers(
     app, case, clock, path, inside
 ):
     client = signed_in(app, case, clock) if inside else browser(app)
@@ -166,7 +166,7 @@ def test_every_response_carries_the_safe_headers(
         assert set(re.findall(r'nonce="([^"]*)"', response.text)) <= {nonce}
 
 
-def test_the_cookie_is_for_this_site_and_no_script(app, case, clock):
+def test_safety_10_the_cookie_is_for_this_site_and_no_script(app, case, clock):
     client = browser(app)
     client.follow_redirects = False
     response = client.post(
@@ -180,7 +180,7 @@ def test_the_cookie_is_for_this_site_and_no_script(app, case, clock):
     assert "domain" not in cookie
 
 
-def test_behind_tls_the_cookie_is_secure_and_bound_to_the_host(
+def test_safety_10_behind_tls_the_cookie_is_secure_and_bound_to_the_host(
     make_app, case, clock
 ):
     app = make_app(url="https://ops.example.org", behind_proxy=True)
@@ -194,7 +194,7 @@ def test_behind_tls_the_cookie_is_secure_and_bound_to_the_host(
     assert "max-age=31536000" in response.headers["strict-transport-security"]
 
 
-def test_another_machine_can_not_sign_in_without_a_proxy(app, case, clock):
+def test_safety_1_another_machine_can_not_sign_in_without_a_proxy(app, case, clock):
     client = browser(app, address="10.0.0.9")
     link = access.make_link(case.store, clock())
     assert client.post("/login", data={"code": link}).status_code == 403
@@ -213,7 +213,7 @@ def test_our_own_names_are_answered(client, host):
     assert client.get("/", headers={"host": host}).status_code == 200
 
 
-def test_a_form_of_another_page_changes_nothing(app, case, clock, client):
+def test_safety_9_a_form_of_another_page_changes_nothing(app, case, clock, client):
     link = access.make_link(case.store, clock())
     for site in ("cross-site", "same-site", "none"):
         other = {"sec-fetch-site": site}
@@ -224,7 +224,7 @@ def test_a_form_of_another_page_changes_nothing(app, case, clock, client):
     assert browser(app).post("/login", data={"code": link}).status_code == 200
 
 
-def test_without_the_browsers_word_a_form_needs_its_token(client):
+def test_safety_9_without_the_browsers_word_a_form_needs_its_token(client):
     del client.headers["sec-fetch-site"]
     assert client.post("/logout", data={"form_token": "x"}).status_code == 403
     page = client.get("/")
@@ -232,7 +232,7 @@ def test_without_the_browsers_word_a_form_needs_its_token(client):
     assert page_of(client.post("/logout", data={"form_token": token})) == "login"
 
 
-def test_signing_out_ends_every_copy_of_the_cookie(app, client):
+def test_safety_4_signing_out_ends_every_copy_of_the_cookie(app, client):
     cookie = client.cookies["console"]
     assert page_of(client.post("/logout")) == "login"
     thief = browser(app)
@@ -248,7 +248,7 @@ def test_a_session_ends_by_idleness_though_the_page_asks_for_itself(client, cloc
     assert client.get("/").status_code == 401
 
 
-def test_guessing_is_slowed_down(make_app):
+def test_safety_44_guessing_is_slowed_down(make_app):
     client = browser(make_app(sign_in=Rate(per_minute=1, burst=3)))
     codes = [
         client.post("/login", data={"code": f"guess{n}"}).status_code for n in range(4)
@@ -276,7 +276,7 @@ def test_no_page_ever_holds_a_value_or_a_key(client, path):
 
 
 @pytest.mark.parametrize("path", ["/workers", "/queue?state=ready"])
-def test_what_others_named_is_shown_literally(client, path):
+def test_safety_14_what_others_named_is_shown_literally(client, path):
     response = client.get(path)
     assert "<script>alert" not in response.text
     assert "&lt;script&gt;alert(1)&lt;/script&gt;{{7*7}}" in response.text

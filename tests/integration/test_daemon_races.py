@@ -3,7 +3,7 @@
 from tests.e2e.torture.races import run
 
 
-def test_of_two_to_four_daemons_never_both_get_the_last_safe_pair(
+def test_safety_38_of_two_to_four_daemons_never_both_get_the_last_safe_pair(
     store_url: str,
 ) -> None:
     told, wrong = run(store_url, races=30, seed=11)

@@ -46,7 +46,7 @@ def change(place, statement, *values) -> None:
         sql.execute(tx, statement, list(values))
 
 
-def test_a_file_that_others_may_read_fails_with_its_cure(place, doctor):
+def test_safety_33_a_file_that_others_may_read_fails_with_its_cure(place, doctor):
     (place / "dispatcher.db").chmod(0o644)
     done = doctor("--only", "permissions", code=1)
     assert "FAIL  a file is open to others (mode 0644)" in done.out

@@ -47,7 +47,7 @@ def clinic(store, tmp_path, clock):
     return made
 
 
-def test_the_canary_is_in_no_file_and_all_that_counts_stays_whole(
+def test_safety_35_the_canary_is_in_no_file_and_all_that_counts_stays_whole(
     clinic, tmp_path, clock, postgres_cluster
 ):
     # Of a name that no other test of this cluster has written in clear.

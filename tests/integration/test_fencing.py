@@ -92,7 +92,7 @@ def prepare(name, directory, store):
             book(tx, asks, delivery=Pull(leased_until=2), at=1, cause="test")
 
 
-def test_no_stage_of_a_daemon_of_before_changes_anything(here):
+def test_safety_38_no_stage_of_a_daemon_of_before_changes_anything(here):
     context = CliContext(directory=here)
     with context.open_store() as store:
 

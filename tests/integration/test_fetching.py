@@ -112,7 +112,7 @@ def test_it_was_booked_before_it_was_told(page, clock, told, exchange):
     "how",
     [{"late": 301}, {"late": -301}, {"secret": OTHER}, {"type_": "fields.announced"}],
 )
-def test_a_request_that_is_forged_or_old_gets_nothing(page, clock, told, how):
+def test_safety_41_a_request_that_is_forged_or_old_gets_nothing(page, clock, told, how):
     answer = ask(page, clock, tokens(told), **how)
     assert (answer.status_code, answer.content) == (401, b"")
 

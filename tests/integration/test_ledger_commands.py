@@ -109,7 +109,7 @@ def test_files_and_store_are_checked_alike(case, tmp_path):
 
 
 @pytest.mark.parametrize("member", ["account", "entry", "hash", "root", "extra"])
-def test_an_edited_line_of_the_files_is_found(case, tmp_path, member):
+def test_safety_36_an_edited_line_of_the_files_is_found(case, tmp_path, member):
     path = tmp_path / "shipped" / "ledger-000001.jsonl"
     lines = path.read_bytes().splitlines(True)
     for number, line in enumerate(lines):
@@ -123,7 +123,7 @@ def test_an_edited_line_of_the_files_is_found(case, tmp_path, member):
         checking.check_files(tmp_path / "shipped")
 
 
-def test_a_line_taken_from_the_end_of_the_store_is_found(case):
+def test_safety_36_a_line_taken_from_the_end_of_the_store_is_found(case):
     with case.store.write() as tx:
         sql.execute(tx, "UPDATE chain SET seq = seq - 1 WHERE name = 'a1'")
     with case.store.read() as tx, pytest.raises(LedgerBroken):
@@ -182,7 +182,7 @@ def test_a_store_without_an_anchored_root_anchors_nothing_more(case, tmp_path, c
         "DELETE FROM ledger_line WHERE kind = 'exposure'",
     ],
 )
-def test_no_update_and_no_delete_of_an_exposure(case, statement, store_url):
+def test_safety_36_no_update_and_no_delete_of_an_exposure(case, statement, store_url):
     if case.store.dialect == "sqlite":
         connection = sqlite3.connect(store_url)
         with pytest.raises(sqlite3.DatabaseError, match="append-only"):

@@ -25,7 +25,7 @@ def case(store):
 
 
 @pytest.mark.parametrize("size", [1, 2])
-def test_two_never_take_the_two_halves_of_a_pair(case, size):
+def test_safety_38_two_never_take_the_two_halves_of_a_pair(case, size):
     # Two accounts of one adversary ask for the halves at once: one of them may have it.
     for i in range(10):
         more = " ".join(f"r{i}.{letter}" for letter in "c"[: size - 1])

@@ -216,7 +216,7 @@ def test_the_code_goes_in_the_link_back_and_nowhere_else(client, server, market,
     assert code not in ready.text
 
 
-def test_a_signed_call_counts_once_and_a_forged_one_never(
+def test_safety_41_a_signed_call_counts_once_and_a_forged_one_never(
     client, house, server, market, clock
 ):
     market.collect("")

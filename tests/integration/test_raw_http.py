@@ -129,7 +129,9 @@ def test_a_request_with_two_lengths_is_refused_and_nothing_after_it_is_read(
     ],
     ids=["no http", "no host", "two hosts", "length", "long"],
 )
-def test_what_is_no_http_is_refused_with_the_safe_headers(servers, name, request_bytes):
+def test_safety_11_what_is_no_http_is_refused_with_the_safe_headers(
+    servers, name, request_bytes
+):
     answer = servers.send(name, request_bytes)
     assert answer.status == 400
     assert set(SAFE) <= set(answer.headers)
@@ -138,7 +140,7 @@ def test_what_is_no_http_is_refused_with_the_safe_headers(servers, name, request
 @pytest.mark.parametrize(
     ("name", "path"), [("admin", "/livez"), ("admin", "/none"), ("workers", "/none")]
 )
-def test_every_server_sends_the_safe_headers(servers, name, path):
+def test_safety_11_every_server_sends_the_safe_headers(servers, name, path):
     assert set(SAFE) <= set(servers.get(name, path).headers)
 
 

@@ -91,7 +91,7 @@ def test_loads_during_a_rekeying_are_sealed_in_the_end(clinic, key_file):
     assert len(whole(clinic.store)) == 8 * 3
 
 
-def test_a_daemon_that_runs_takes_the_new_key_up(clinic, key_file, store_url):
+def test_safety_32_a_daemon_that_runs_takes_the_new_key_up(clinic, key_file, store_url):
     with open_store(store_url, key_file=key_file) as daemon:  # opened in clear
         rekey_store(clinic.store, key_file)
         before = whole(daemon)
@@ -100,7 +100,9 @@ def test_a_daemon_that_runs_takes_the_new_key_up(clinic, key_file, store_url):
         assert whole(daemon) == before
 
 
-def test_a_new_key_opens_all_and_the_old_one_may_go(clinic, key_file, store_url):
+def test_safety_32_a_new_key_opens_all_and_the_old_one_may_go(
+    clinic, key_file, store_url
+):
     rekey_store(clinic.store, key_file)
     old = read_keyring(key_file.path)
     done = rekey_store(clinic.store, key_file, new_key=True, forget_old=True)

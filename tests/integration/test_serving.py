@@ -333,7 +333,7 @@ def test_two_workers_racing_for_the_last_copy_never_both_get_it(house):
     assert house.count("answer") == 6
 
 
-def test_parallel_tabs_of_one_worker_book_once(house):
+def test_safety_43_parallel_tabs_of_one_worker_book_once(house):
     entries = [house.record(n, name=f"value {n}")["name"] for n in range(1, 5)]
     ann = house.account("ann")
     house.plan((ann, entries))
@@ -356,7 +356,7 @@ def test_parallel_tabs_of_one_worker_book_once(house):
     assert house.exposures() == 1
 
 
-def test_a_second_tab_gets_nothing_past_a_capacity(store, clock, monkeypatch):
+def test_safety_44_a_second_tab_gets_nothing_past_a_capacity(store, clock, monkeypatch):
     house = House(store, clock, POLICY + '\n[capacity]\n"inhouse/*" = { total = 1 }')
     entries = [house.record(n, name=f"value {n}")["name"] for n in (1, 2)]
     ann = house.account("ann")
@@ -518,7 +518,9 @@ def test_more_time_is_given_until_the_extensions_are_spent(house, clock):
 # -- what is not theirs --------------------------------------------------------------
 
 
-def test_another_workers_task_and_an_edited_token_do_nothing_but_an_audit_line(house):
+def test_safety_7_another_workers_task_and_an_edited_token_do_nothing_but_an_audit_line(
+    house,
+):
     serving, ann, showing = start_one(house, name="Ada")
     bob = house.account("bob")
     edited = showing.token[:-1] + ("0" if showing.token[-1] != "0" else "1")

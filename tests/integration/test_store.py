@@ -755,7 +755,9 @@ def test_settings_are_written_and_overwritten(store: Store) -> None:
 # -- SQLite's file ---------------------------------------------------------------------
 
 
-def test_all_files_are_private_even_under_a_loose_umask(tmp_path: Path) -> None:
+def test_safety_33_all_files_are_private_even_under_a_loose_umask(
+    tmp_path: Path,
+) -> None:
     before = os.umask(0o022)
     try:
         with (
@@ -832,7 +834,9 @@ def test_a_checkpoint_empties_the_log(sqlite_store: Store) -> None:
     assert log.read_bytes() == b""
 
 
-def test_what_was_deleted_is_in_no_file_of_the_store(sqlite_store: Store) -> None:
+def test_safety_35_what_was_deleted_is_in_no_file_of_the_store(
+    sqlite_store: Store,
+) -> None:
     with sqlite_store.write() as tx:
         add_pause(tx, "run:canary-5417")
     with sqlite_store.write() as tx:

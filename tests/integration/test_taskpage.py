@@ -105,7 +105,7 @@ def test_the_first_page_shows_a_form_and_sets_no_session(app, house):
     assert "samesite=lax" in cookie  # it comes along when a link is followed
 
 
-def test_over_tls_cookies_are_bound_to_the_host(make_app, house):
+def test_safety_10_over_tls_cookies_are_bound_to_the_host(make_app, house):
     house.account("ann")
     client = TestClient(make_app(https=True), base_url="https://t.example")
     client.headers.update(SAME)
@@ -248,7 +248,7 @@ def test_submitting_and_stopping_says_that_the_answer_was_saved(app, house):
     assert "Your answer was saved." in page.text
 
 
-def test_a_double_submit_is_one_answer(app, house):
+def test_safety_43_a_double_submit_is_one_answer(app, house):
     client = one_task(house, app)
     token = token_of(client.post("/start"))
     for text in ("Ada", "Eve"):
@@ -395,7 +395,7 @@ def test_a_crop_is_served_to_its_worker_while_it_is_in_hand(app, house, clock):
     assert page_of(client.get(crop_of(page))) == "nothing"
 
 
-def test_a_crop_is_not_there_for_others_nor_after_the_answer(app, house):
+def test_safety_6_a_crop_is_not_there_for_others_nor_after_the_answer(app, house):
     client = one_task(house, app, scan=png(1))
     page = client.post("/start")
     house.account("bob")
@@ -416,7 +416,7 @@ def test_a_crop_is_not_there_for_others_nor_after_the_answer(app, house):
         {"sec-fetch-dest": "document"},
     ],
 )
-def test_a_crop_is_not_fetched_ahead_or_from_elsewhere(app, house, headers):
+def test_safety_13_a_crop_is_not_fetched_ahead_or_from_elsewhere(app, house, headers):
     crop = png(1)
     client = one_task(house, app, scan=crop)
     path = crop_of(client.post("/start"))
@@ -425,7 +425,7 @@ def test_a_crop_is_not_fetched_ahead_or_from_elsewhere(app, house, headers):
     assert client.get(path).content == crop
 
 
-def test_the_exposure_is_durable_before_any_byte_leaves(
+def test_safety_37_the_exposure_is_durable_before_any_byte_leaves(
     house, make_app, monkeypatch
 ):
     """At every byte sent, another connection already reads the exposure."""
@@ -506,7 +506,7 @@ ROUTES = [
 ]
 
 
-def test_the_walk_knows_every_route(app):
+def test_safety_5_the_walk_knows_every_route(app):
     walked = {path for _, path in ROUTES}
     for route in app._app.routes:
         path = route.path.replace("{crop_id}", "{crop}")
@@ -515,7 +515,7 @@ def test_the_walk_knows_every_route(app):
 
 
 @pytest.mark.parametrize("signed_in", [True, False])
-def test_every_response_has_all_the_headers(app, house, signed_in):
+def test_safety_11_every_response_has_all_the_headers(app, house, signed_in):
     client = one_task(house, app, scan=png(1))
     page = client.post("/start")
     names = {"token": token_of(page), "crop": crop_of(page).rpartition("/")[2]}
@@ -553,7 +553,7 @@ def test_every_response_has_all_the_headers(app, house, signed_in):
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site", "none"])
-def test_changes_from_other_sites_are_refused(app, house, site):
+def test_safety_9_changes_from_other_sites_are_refused(app, house, site):
     client = one_task(house, app)
     page = client.post("/start")
     names = {"token": token_of(page), "crop": "x"}
@@ -570,7 +570,7 @@ def test_changes_from_other_sites_are_refused(app, house, site):
     assert house.ask("SELECT state FROM task") == "shown"
 
 
-def test_without_fetch_headers_a_form_of_this_session_is_needed(app, house):
+def test_safety_9_without_fetch_headers_a_form_of_this_session_is_needed(app, house):
     client = one_task(house, app)
     token = form_token(client.get("/"))
     del client.headers["sec-fetch-site"]
@@ -592,7 +592,7 @@ def test_without_fetch_headers_a_form_of_this_session_is_needed(app, house):
         {"user-agent": "Twitterbot/1.0"},
     ],
 )
-def test_looking_books_nothing_and_shows_nothing(app, house, method, headers):
+def test_safety_13_looking_books_nothing_and_shows_nothing(app, house, method, headers):
     client = one_task(house, app)
     for path in ("/", "/start", "/arrive", "/task/" + "0" * 32, "/crop/abc"):
         response = client.request(method, path, headers=headers)
@@ -607,7 +607,7 @@ def test_looking_books_nothing_and_shows_nothing(app, house, method, headers):
     assert "Continue" in client.get(f"/task/{token}").text
 
 
-def test_another_workers_task_is_the_neutral_page_and_an_audit_line(
+def test_safety_7_another_workers_task_is_the_neutral_page_and_an_audit_line(
     app, house
 ):
     client = one_task(house, app)
@@ -634,7 +634,7 @@ def _plain(text: str) -> str:
     return re.sub(r'value="[\w-]+"', "", text)
 
 
-def test_nothing_to_do_and_refused_and_paused_look_the_same(app, house):
+def test_safety_6_nothing_to_do_and_refused_and_paused_look_the_same(app, house):
     entries = house.record(1, name="Ada", disease="flu")
     ann, bob = house.account("ann"), house.account("bob")
     house.plan((ann, list(entries.values())), (bob, []))
@@ -651,7 +651,7 @@ def test_nothing_to_do_and_refused_and_paused_look_the_same(app, house):
     assert house.exposures() == 1
 
 
-def test_the_neutral_page_leaves_at_a_multiple_of_its_time(make_app, house):
+def test_safety_6_the_neutral_page_leaves_at_a_multiple_of_its_time(make_app, house):
     app = make_app(neutral=0.2)
     house.account("ann")
     client = arrived(app, house, "ann")
@@ -675,7 +675,7 @@ def test_what_was_refused_leaves_the_plan_when_the_answer_is_on_its_way(app, hou
     assert left.tolist() == [house.ask("SELECT entry_id FROM task")]
 
 
-def test_values_are_shown_literally_and_stand_in_no_header_or_url(
+def test_safety_14_values_are_shown_literally_and_stand_in_no_header_or_url(
     app, house, capsys, caplog
 ):
     client = one_task(house, app, name=EVIL)
@@ -693,7 +693,7 @@ def test_values_are_shown_literally_and_stand_in_no_header_or_url(
     assert "alert" not in out.out + out.err + caplog.text
 
 
-def test_a_typed_answer_is_shown_back_literally(app, house):
+def test_safety_14_a_typed_answer_is_shown_back_literally(app, house):
     client = one_task(house, app, age="36")
     token = token_of(client.post("/start"))
     page = client.post(f"/task/{token}/answer", data={"answer": '"><script>alert(1)'})
@@ -710,7 +710,7 @@ def test_answer_boxes_keep_out_of_spell_checkers_and_translators(app, house):
 
 
 @pytest.mark.parametrize("action", ["start", "answer", "draft"])
-def test_rates_are_limited_for_each_worker(make_app, house, action):
+def test_safety_44_rates_are_limited_for_each_worker(make_app, house, action):
     app = make_app(**{action: Rate(per_minute=60, burst=2)})
     client = one_task(house, app)
     house.account("bob")
@@ -733,7 +733,7 @@ def test_looking_for_what_is_not_theirs_is_limited(make_app, house):
     assert house.count("event") == 2
 
 
-def test_arrivals_are_limited_for_each_address(make_app, house):
+def test_safety_44_arrivals_are_limited_for_each_address(make_app, house):
     app = make_app(arrive=Rate(per_minute=60, burst=1))
     house.account("ann")
     arrived(app, house, "ann")

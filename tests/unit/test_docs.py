@@ -180,3 +180,16 @@ def test_every_path_that_the_readme_names_exists():
     assert len(told) > 20
     for path in told:
         assert (DOCS.parent / path).exists(), path
+
+
+def test_every_statement_of_the_safety_list_names_the_files_of_its_tests():
+    text = (DOCS / "safety-list.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\d+) \| .*? \| (.*) \|$", text, re.MULTILINE)
+    assert [int(number) for number, _ in rows] == list(range(1, 51))
+    told = {number: set(re.findall(r"`(tests/[^`]+)`", cell)) for number, cell in rows}
+    found = {number: set() for number in told}
+    for path in (DOCS.parent / "tests").rglob("test_*.py"):
+        for number in re.findall(r"def test_safety_(\d+)_", path.read_text("utf-8")):
+            found[number].add(path.relative_to(DOCS.parent).as_posix())
+    assert told == found
+    assert {number for number, cell in rows if not cell.strip()} == set()

@@ -21,7 +21,7 @@ def test_every_alert_says_how_bad_it_is_and_what_to_do():
         assert "fix:" in part
 
 
-def test_the_unit_has_what_hardens_it():
+def test_safety_28_the_unit_has_what_hardens_it():
     for line in (
         "Type=notify",
         "UMask=0077",

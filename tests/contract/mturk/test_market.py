@@ -106,7 +106,7 @@ class TestMturk(PayingContract, ListingContract):
         )
 
 
-def test_every_forged_arrival_is_refused_in_the_same_words(server):
+def test_safety_8_every_forged_arrival_is_refused_in_the_same_words(server):
     market = open_at(server)
     told = set()
     for visit in forged(server):

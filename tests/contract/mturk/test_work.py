@@ -220,7 +220,7 @@ def test_hits_of_others_in_the_account_are_left_alone(server, clock):
         ("<x/>", "receipt"),
     ],
 )
-def test_what_is_no_receipt_of_ours_is_set_aside(server, answer, said):
+def test_safety_21_what_is_no_receipt_of_ours_is_set_aside(server, answer, said):
     market = open_at(server)
     taken = accept(server, market.publish(offer()))
     hand_in(server, taken)

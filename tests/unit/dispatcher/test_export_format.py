@@ -54,7 +54,7 @@ def read(data, **options):
 
 @given(cells=st.lists(SIGNS, min_size=1, max_size=5))
 @settings(max_examples=60)
-def test_every_cell_that_was_guarded_comes_back_exactly(cells):
+def test_safety_17_every_cell_that_was_guarded_comes_back_exactly(cells):
     """Also cells that began with quotes of their own."""
     rows = [cells_of(EXPORT, [str(i), c], c) for i, c in enumerate(cells)]
     guarded = [tuple(map(guard, row)) for row in rows]

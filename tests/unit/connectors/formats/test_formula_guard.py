@@ -15,7 +15,7 @@ SIGNS = "=+-@\uff1d\uff0b\uff0d\uff20\ufe66\ufe62\ufe63\ufe6b\u2212\u207a\u208c"
 @pytest.mark.parametrize(
     "before", ["", " ", "\u3000", "\ufeff", "\u200b", "\x01", "\xa0"]
 )
-def test_a_sign_of_a_formula_in_any_form_is_guarded(sign, before):
+def test_safety_17_a_sign_of_a_formula_in_any_form_is_guarded(sign, before):
     assert guard(f"{before}{sign}1+1") == f"'{before}{sign}1+1"
 
 

@@ -83,7 +83,7 @@ def test_neither_end_of_a_special_purpose_block_is_public(block):
 
 
 @given(address=st.sampled_from(SPECIAL_IPV4 + SPECIAL_IPV6).flatmap(addresses_in))
-def test_no_address_of_a_special_purpose_block_is_public(address):
+def test_safety_25_no_address_of_a_special_purpose_block_is_public(address):
     assert not is_public(address)
 
 
@@ -104,7 +104,7 @@ def test_no_ipv6_address_outside_global_unicast_is_public(address):
 
 
 @given(address=st.sampled_from(SPECIAL_IPV4).flatmap(addresses_in))
-def test_no_form_of_a_special_ipv4_address_is_public(address):
+def test_safety_25_no_form_of_a_special_ipv4_address_is_public(address):
     number = int(ip_address(address))
     for form in EMBEDDINGS:
         assert not is_public(form.format(number >> 16, number & 0xFFFF)), form
@@ -137,7 +137,7 @@ def test_public_addresses_are_public(address):
         "http://127.0.0.2/",
     ],
 )  # fmt: skip
-def test_a_url_that_must_not_be_called_is_refused_unresolved(url):
+def test_safety_25_a_url_that_must_not_be_called_is_refused_unresolved(url):
     def nobody(host, port):
         pytest.fail("it was resolved")
 
@@ -146,14 +146,14 @@ def test_a_url_that_must_not_be_called_is_refused_unresolved(url):
     assert "pw" not in str(caught.value)
 
 
-def test_a_name_with_one_private_address_is_not_reached(outside):
+def test_safety_25_a_name_with_one_private_address_is_not_reached(outside):
     http = Http(resolve=lambda host, port: ["93.184.215.14", "127.0.0.1"])
     with pytest.raises(Misconfigured, match="private network"):
         http.call("GET", "https://rebound.example/")
     assert not outside.requests
 
 
-def test_the_connection_goes_to_the_address_that_was_checked(outside):
+def test_safety_25_the_connection_goes_to_the_address_that_was_checked(outside):
     asked = []
 
     def changing(host, port):
@@ -170,7 +170,7 @@ def test_the_connection_goes_to_the_address_that_was_checked(outside):
     assert outside.requests[0].headers["host"] == f"named.example:{port}"
 
 
-def test_a_redirect_is_not_followed(outside, http):
+def test_safety_25_a_redirect_is_not_followed(outside, http):
     outside.respond = lambda request: (302, {"location": "http://127.0.0.1/x"}, b"")
     answered = http.call("GET", f"{outside.url}/a")
     assert answered.status == 302
@@ -179,13 +179,13 @@ def test_a_redirect_is_not_followed(outside, http):
         expect_done(answered, "h", 0.0)
 
 
-def test_an_answer_past_the_limit_is_refused(outside, http):
+def test_safety_26_an_answer_past_the_limit_is_refused(outside, http):
     outside.respond = lambda request: (200, {}, b"x" * 1001)
     with pytest.raises(Rejected, match="1000 bytes"):
         http.call("GET", outside.url)
 
 
-def test_a_compressed_answer_is_refused(outside, http):
+def test_safety_26_a_compressed_answer_is_refused(outside, http):
     outside.respond = lambda request: (200, {"content-encoding": "gzip"}, b"x")
     with pytest.raises(Rejected, match="compressed"):
         http.call("GET", outside.url)
@@ -215,7 +215,7 @@ def test_a_name_that_nobody_knows_is_for_later():
         Http(resolve=unknown).call("GET", "https://nowhere.example/")
 
 
-def test_an_answer_that_drips_ends_in_time():
+def test_safety_26_an_answer_that_drips_ends_in_time():
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
         server.listen()
@@ -243,7 +243,7 @@ def test_an_answer_that_drips_ends_in_time():
             thread.join()
 
 
-def test_a_server_without_tls_is_no_https_server(outside):
+def test_safety_26_a_server_without_tls_is_no_https_server(outside):
     url = outside.url.replace("http:", "https:")
     with pytest.raises(Misconfigured, match="certificate"):
         Http(private=["127.0.0.1"]).call("GET", url)

@@ -57,7 +57,7 @@ def test_any_address_stands_whole_in_a_question(tail):
         (f"<a>{'b' * MOST}</a>", "characters"),
     ],
 )
-def test_what_is_no_such_document_is_refused_without_telling_it(text, said):
+def test_safety_21_what_is_no_such_document_is_refused_without_telling_it(text, said):
     with pytest.raises(ValueError, match=said) as caught:
         answers(text)
     assert "secret" not in str(caught.value)

@@ -55,7 +55,7 @@ def test_the_reference_library_accepts_the_message(outside, feed):
     assert got.headers["webhook-id"] == handle.reference == "msg_17"
 
 
-def test_a_thin_message_tells_of_items_and_holds_none(outside):
+def test_safety_42_a_thin_message_tells_of_items_and_holds_none(outside):
     values = {
         "url": f"{outside.url}/hook", "allow_private": "127.0.0.1, tasks.lan",
         "payload": "thin", "fetch": "http://tasks.lan/fetch/acme",
@@ -77,7 +77,7 @@ def test_a_thin_message_tells_of_items_and_holds_none(outside):
     }
 
 
-def test_while_a_secret_is_changed_both_hold(outside, feed):
+def test_safety_42_while_a_secret_is_changed_both_hold(outside, feed):
     feed(outside.url, OLD, NEW).send(OFFER)
     (got,) = outside.requests
     for secret in (OLD, NEW):

@@ -66,14 +66,16 @@ def test_a_nonce_is_of_one_response():
     assert all(len(nonce) >= 22 for nonce in nonces)  # 128 bits in base64
 
 
-def test_over_tls_the_browser_is_told_to_stay_there():
+def test_safety_16_over_tls_the_browser_is_told_to_stay_there():
     assert "max-age=31536000" in call(fine, https=True)[1]["strict-transport-security"]
 
 
 @pytest.mark.parametrize(
     ("app", "fault"), [(broken, "ValueError"), (leaving, "SystemExit")]
 )
-def test_a_fault_is_answered_and_says_nothing_of_its_cause(capsys, app, fault):
+def test_safety_30_a_fault_is_answered_and_says_nothing_of_its_cause(
+    capsys, app, fault
+):
     status, headers, body = call(app)
     assert status == 500
     assert headers["cache-control"] == "no-store"

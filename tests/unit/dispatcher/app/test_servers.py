@@ -15,6 +15,9 @@ from dispatcher.app.servers import (
     SHARES,
     Connection,
     Connections,
+    Listener,
+    Swap,
+    _Server,
     accepted_at_once,
     bind,
     most_connections,
@@ -196,6 +199,40 @@ def test_one_address_takes_no_more_than_half():
     crowd = [server.connect("192.0.2.1") for _ in range(50)]
     assert all(one.transport.open for one in calm)
     assert sum(one.transport.open for one in crowd) == 4
+
+
+@pytest.mark.parametrize(
+    ("peer", "proxied", "believed"),
+    [
+        ("127.0.0.1", True, True),
+        ("192.0.2.1", True, False),
+        ("127.0.0.1", False, False),
+    ],
+    ids=["a proxy here", "somebody else", "no proxy"],
+)
+def test_safety_50_what_is_forwarded_is_believed_from_a_proxy_here_alone(
+    peer, proxied, believed
+):
+    seen = {}
+
+    async def remember(scope, receive, send):
+        seen.update(scope)
+
+    with bind("workers", "127.0.0.1", 0) as bound:
+        config = _Server(
+            Listener("workers", Swap(remember), bound), proxied=proxied
+        ).config
+    config.load()
+    forwarded = {
+        "for": b"198.51.100.9",
+        "proto": b"https",
+        "host": b"elsewhere.example",
+    }
+    headers = [(f"x-forwarded-{key}".encode(), word) for key, word in forwarded.items()]
+    scope = {"type": "http", "client": (peer, 1), "scheme": "http", "headers": headers}
+    asyncio.run(config.loaded_app(scope, None, None))
+    told = seen["client"][0], seen["scheme"]
+    assert told == (("198.51.100.9", "https") if believed else (peer, "http"))
 
 
 @pytest.mark.parametrize("descriptors", [160, 256, 1024, 8192, 10**6, -1])

@@ -73,7 +73,7 @@ def test_a_wrong_setting_is_named_by_its_place(load, text, place):
     assert "secret" not in caught.value.what
 
 
-def test_a_public_address_needs_a_proxy_before_it(load):
+def test_safety_49_a_public_address_needs_a_proxy_before_it(load):
     text = "[surfaces]\nworkers = '0.0.0.0:8421'\nbehind_proxy = true"
     assert load(text).surfaces.workers == "0.0.0.0:8421"
 

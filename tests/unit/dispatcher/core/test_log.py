@@ -48,7 +48,7 @@ def test_a_logger_that_was_made_first_writes_where_the_others_do(stream):
 
 
 @pytest.mark.parametrize("sign", ["\n", "\r", "\x1b", "\u2028", "\x00"])
-def test_no_sign_from_outside_can_forge_a_line(stream, sign):
+def test_safety_31_no_sign_from_outside_can_forge_a_line(stream, sign):
     log.get_logger("x").info("tick", name=f"ann{sign}level=error", ids=[f"a{sign}b"])
     assert len(stream.getvalue().splitlines()) == 1
     assert sign not in stream.getvalue().rstrip("\n")
@@ -65,7 +65,7 @@ def test_an_error_is_told_by_type_and_place_without_its_message(stream):
     assert "Canary" not in text
 
 
-def test_a_process_that_breaks_leaves_no_picture_of_its_memory(stream):
+def test_safety_30_a_process_that_breaks_leaves_no_picture_of_its_memory(stream):
     before = resource.getrlimit(resource.RLIMIT_CORE)
     try:
         log.guard_uncaught()
@@ -92,7 +92,7 @@ def test_what_a_library_logs_is_told_without_its_words(stream):
     assert "Canary" not in text
 
 
-def test_what_nobody_catches_is_logged_without_its_message(stream, capsys):
+def test_safety_30_what_nobody_catches_is_logged_without_its_message(stream, capsys):
     log.guard_uncaught()
 
     error = RuntimeError("Canary Secretson")

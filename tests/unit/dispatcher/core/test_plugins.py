@@ -54,7 +54,9 @@ def test_the_settings_open_connectors_by_the_operators_names(tmp_path):
     assert (tmp_path / "f").is_dir()
 
 
-def test_one_of_another_package_is_loaded_by_its_entry_point(monkeypatch, tmp_path):
+def test_safety_27_one_of_another_package_is_loaded_by_its_entry_point(
+    monkeypatch, tmp_path
+):
     installed(monkeypatch, "memory", "connectors.testing.hostile:PLUGIN")
     assert plugins.available()["memory"] == "package-0"
     assert isinstance(open_one("memory", {}, tmp_path), Memory)
@@ -157,7 +159,7 @@ def breaking(_):
         (Plugin(MEMORY, lambda _: Memory(), leaving), "SystemExit"),
     ],
 )
-def test_one_that_fails_while_it_is_opened_is_told_by_its_fault_alone(
+def test_safety_27_one_that_fails_while_it_is_opened_is_told_by_its_fault_alone(
     monkeypatch, tmp_path, plugin, told
 ):
     monkeypatch.setattr(plugins, "load_plugin", lambda kind: plugin)
@@ -166,7 +168,7 @@ def test_one_that_fails_while_it_is_opened_is_told_by_its_fault_alone(
     assert caught.value.why == f"the plug-in 'memory' raised {told}"
 
 
-def test_a_secret_comes_by_file_and_never_by_value(monkeypatch, tmp_path):
+def test_safety_28_a_secret_comes_by_file_and_never_by_value(monkeypatch, tmp_path):
     seen = []
 
     def opening(settings):

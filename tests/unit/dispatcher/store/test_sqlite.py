@@ -72,7 +72,7 @@ def test_the_nearest_mount_says_the_file_system(path: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["nfs", "nfs4", "cifs", "9p", "fuse.sshfs"])
-def test_a_network_file_system_is_refused(tmp_path: Path, kind: str) -> None:
+def test_safety_34_a_network_file_system_is_refused(tmp_path: Path, kind: str) -> None:
     mounts = f"1 0 0:1 / / rw - {kind} there rw\n"
     with pytest.raises(StoreUnusable, match=f"network file system \\({kind}\\)"):
         sqlite.check_place(tmp_path / "dispatcher.db", mounts)

@@ -1,11 +1,15 @@
 """One construct serves both databases, bare for the driver too."""
 
+import ast
+from pathlib import Path
+
 import pytest
 from sqlalchemy import Dialect, bindparam, update
 from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 from sqlmodel import col, select
 
+import dispatcher
 from dispatcher.model import Account, Entry, IdBlock, Task
 from dispatcher.store.statements import (
     DriverStatement,
@@ -17,6 +21,8 @@ from dispatcher.store.statements import (
 
 SQLITE = SQLiteDialect_pysqlite()
 POSTGRES = PGDialect_psycopg(paramstyle="format")
+RUN_SQL = ("execute", "executemany", "executescript", "exec_driver_sql", "text", "DriverStatement",
+           "literal_column", "suffix_with", "prefix_with", "DDL")  # fmt: skip
 
 
 def told(
@@ -127,3 +133,25 @@ def test_rows_of_numbers_are_packed_by_the_server() -> None:
     assert text.endswith("ORDER BY entry.id) AS anon_1")
     assert values == [[1]]
     assert plain.packed() is plain.packed()
+
+
+def test_safety_24_no_value_is_written_into_a_statement():
+    """What is put together are names of ours: a pragma, a lock's kind, a bound."""
+    calls = [
+        node
+        for path in (Path(dispatcher.__file__).parent / "store").glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Call) and node.args
+        if ast.unparse(node.func).rpartition(".")[2] in RUN_SQL
+    ]
+    assert len(calls) > 200
+    put_together = {
+        ast.unparse(part.value)
+        for call in calls
+        for node in ast.walk(call.args[0])
+        if isinstance(node, ast.JoinedStr)
+        for part in node.values
+        if isinstance(part, ast.FormattedValue)
+    }
+    assert put_together == {"pragma", "FAULTS", "how", "one", "name", "word"}
+    assert not [one for one in calls if isinstance(one.args[0], ast.BinOp)]

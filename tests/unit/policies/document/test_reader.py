@@ -1,5 +1,6 @@
 """Reading a policy file: the good ones, the bad ones, one bad snippet per exact rule."""
 
+import ast
 from fractions import Fraction
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import policies
 from policies.document import Severity, parse, run_tests
 from policies.model.objective import Objective
 from policies.policy import Scope
@@ -564,3 +566,15 @@ def test_parsing_never_raises_on_lawful_toml_of_any_shape(keys, row, table, stri
     assert order == sorted(order)
     if result.policy is not None:
         run_tests(result.policy)
+
+
+def test_safety_23_no_regular_expression_comes_from_a_policy():
+    calls = [
+        node
+        for path in Path(policies.__file__).parent.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("re.")
+    ]
+    assert len(calls) > 10
+    assert [ast.unparse(call) for call in calls
+            if not isinstance(call.args[0], ast.Constant)] == []  # fmt: skip

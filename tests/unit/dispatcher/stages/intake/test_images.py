@@ -96,7 +96,7 @@ def test_what_is_no_box_is_refused_without_being_quoted(text):
 
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "TIFF", "WEBP"])
-def test_formats_are_known_by_their_bytes_not_their_names(tmp_path, kind):
+def test_safety_22_formats_are_known_by_their_bytes_not_their_names(tmp_path, kind):
     (tmp_path / "page.dat").write_bytes(saved(page(), kind))
     assert opened(Pages(tmp_path).crop("page.dat", None).png).size == (20, 10)
 
@@ -122,7 +122,7 @@ def test_an_image_cut_short_is_refused(kind, share):
         crop(data[: int(len(data) * share)], None)
 
 
-def test_a_page_of_a_hundred_megapixels_is_refused_before_it_is_decoded():
+def test_safety_22_a_page_of_a_hundred_megapixels_is_refused_before_it_is_decoded():
     bomb = saved(Image.new("1", (10_000, 10_000)))
     assert len(bomb) < 100_000
     with pytest.raises(BadPage, match="60 megapixels"):
@@ -180,7 +180,7 @@ def seeded(kind):
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "TIFF", "WEBP"])
 @pytest.mark.parametrize("box", [None, pixel_box("2,2,5,5")])
-def test_nothing_that_rides_along_is_shown(kind, box):
+def test_safety_22_nothing_that_rides_along_is_shown(kind, box):
     data = seeded(kind)
     assert SECRET in data
     shown = crop(data, box)

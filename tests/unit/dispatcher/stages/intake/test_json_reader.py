@@ -73,7 +73,7 @@ def test_nested_values_are_kept_as_their_text():
         (json.dumps({"a": "x" * (MAX_CELL + 1)}), "longer than"),
     ],
 )
-def test_a_faulty_row_is_refused_and_the_file_goes_on(row, reason):
+def test_safety_20_a_faulty_row_is_refused_and_the_file_goes_on(row, reason):
     cells, rejected, _ = read('{"a": 1}\n\n' + row + '\n{"a": 2}\n')
     assert [c["a"] for c in cells] == ["1", "2"]
     assert [r.line for r in rejected] == [3]

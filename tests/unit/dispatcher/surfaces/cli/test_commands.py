@@ -1,6 +1,7 @@
 """Commands parse, call an operation and show: other surfaces can then act as they do."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from dispatcher.operations import doctor as checks
 from dispatcher.surfaces import cli
 from dispatcher.surfaces.cli import doctor as commands
 from dispatcher.surfaces.cli import policy
+from dispatcher.surfaces.cli.reference import page
 
 ROOT = Path(dispatcher.__file__).parent
 COMMANDS = Path(cli.__file__).parent
@@ -47,6 +49,18 @@ def within(name: str, packages: tuple[str, ...]) -> bool:
 )
 def test_a_command_calls_operations_and_nothing_below_them(path):
     assert [name for name in imported(path) if not within(name, CALLED)] == []
+
+
+def test_safety_28_no_option_takes_a_secret():
+    """What a command line holds is seen by everybody who lists processes."""
+    values = re.findall(r"^\| `--([\w-]+)` (?:STR|TEXT|ID)", page(), re.MULTILINE)
+    assert len(values) > 40
+    secret = re.compile(r"token|password|passphrase|secret|credential")
+    assert {
+        name
+        for name in values
+        if secret.search(name) and not name.endswith(("-file", "-from"))
+    } == set()
 
 
 def test_nothing_but_the_program_imports_a_command():
