@@ -217,13 +217,13 @@ def test_without_time_nothing_is_told_of_links():
 @pytest.fixture
 def listings(monkeypatch):
     """Ten seconds of a clock are over with each listing."""
-    seen, listed = [], withholding.listed
+    seen, enumerated = [], withholding.enumerate_plans
 
     def counted(problem, limits):
         seen.append(10.0)
-        return listed(problem, limits)
+        return enumerated(problem, limits)
 
-    monkeypatch.setattr(withholding, "listed", counted)
+    monkeypatch.setattr(withholding, "enumerate_plans", counted)
     return seen
 
 
