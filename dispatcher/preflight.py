@@ -8,6 +8,7 @@ the outside knows (a wrong password, a missing account) is detected by sending.
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -37,6 +38,8 @@ from dispatcher.store.accounts import Account
 SAMPLE: Final = "preflight"
 """Key and token of the sample offer."""
 
+_ENDS_WITH_COMMAND: Final = re.compile(r": dispatcher [^:;,]+$")
+
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
@@ -52,6 +55,8 @@ class Obstacle:
 
     def __str__(self) -> str:
         ending = f": {self.fix}" if self.fix else ""
+        if not _ENDS_WITH_COMMAND.search(ending):  # a connector knows none of ours
+            ending += f"; then: dispatcher connectors test {self.connector}"
         whose = "1 account" if self.accounts == 1 else f"{self.accounts:,} accounts"
         return f"{self.connector} is given nothing ({whose}): {self.what}{ending}"
 
@@ -160,11 +165,11 @@ class Preflight:
         if broken is not None:
             return broken.what, broken.fix
         if connector is None and name in self.manifests:
-            return "it is set up and was not opened yet", "start dispatcher up again"
+            return "it is set up and was not opened yet", "dispatcher up"
         if connector is None:
             return (
                 "no connector of this name is set up",
-                f"dispatcher connectors add {name} --kind KIND, or block its accounts",
+                f"block its accounts, or: dispatcher connectors add {name} --kind KIND",
             )
         if paused is not None:
             reason = f"connector:{name} is paused: {paused}"

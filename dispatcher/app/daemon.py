@@ -23,7 +23,8 @@ from dispatcher.app.leadership import LEASE_SECONDS, Standby, take_lease
 from dispatcher.core.errors import DispatcherError, StaleLease, StoreEdited
 from dispatcher.core.log import get_logger
 from dispatcher.ledger.comparison import refuse_edited
-from dispatcher.store import Clock, Store, lease
+from dispatcher.store import Clock, Store, lease, settings
+from dispatcher.store.settings import TickFailure
 
 MICRO: Final = 1_000_000
 
@@ -109,6 +110,8 @@ class Daemon:
         self._draining = threading.Event()
         self._was_lost = False
         self._failed: StoreEdited | None = None
+        self._failing: dict[str, TickFailure] = {}
+        self._noting = threading.Lock()
         self._afresh: Callable[[], Sequence[Tick]] | None = None
         self._log = get_logger("daemon")
         self._scheduler = BackgroundScheduler(
@@ -219,6 +222,7 @@ class Daemon:
             pause are no longer valid.
         """
         self._afresh = afresh
+        self._keep_failing()  # what another daemon noted is over
         since = self._clock(), time.monotonic()  # before any turn: it counts from here
         self._add("leading", self._renew_seconds, self._renew)
         for tick in self._ticks:
@@ -239,6 +243,7 @@ class Daemon:
         wanted = {tick.name: tick for tick in ticks}
         for gone in {tick.name for tick in self._ticks} - wanted.keys():
             self._scheduler.remove_job(gone)
+            self._note(gone, None)
         for tick in ticks:
             if self._scheduler.get_job(tick.name) is None:
                 self._add_tick(tick)
@@ -298,11 +303,34 @@ class Daemon:
             self._log.warning(
                 "tick-refused", tick=tick.name, code=error.code, what=error.what
             )
+            self._note(tick.name, error.code)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - stops no other
             self._log.error("tick-failed", tick=tick.name, error=error)
+            self._note(tick.name, DispatcherError.code)
         else:
+            self._note(tick.name, None)
             if done:
                 self._log.info("tick", tick=tick.name, done=done)
+
+    def _note(self, name: str, code: str | None) -> None:
+        """Let ``status`` know that a tick fails, or does so no longer."""
+        with self._noting:
+            known = self._failing.get(name)
+            if (known and known.code) == code:
+                return
+            if code is None:
+                del self._failing[name]
+            else:
+                self._failing[name] = TickFailure(code, self._clock())
+            self._keep_failing()
+
+    def _keep_failing(self) -> None:
+        try:
+            with self._store.write() as tx:
+                lease.check_epoch(tx, lease.SHARD, self._epoch)
+                settings.note_failing_ticks(tx, self._failing)
+        except DispatcherError as error:  # the log has told of the tick itself
+            self._log.warning("failing-ticks-not-noted", code=error.code)
 
     def _watch(self, wall: int, steady: float) -> None:
         """Run all ticks at once when the time of day was set.

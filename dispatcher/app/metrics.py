@@ -11,7 +11,7 @@ import json
 import platform
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from importlib.metadata import version
@@ -342,10 +342,25 @@ class Tables(Collector):
         held = bool(found and found.leased_until > self._clock())
         yield _gauge("lease_held", "Whether any daemon holds the lease.", int(held))
         near: dict[str, float] = {}
+        left: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
         for shares in self._nearness.look(tx).values():
             for name, one in shares.items():
                 if one.tau is not None:
                     near[name] = max(near.get(name, 0.0), float(one.share))
+                if one.left is not None:
+                    left[name][one.left] += one.nearest
+        yield _labelled(
+            "disclosure_fields_left",
+            "Fewest fields left to a refusal of anybody; 1: the next may be refused.",
+            ("property",),
+            [(name, min(found)) for name, found in sorted(left.items())],
+        )
+        yield _labelled(
+            "disclosure_nearest_units",
+            "Pairs of a worker and a record or person with so few fields left.",
+            ("property",),
+            [(name, found[min(found)]) for name, found in sorted(left.items())],
+        )
         yield _labelled(
             "disclosure_max_ratio",
             "Largest disclosure to anybody over the limit; 1 is the limit.",

@@ -150,6 +150,11 @@ class RuleUsage:
         Those of which one more field would be refused.
     refused : tuple of str
         The fields that would be.
+    left : int or None
+        Fields that may be shown of the nearest unit until the last of them is refused;
+        0 where the limit is reached. None: none is refused.
+    nearest : int
+        How many units are that near.
     """
 
     rule: str
@@ -158,6 +163,8 @@ class RuleUsage:
     units: int
     full: int
     refused: tuple[str, ...]
+    left: int | None
+    nearest: int
 
     @property
     def share(self) -> Fraction:
@@ -205,8 +212,13 @@ def exposure(tx: Tx, adversary: int) -> Exposure:
         entries=exposure_queries.held_entries(tx, [adversary]),
         records=exposure_queries.held_records(tx, adversary),
         open_tasks=len(task_rows.open_tasks(tx, [adversary])),
-        nearness=tuple(sorted(near, key=lambda n: (-n.share, n.rule))),
+        nearness=tuple(sorted(near, key=_nearness)),
     )
+
+
+def _nearness(one: RuleUsage) -> tuple[bool, int, Fraction, str]:
+    """Order rules: the fewest fields left first, then the largest share."""
+    return one.left is None, one.left or 0, -one.share, one.rule
 
 
 def _usages(tx: Tx, force: ActivePolicy, adversary: int) -> list[RuleUsage]:
@@ -236,8 +248,17 @@ def _usage(rule: Rule, units: list[dict[tuple[str, int], int]]) -> RuleUsage:
         full += bool(next_)
         refused |= next_
     worst = max(rule.value(held) for held in units)
+    left = [n for n in map(rule.left, units) if n is not None]
+    least = min(left, default=None)
     return RuleUsage(
-        rule.name, worst, rule.tau, len(units), full, tuple(sorted(refused))
+        rule.name,
+        worst,
+        rule.tau,
+        len(units),
+        full,
+        tuple(sorted(refused)),
+        least,
+        0 if least is None else left.count(least),
     )
 
 

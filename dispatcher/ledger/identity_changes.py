@@ -38,6 +38,7 @@ from dispatcher.store import (
     exposure_queries,
     ledger,
     outbox,
+    planning,
 )
 from dispatcher.store import policies as policy_rows
 from dispatcher.store.accounts import Account
@@ -267,7 +268,7 @@ def _check_reason(because: str) -> None:
         raise Usage(
             "a merge needs a reason, one line of text",
             why="the reason is a line of the ledger that auditors read",
-            fix='--because "same payout address"',
+            fix='--reason "same payout address"',
         )
 
 
@@ -284,7 +285,7 @@ def _check_parts(parts: Sequence[Sequence[str]], known: Collection[str]) -> None
         raise Usage(
             "a merge needs two accounts or more",
             why="it says that these accounts are one worker",
-            fix="dispatcher workers merge x/ann x/anna --because TEXT",
+            fix="dispatcher workers merge x/ann x/anna --reason TEXT",
         )
 
 
@@ -429,8 +430,8 @@ class Change:
     def finish(self) -> None:
         """Update the tables beside the ledger.
 
-        Joined workers have to sign in again and get new offers: earlier offers were
-        planned for separate workers.
+        Joined workers have to sign in again and get new offers: earlier offers and plans
+        were made for separate workers.
         """
         mine = [
             a.id for a in self.accounts.values() if a.adversary_id in self.survivors
@@ -438,6 +439,8 @@ class Change:
         arrivals.end_sessions_of(self.tx, mine)
         if mine:
             outbox.end_offers(self.tx, mine, self.at)
+        if self.survivors:
+            planning.drop_planned(self.tx, sorted(self.survivors))
         if self.survivors and self.force is not None and self.force.averages:
             averages.rebuild(self.tx, self.force)
 

@@ -7,10 +7,9 @@ is judged again only when its chain has grown or another policy is in force.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil
 from typing import Final
 
 import numpy as np
@@ -26,11 +25,13 @@ from dispatcher.store import exposure_counts
 from dispatcher.store import ledger as rows
 from dispatcher.store.transaction import Tx
 from policies.policy import Scope
-from policies.rules.record_rules import Rule
+from policies.rules.record_rules import Rule, by_field
 
 Ints = npt.NDArray[np.int64]
 
 _MASK_BITS: Final = 62
+
+_Number = Fraction | int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +48,19 @@ class LimitUsage:
         Records or subjects of which something is held that the rule judges, >= 1.
     worst : int
         How many of them have this f, >= 1.
+    left : int or None
+        Fields that may be shown of the nearest unit until the last of them is refused:
+        1 where the next one may be, 0 where the limit is reached. None: none is refused.
+    nearest : int
+        How many units are that near.
     """
 
     f: Fraction
     tau: Fraction | None
     units: int
     worst: int
+    left: int | None = None
+    nearest: int = 0
 
     @property
     def share(self) -> Fraction:
@@ -122,72 +130,76 @@ def judge(tx: Tx, force: ActivePolicy, adversary_id: int) -> UsageByRule:
 
 
 def _near(rule: Rule, force: ActivePolicy, held: Ints) -> LimitUsage:
-    """Judge rows (unit, field, time, entries) in order of unit and field."""
-    starts = np.flatnonzero(np.diff(held[:, 0], prepend=held[0, 0] - 1))
-    scores = _scores(rule, force, held, starts)
-    if scores is None or rule.window is not None:
-        best, worst = _search(rule, force, held, starts, scores)
-    else:
-        best = int(scores.max())
-        worst = int((scores >= _least(rule, best)).sum())
-    return LimitUsage(rule.fraction(best), rule.tau, len(starts), worst)
+    """Judge rows (unit, field, time, entries) in order of unit and field.
 
-
-def _scores(rule: Rule, force: ActivePolicy, held: Ints, starts: Ints) -> Ints | None:
-    """Return the score of each unit over all times; None if 64 bits do not suffice."""
-    if rule.complete:
-        return _completed(rule, force, held, starts)
-    if rule.by_entry:
-        return np.add.reduceat(held[:, 3], starts)
-    if max(rule.weights.values()) * len(held) >= 2**_MASK_BITS:
-        return None
-    weights = {force.field_ids[name]: n for name, n in rule.weights.items()}
-    lookup = np.zeros(max(weights) + 1, np.int64)
-    lookup[list(weights)] = list(weights.values())
-    # Only record rules weigh by field, and a record has one entry of a field.
-    return np.add.reduceat(lookup[held[:, 1]], starts)
-
-
-def _completed(
-    rule: Rule, force: ActivePolicy, held: Ints, starts: Ints
-) -> Ints | None:
-    if len(rule.bits) > _MASK_BITS:
-        return None
-    lookup = np.zeros(max(force.field_ids.values()) + 1, np.int64)
-    for name, bit in rule.bits.items():
-        lookup[force.field_ids[name]] = bit
-    masks = np.bitwise_or.reduceat(lookup[held[:, 1]], starts)
-    complete = np.zeros(len(starts), np.bool_)
-    for alternative in rule.alternatives:
-        need = sum(rule.bits[name] for name in alternative)
-        complete |= masks & need == need
-    return complete.astype(np.int64)
-
-
-def _search(
-    rule: Rule, force: ActivePolicy, held: Ints, starts: Ints, bounds: Ints | None
-) -> tuple[int, int]:
-    """Find the largest score and how many units have it, most promising first.
-
-    The score without the window bounds the score with it.
+    Units of which the same is held are judged once. With a window the times count as
+    well: those come first that would be nearest without it, and no more than need be.
     """
-    ends = np.append(starts[1:], len(held))
-    order = range(len(starts)) if bounds is None else np.argsort(-bounds).tolist()
-    names, best, found = force.numbered, 0, []
-    for i in order:
-        if bounds is not None and bounds[i] < _least(rule, best):
+    starts = np.flatnonzero(np.diff(held[:, 0], prepend=held[0, 0] - 1))
+    ends, names = np.append(starts[1:], len(held)), force.numbered
+    kinds = _kinds(rule, force, held, starts)
+    _, first, kind = np.unique(kinds, return_index=True, return_inverse=True)
+
+    def unit(i: int) -> dict[tuple[str, int], int]:
+        rows = held[starts[i] : ends[i]].tolist()
+        return {(names[field], time): count for _, field, time, count in rows}
+
+    counts = [by_field(unit(i)) for i in first.tolist()]
+    f, worst = _lowest(
+        kind,
+        [-rule.fraction(rule.score(one)) for one in counts],
+        None if rule.window is None else lambda i: -rule.value(unit(i)),
+    )
+    assert f is not None, "every unit has an f"
+    left, nearest = _lowest(
+        kind,
+        [None if rule.cap is None else rule.left_of(one) for one in counts],
+        None if rule.window is None else lambda i: rule.left(unit(i)),
+    )
+    least = None if left is None else int(left)
+    return LimitUsage(Fraction(-f), rule.tau, len(starts), worst, least, nearest)
+
+
+def _kinds(rule: Rule, force: ActivePolicy, held: Ints, starts: Ints) -> Ints:
+    """Give units the same number only if they are judged alike without a window."""
+    if rule.by_entry and rule.scope is Scope.SUBJECT:
+        return np.add.reduceat(held[:, 3], starts)
+    if len(rule.fields) > _MASK_BITS:
+        return np.arange(len(starts))
+    bit = np.zeros(max(force.field_ids.values()) + 1, np.int64)
+    for place, name in enumerate(sorted(rule.fields)):
+        bit[force.field_ids[name]] = 1 << place
+    return np.bitwise_or.reduceat(bit[held[:, 1]], starts)
+
+
+def _lowest(
+    kind: Ints, bounds: Sequence[_Number], exact: Callable[[int], _Number] | None
+) -> tuple[_Number, int]:
+    """Find the lowest number of a unit, and how many units have it; None is no number.
+
+    Parameters
+    ----------
+    kind : int64 array, shape (units,)
+        Index into ``bounds``.
+    bounds : sequence of number or None
+        No unit of the kind is below it.
+    exact : callable, optional
+        The number of a unit; None: the bound is.
+    """
+    there = [(bound, i) for i, bound in enumerate(bounds) if bound is not None]
+    many = np.bincount(kind, minlength=len(bounds))
+    lowest: _Number = None
+    count = 0
+    for bound, i in sorted(there):
+        if lowest is not None and bound > lowest:
             break
-        unit = {
-            (names[field], time): count
-            for _, field, time, count in held[starts[i] : ends[i]].tolist()
-        }
-        found.append(rule.highest(unit))
-        best = max(best, found[-1])
-    return best, sum(score >= _least(rule, best) for score in found)
-
-
-def _least(rule: Rule, score: int) -> int:
-    """Return the smallest score that has the same f."""
-    if rule.need is not None:
-        return rule.need if score >= rule.need else 0
-    return min(score, ceil(1 / rule.unit))
+        numbers: Iterable[tuple[_Number, int]] = [(bound, int(many[i]))]
+        if exact is not None:
+            numbers = ((exact(j), 1) for j in np.flatnonzero(kind == i).tolist())
+        for number, units in numbers:
+            if number is None:
+                continue
+            if lowest is None or number < lowest:
+                lowest, count = number, 0
+            count += units * (number == lowest)
+    return lowest, count

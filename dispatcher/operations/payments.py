@@ -164,7 +164,7 @@ def _decide(
         raise Usage(
             "a decision about money needs a reason, one line of text",
             why="it is kept with the payment for whoever asks",
-            fix='--because "payroll of March"',
+            fix='--reason "payroll of March"',
         )
 
     def work(tx: Tx) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Final
 
 from dispatcher.core.processes import describe_process
 from dispatcher.ledger import exhausted_fields
-from dispatcher.model import Plan
+from dispatcher.ledger.limit_usage import LimitUsages
 from dispatcher.operations.questions import gold_left
 from dispatcher.operations.runs import Budget, budgets_in
 from dispatcher.preflight import Obstacle, Preflight
@@ -22,13 +22,18 @@ from dispatcher.store import (
     payables,
     pilots,
     planning,
+    settings,
     statistics,
 )
 from dispatcher.store import pause as pauses
 from dispatcher.store import policies as policy_rows
+from dispatcher.store.settings import TickFailure
 from dispatcher.store.statistics import ConnectorRow, DownRow, HeldRow
 
 MINUTE: Final = 60_000_000
+JUDGED: Final = 2_000_000
+"""Showings that ``status`` judges; of more, the console and the metrics tell."""
+PLANNING: Final = "planning"
 LATE: Final = 10
 """Minutes that a message may wait before somebody should look."""
 
@@ -43,8 +48,33 @@ class WaitingPilot:
 
 
 @dataclass(frozen=True)
+class LimitsNow:
+    """How near anybody came to any limit, by what the ledger says was shown.
+
+    Attributes
+    ----------
+    crossed : tuple of str
+        Rules whose limit is reached.
+    worst : NearestLimit or None
+        The largest share of a limit.
+    left : int or None
+        Fewest fields left to a refusal; None where none is to be refused.
+    rule : str
+        Of which rule.
+    units : int
+        Pairs of a worker and a record (or person) that are that near.
+    """
+
+    crossed: tuple[str, ...]
+    worst: NearestLimit | None
+    left: int | None
+    rule: str
+    units: int
+
+
+@dataclass(frozen=True)
 class NearestLimit:
-    """The rule that a plan comes nearest to: its worst f, its limit, and f / tau."""
+    """The rule whose limit is nearest: its worst f, its limit, and f / tau."""
 
     rule: str
     f: str
@@ -54,12 +84,26 @@ class NearestLimit:
 
 @dataclass(frozen=True)
 class PlanInForce:
-    """What matters of the applied plan: its showings, and its nearest limit."""
+    """What matters of the applied plan; what was shown is the ledger's to tell.
+
+    Attributes
+    ----------
+    plan : int
+    pairs : int
+        Showings that it means still.
+    planned_worst : NearestLimit or None
+        Its nearest limit, once all was shown that it meant when it was made.
+    planned_complete : int
+        Sets that it would complete, or that were complete before.
+    outdated : bool
+        A merge took showings out of it, and nothing was planned since.
+    """
 
     plan: int
     pairs: int
-    worst: NearestLimit | None
-    complete: int
+    planned_worst: NearestLimit | None
+    planned_complete: int
+    outdated: bool
 
 
 @dataclass(frozen=True)
@@ -100,6 +144,10 @@ class Status:
     burnt : Mapping of str to int
         Fields that were shown t times without enough answers, by name.
     plan : PlanInForce or None
+    limits : LimitsNow or None
+        None where no rule judges anything that was shown, or nobody looked.
+    failing : Mapping of str to TickFailure
+        What the daemon that leads tries again and again, by tick.
     """
 
     at: int
@@ -126,6 +174,8 @@ class Status:
     held_back: Sequence[HeldRow]
     burnt: Mapping[str, int]
     plan: PlanInForce | None
+    limits: LimitsNow | None
+    failing: Mapping[str, TickFailure]
 
     @property
     def fields(self) -> dict[str, int]:
@@ -143,6 +193,12 @@ class Status:
         if not self.leader:
             said.append("no daemon runs: dispatcher up")
         said += [str(one) for one in self.refused]
+        said += [
+            f"the daemon cannot do its {name} ({failure.code}), "
+            f"{(self.at - failure.since) // MINUTE} min by now: "
+            + ("dispatcher plan --dry-run" if name == PLANNING else "dispatcher doctor")
+            for name, failure in self.failing.items()
+        ]
         said += self._about_fields()
         said += self._about_messages()
         said += self._about_answers()
@@ -157,8 +213,8 @@ class Status:
 
     def _about_fields(self) -> list[str]:
         said = [
-            f"{_count(held.entries, 'field is', 'fields are')} held back: "
-            f"{held.reason}: dispatcher plan --dry-run"
+            f"{_count(held.entries, 'field is', 'fields are')} held back "
+            f"({held.fields}): {held.reason}: dispatcher plan --dry-run"
             for held in self.held_back
         ]
         if self.burnt:
@@ -206,7 +262,7 @@ class Status:
             said.append(
                 f"{_count(stopped, 'worker is', 'workers are')} below the accuracy floor "
                 "and given nothing new: "
-                "dispatcher workers list, then dispatcher workers show ACCOUNT"
+                "dispatcher workers list, then: dispatcher workers show ACCOUNT"
             )
         if self.suspects:
             said.append(
@@ -222,7 +278,8 @@ class Status:
         said += [
             f"run {one.run} has a pilot, "
             f"{_count(one.waiting, 'record waits', 'records wait')}: "
-            f"dispatcher runs pilot show {one.run}, then accept"
+            f"dispatcher runs pilot show {one.run}, then: "
+            f"dispatcher runs pilot accept {one.run}"
             for one in self.pilots
         ]
         return said
@@ -230,7 +287,7 @@ class Status:
     def _about_money(self) -> list[str]:
         said = [
             f"the budget of run {one.run} is used up, and nothing new is begun: "
-            f"dispatcher runs budget set {one.run} --cap ..."
+            f"dispatcher runs budget set {one.run} --cap AMOUNT"
             for one in self.budgets
             if one.used_up == "cap"
         ]
@@ -244,8 +301,24 @@ class Status:
         return said
 
 
-def status(store: Store, now: int, preflight: Preflight | None = None) -> Status:
-    """Read the numbers of one snapshot; `preflight` finds what cannot be sent."""
+def status(
+    store: Store,
+    now: int,
+    preflight: Preflight | None = None,
+    usages: LimitUsages | None = None,
+) -> Status:
+    """Read the numbers of one snapshot.
+
+    Parameters
+    ----------
+    store : Store
+    now : int
+        Microseconds UTC.
+    preflight : Preflight, optional
+        Finds what cannot be sent.
+    usages : LimitUsages, optional
+        Judges what was shown, up to :data:`JUDGED` showings.
+    """
     with store.read() as tx:
         leader = lease.holder(tx, lease.SHARD)
         seal = statistics.last_seal(tx)
@@ -278,7 +351,9 @@ def status(store: Store, now: int, preflight: Preflight | None = None) -> Status
             burnt=dict(
                 Counter(one.field for one in exhausted_fields.burnt(tx)).most_common()
             ),
-            plan=_plan(planning.plans(tx), version),
+            plan=_plan(tx, version),
+            limits=None if usages is None else _limits(tx, usages),
+            failing=settings.failing_ticks(tx) if leads else {},
         )
 
 
@@ -295,14 +370,46 @@ def _pilots(tx: Tx) -> list[WaitingPilot]:
     ]
 
 
-def _plan(rows: Sequence[Plan], version: int) -> PlanInForce | None:
+def _limits(tx: Tx, usages: LimitUsages) -> LimitsNow | None:
+    if statistics.counts(tx)["exposures"] > JUDGED:
+        return None
+    found = [
+        (name, usage)
+        for by_rule in usages.look(tx).values()
+        for name, usage in by_rule.items()
+        if usage.tau is not None
+    ]
+    if not found:
+        return None
+    rule, usage = max(found, key=lambda one: one[1].share)
+    left = min((one.left for _, one in found if one.left is not None), default=None)
+    near = Counter[str]()
+    for name, one in found:
+        near[name] += one.nearest * (one.left == left)
+    nearest, units = near.most_common(1)[0]
+    return LimitsNow(
+        tuple(sorted({name for name, one in found if one.share >= 1})),
+        NearestLimit(rule, str(usage.f), str(usage.tau), round(float(usage.share), 4)),
+        left,
+        nearest,
+        units,
+    )
+
+
+def _plan(tx: Tx, version: int) -> PlanInForce | None:
     """The newest plan that was applied under the policy version in force."""
+    rows = planning.plans(tx)
     for row in rows:
         if row.state == "applied" and row.policy_version == version:
             numbers = json.loads(row.summary)
-            worst = numbers["worst"]
-            nearest = NearestLimit(**worst) if worst else None
-            return PlanInForce(row.id, numbers["pairs"], nearest, numbers["complete"])
+            worst, last = numbers["worst"], json.loads(rows[0].summary)
+            return PlanInForce(
+                row.id,
+                planning.showings(tx, version),
+                NearestLimit(**worst) if worst else None,
+                numbers["complete"],
+                bool(row.refused) and last.get("joins") != planning.joins(tx),
+            )
     return None
 
 

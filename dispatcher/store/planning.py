@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import bindparam, case, delete, func, update
+import numpy as np
+from sqlalchemy import bindparam, case, delete, func, or_, update
+from sqlalchemy.orm import aliased
 from sqlmodel import col, select
 
 from dispatcher.model import (
@@ -35,6 +38,7 @@ from dispatcher.store.statements import (
     in_words,
     select_columns,
 )
+from dispatcher.store.tasks import entries_given
 from dispatcher.store.transaction import Row, Tx
 
 MANY: Final = 20_000
@@ -53,11 +57,19 @@ class LeftRow(NamedTuple):
 # -- the backlog -----------------------------------------------------------------------
 
 _COUNT: Final = func.count()
+_JOINS: Final = (
+    select(_COUNT).select_from(Chain).where(col(Chain.survivor_id).is_not(None))
+)
+_UPSETS: Final[tuple[Any, ...]] = (
+    _JOINS,
+    select(func.max(PolicyVersion.version)),
+    select(func.sum(Account.id)).where(Account.state != "active"),
+)
 _PULSE: Final[tuple[Any, ...]] = (
+    *_UPSETS,
     select(func.max(Entry.id)),
     select(_COUNT).select_from(Account).where(Account.state == "active"),
     select(func.max(Account.id)),
-    select(func.max(PolicyVersion.version)),
     select(func.max(Plan.id)).where(Plan.state == "applied"),
     select(func.sum(Plan.refused)).where(Plan.state == "applied"),
     select(_COUNT)
@@ -164,11 +176,24 @@ _CELLS: Final = DriverStatement(
 def pulse(tx: Tx) -> tuple[int, ...]:
     """A few numbers that change when there may be something new to plan.
 
-    Grants of extra showings, last entry, active accounts, last account, policy version,
-    plans applied, pairs of them that the gate refused, tasks that ended without an
-    answer, open fields, records let go by pilots, and tests failed for good.
+    Grants of extra showings, :func:`upsets`, last entry, active accounts, last account,
+    plans applied, pairs that left them unbooked, tasks that ended without an answer,
+    open fields, records let go by pilots, and tests failed for good.
     """
     return granted(tx), *(int(tx.scalar(number) or 0) for number in _PULSE)
+
+
+def upsets(tx: Tx) -> tuple[int, ...]:
+    """A few numbers that change when the plan in force no longer holds.
+
+    Joins of adversaries, policy version, and accounts that are given nothing.
+    """
+    return tuple(int(tx.scalar(number) or 0) for number in _UPSETS)
+
+
+def joins(tx: Tx) -> int:
+    """How many adversaries were joined to others so far."""
+    return int(tx.scalar(_JOINS) or 0)
 
 
 def entries(tx: Tx) -> Iterator[Row]:
@@ -372,6 +397,21 @@ _LOCK_ALL_PLANNED: Final = (
     .order_by(col(Assignment.plan_id), col(Assignment.account_id))
     .with_for_update()
 )
+_PLANNED_FOR: Final = select(Assignment.entries).where(
+    in_list(Assignment.adversary_id, "adversaries"),
+    func.length(Assignment.entries) > 0,
+)
+_same_unit: Final = aliased(Entry)
+_UNIT_MATES: Final = select(Entry.id).where(
+    or_(
+        *(
+            col(getattr(Entry, unit)).in_(
+                select(getattr(_same_unit, unit)).where(in_list(_same_unit.id, "ids"))
+            )
+            for unit in ("record_id", "subject_id")
+        )
+    )
+)
 _JOIN: Final = (
     update(Assignment)
     .where(col(Assignment.adversary_id) == bindparam("ended"))
@@ -398,6 +438,18 @@ def lock_assignments(tx: Tx, plan_ids: Sequence[int], version: int) -> list[Left
     found = tx.execute(_LOCK_ASSIGNMENTS, given).all()
     active = set(tx.scalars(_ACTIVE))
     return [LeftRow(*row) for row in found if row.account_id in active]
+
+
+def showings(tx: Tx, version: int) -> int:
+    """How many pairs the applied plans still mean to show to active accounts.
+
+    Serving leaves what it shows in the plan, so that is taken off.
+    """
+    return sum(
+        len(np.setdiff1d(np.frombuffer(row.entries, "<i8"), given))
+        for row in left_of_plans(tx, version)
+        for given in [np.array(entries_given(tx, row.account_id), np.int64)]
+    )
 
 
 def replace_assignments(
@@ -433,6 +485,40 @@ def keep_all_planned(tx: Tx, kept: Iterable[tuple[int, int, bytes]]) -> None:
 def join_planned(tx: Tx, ended: int, survivor: int) -> None:
     """Let an adversary have what was planned for one that joined it."""
     tx.execute(_JOIN, {"ended": ended, "survivor": survivor})
+
+
+def drop_planned(tx: Tx, adversaries: Sequence[int]) -> int:
+    """Take out of all plans what is planned for adversaries, and of the same units.
+
+    Nothing else of a record or subject stays planned for anybody: planning can then place
+    all of it anew. Drafts go whole.
+
+    Returns
+    -------
+    int
+        Pairs that applied plans lost.
+    """
+    drop_drafts(tx, but=0)
+    rows = tx.execute(_PLANNED_FOR, {"adversaries": list(adversaries)})
+    mine = [np.frombuffer(bytes(row[0]), "<i8") for row in rows]
+    if not mine:
+        return 0
+    ids = np.unique(np.concatenate(mine)).tolist()
+    mates: set[int] = set()
+    for first in range(0, len(ids), MANY):
+        mates |= set(tx.scalars(_UNIT_MATES, {"ids": ids[first : first + MANY]}))
+    gone, lost = np.fromiter(mates, np.int64, len(mates)), Counter[int]()
+    kept = []
+    for plan_id, account_id, packed in lock_all_planned(tx):
+        planned = np.frombuffer(packed, "<i8")
+        left = planned[~np.isin(planned, gone)]
+        if len(left) < len(planned):
+            kept.append((plan_id, account_id, left.tobytes()))
+            lost[plan_id] += len(planned) - len(left)
+    keep_all_planned(tx, kept)
+    for plan_id, pairs in lost.items():
+        count_refused(tx, plan_id, pairs)
+    return lost.total()
 
 
 # -- what is held back -----------------------------------------------------------------

@@ -348,29 +348,6 @@ _TESTS: Final = (
     .where(Qualification.account_id == bindparam("account"))
     .order_by(col(Qualification.field_id))
 )
-_WORKS_THERE: Final = (
-    col(Account.connector) == bindparam("connector"),
-    col(Account.state) == "active",
-)
-_OWN_PLANNED: Final = (
-    select_columns(func.sum(func.length(Assignment.entries)), func.min(Plan.applied_at))
-    .select_from(Assignment)
-    .join(Plan, col(Plan.id) == Assignment.plan_id)
-    .join(Account, col(Account.id) == Assignment.account_id)
-    .where(
-        Plan.state == "applied",
-        Plan.policy_version == bindparam("version"),
-        *_WORKS_THERE,
-    )
-)
-_HANDED: Final = (
-    select(func.count())
-    .select_from(Account)
-    .join(Task, col(Task.account_id) == Account.id)
-    .where(*_WORKS_THERE, Task.created_at >= bindparam("since"))
-)
-
-
 DoneRow: TypeAlias = "Row[*tuple[Any, ...]]"
 """Tasks that were answered: day (days since 1970 UTC), field_id, tasks."""
 
@@ -401,17 +378,3 @@ def pay(tx: Tx, account_id: int) -> Sequence[PayRow]:
 def tests(tx: Tx, account_id: int) -> Sequence[TestRow]:
     """How the tests that an account began went."""
     return tx.execute(_TESTS, {"account": account_id}).all()
-
-
-def planned(tx: Tx, connector: str, version: int) -> int:
-    """Tasks that wait for the workers of a connector, all together, about.
-
-    Serving leaves the pairs that it booked in the plan: what was handed out since the
-    plan was applied is taken off.
-    """
-    asked = {"connector": connector, "version": version}
-    length, applied = tx.execute(_OWN_PLANNED, asked).one()
-    if length is None:
-        return 0
-    handed = tx.scalar(_HANDED, {"connector": connector, "since": applied}) or 0
-    return max(0, int(length) // 8 - handed)

@@ -55,8 +55,13 @@ _IS_ADVERSARY: Final = (col(Chain.id) != SYSTEM_CHAIN) & col(Chain.survivor_id).
 )
 
 
-HeldRow: TypeAlias = "Row[*tuple[Any, ...]]"
-"""Entries that the plan omits for one reason: reason, entries."""
+@dataclass(frozen=True, slots=True)
+class HeldRow:
+    """Entries that the plan omits for one reason; ``fields`` counts them by name."""
+
+    reason: str
+    entries: int
+    fields: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,9 +296,11 @@ _AGREEMENT: Final = (
     .group_by(col(FieldName.name))
 )
 _HELD_BACK: Final = (
-    select_columns(Held.reason, _COUNT.label("entries"))
-    .group_by(col(Held.reason))
-    .order_by(_COUNT.desc(), col(Held.reason))
+    select(Held.reason, FieldName.name, _COUNT)
+    .join(Entry, col(Entry.id) == col(Held.entry_id))
+    .join(FieldName, col(FieldName.id) == col(Entry.field_id))
+    .group_by(col(Held.reason), col(FieldName.name))
+    .order_by(_COUNT.desc(), col(Held.reason), col(FieldName.name))
 )
 _SUMMARY: Final = (
     select(Plan.summary)
@@ -343,7 +350,18 @@ def agreement(tx: Tx) -> list[tuple[str, int, int]]:
 
 def held_back(tx: Tx) -> Sequence[HeldRow]:
     """Entries that the last plan held back, by reason, most first."""
-    return tx.execute(_HELD_BACK).all()
+    found: dict[str, dict[str, int]] = {}
+    for reason, name, count in tx.execute(_HELD_BACK):
+        found.setdefault(reason, {})[name] = int(count)
+    rows = [
+        HeldRow(
+            reason,
+            sum(fields.values()),
+            ", ".join(f"{name} {count:,}" for name, count in fields.items()),
+        )
+        for reason, fields in found.items()
+    ]
+    return sorted(rows, key=lambda row: (-row.entries, row.reason))
 
 
 def plan_summary(tx: Tx) -> str | None:

@@ -11,17 +11,23 @@ import numpy as np
 import numpy.typing as npt
 
 from policies.judging.judge import judge
+from policies.model.objective import Objective
 from policies.model.problem import Pairs, Plan, Problem
+from policies.model.sets import NO_CAP
 from policies.model.weights import Weights
 from policies.planning.caps_on_averages import AverageCaps
 from policies.planning.problem import PlanningProblem
 from policies.planning.relaxation import TOO_MUCH, Relaxed, relax
 from policies.solvers import Limits, Solution, Solver, Verdict
-from policies.solvers.components import renumbered
+from policies.solvers.components import renumbered, split
+from policies.solvers.explain.withholding import cheapest
 from policies.solvers.interfaces import free_bound
 
 Ints = npt.NDArray[np.int64]
 Ask = Callable[[Problem], Solution]
+
+SEARCHED: Final = 1000
+"""Entries without a plan of which the cheapest to withhold are searched."""
 
 ROUNDS: Final = 8
 """Plans to solve for, each without the excess of those before."""
@@ -87,6 +93,120 @@ def answer_of(
     for number in reversed(range(len(found.cores))):
         core[list(found.cores[number].entries)] = number
     return replace(found, held=owed, reason=core[owed])
+
+
+def plan_rest(
+    made: PlanningProblem, found: Solution, auto: Solver, seed: int, limits: Limits
+) -> Solution:
+    """Plan what can be of the components without a plan; hold back the least.
+
+    A component without a plan is held back whole, but one entry of it may be all that
+    has no place. An entry goes to as many as it must, or to nobody. What is withheld is
+    worth least where components are few and small enough to search, and little else.
+
+    Parameters
+    ----------
+    made : PlanningProblem
+    found : Solution
+        Of :func:`solve`.
+    auto : Solver
+    seed : int
+    limits : Limits
+    """
+    if not len(found.held):
+        return found
+    averages = AverageCaps(made)
+    problem = replace(made.problem, averages=averages.caps())
+    rng, began = np.random.default_rng(seed), limits.clock()
+    every, part = _without_plan(problem, found)
+    least = None
+    if len(found.held) <= SEARCHED:
+        least = cheapest(priced(part), rng, limits.left(began, FIRST))
+    more: Pairs
+    if least is not None:
+        more = least.plan
+    else:
+        more = _whole_entries(part, lambda one: auto(one, rng, limits.left(began)))
+    plan = Plan(
+        np.concatenate([found.plan.entry, every[more.entry]]),
+        np.concatenate([found.plan.adversary, more.adversary]),
+    )
+    held = np.setdiff1d(found.held, plan.entry)
+    lo = problem.lo.copy()
+    lo[held] = 0
+    judged = judge(replace(problem, lo=lo), plan)
+    if not judged.feasible or averages.excess(plan):
+        return found
+    verdict = found.verdict if len(held) else Verdict.SOLVED
+    rest = replace(found, verdict=verdict, plan=plan, held=held, judged=judged)
+    return replace(
+        rest,
+        reason=_reasons(found, rest),
+        value=judged.objective,
+        bound=max(found.bound, judged.objective),
+    )
+
+
+def _without_plan(problem: Problem, found: Solution) -> tuple[Ints, Problem]:
+    """Return what was held back, with its entries: what is planned counts as shown."""
+    mine = np.isin(np.arange(problem.n_entries), found.held)
+    capacity = problem.capacity
+    if capacity is not None:
+        given = np.bincount(found.plan.adversary, minlength=problem.n_adversaries)
+        capacity = np.where(capacity == NO_CAP, NO_CAP, capacity - given)
+    part = replace(
+        problem,
+        lo=np.where(mine, problem.lo, 0),
+        hi=np.where(mine, problem.hi, 0),
+        history=problem.history.union(found.plan),
+        capacity=capacity,
+        goal=replace(problem.goal, objective=Objective.DISC_BUDGET),
+    )
+    every = np.arange(problem.n_entries)
+    if problem.averages or problem.links is not None:
+        return every, part
+    parts = split(problem.sets)
+    chosen = np.unique(parts.label[found.held])
+    every = parts.entries_of(chosen)
+    return every, part.select(every, parts.sets_of(chosen))
+
+
+def priced(problem: Problem) -> Problem:
+    """Return a problem that may withhold entries, at the worth of their answers."""
+    weights = problem.weights
+    worth = weights.base * weights.factor.max(axis=0, initial=0)[weights.kind]
+    prices = np.maximum(problem.lo * worth, 1)
+    return replace(problem, prices=prices // max(1, int(np.gcd.reduce(prices))))
+
+
+def _whole_entries(problem: Problem, ask: Ask) -> Pairs:
+    """Plan entries with all of their copies, round by round, none of them owed.
+
+    Where a round brings none whole, those go that got the least of their copies.
+    """
+    wanted, kept = problem.lo, Pairs()
+    problem = replace(problem, lo=np.zeros_like(wanted))
+    for _ in range(ROUNDS):
+        plan = ask(problem).plan
+        copies = np.bincount(plan.entry, minlength=len(wanted))
+        whole = (copies >= wanted) & (problem.hi > 0)
+        open_ = (problem.hi > 0) & ~whole
+        if whole.any():
+            mine = whole[plan.entry]
+            new = Pairs(plan.entry[mine], plan.adversary[mine])
+            kept, capacity = kept.union(new), problem.capacity
+            if capacity is not None:
+                given = np.bincount(new.adversary, minlength=len(capacity))
+                capacity = np.where(capacity == NO_CAP, NO_CAP, capacity - given)
+            history = problem.history.union(new)
+            problem = replace(problem, history=history, capacity=capacity)
+        elif open_.any():
+            share = copies[open_] / wanted[open_]
+            open_[np.flatnonzero(open_)[share <= share.min()]] = False
+        if not open_.any():
+            break
+        problem = replace(problem, hi=np.where(open_, problem.hi, 0))
+    return kept
 
 
 def _as_proven(found: Solution, proof: Solution, looser: Relaxed) -> Solution:

@@ -29,7 +29,7 @@ from typing import Final, assert_never
 
 from policies.model.fraction_sums import floor_root
 from policies.model.measures import Measure
-from policies.policy import Property
+from policies.policy import Property, Scope
 from policies.rules.kinds import (
     PlaceSimilarity,
     PowerOfSum,
@@ -262,6 +262,39 @@ class Rule:
     def past(self, held: Held) -> bool:
         """Whether the unit is at or past the limit, f >= tau."""
         return self.cap is not None and self.highest(held) > self.cap
+
+    def left(self, held: Held) -> int | None:
+        """Fields that may be shown of one unit until the last of them is refused.
+
+        The least that reach the limit, wherever they lie: 1 if one more could, 0 if the
+        unit is at or past it. None: no number does, or there is no limit.
+        """
+        if self.cap is None:
+            return None
+        if self.window is None:
+            return self.left_of(by_field(held))
+        times = sorted({t for (f, t), n in held.items() if n > 0 and f in self.fields})
+        found = [self.left_of(counts) for _, counts in self.slide(held, times)]
+        return min((left for left in found if left is not None), default=None)
+
+    def left_of(self, counts: Mapping[str, int]) -> int | None:
+        """Do the same for one set of held entries, by field; there is a limit."""
+        assert self.cap is not None
+        score = self.score(counts)
+        if score > self.cap:
+            return 0
+        missing = [field for field in self.fields if not counts.get(field)]
+        if self.complete:
+            return min(len({*a}.intersection(missing)) for a in self.alternatives)
+        if self.by_entry and self.scope is Scope.SUBJECT:
+            return self.cap + 1 - score
+        for number, field in enumerate(
+            sorted(missing, key=self.weights.__getitem__, reverse=True), start=1
+        ):  # a record has one entry of each field
+            score += self.weights[field]
+            if score > self.cap:
+                return number
+        return None
 
     def total(self, held: Held, known: Held) -> tuple[Fraction, int]:
         """Return the sum of f over the sets of one unit, and the number of sets counted.

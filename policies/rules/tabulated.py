@@ -215,6 +215,10 @@ class TabulatedRule(Rule):
         """F of a score, exactly as in the table."""
         return self._values[score]
 
+    def left_of(self, counts: Mapping[str, int]) -> int | None:
+        """Do the same for one set of held entries, by field."""
+        return None if self.planned is None else self.planned.left_of(counts)
+
     def score(self, counts: Mapping[str, int], through: str | None = None) -> int:
         """Return the rank of f over the fields held."""
         del through  # every field is in the one set

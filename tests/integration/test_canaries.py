@@ -64,9 +64,9 @@ workers qualification drop name
 workers gold add name tests.csv
 workers gold list
 workers gold drop name
-workers merge inhouse/ann inhouse/bob --because same --dry-run
+workers merge inhouse/ann inhouse/bob --reason same --dry-run
 workers suspects
-workers distinct inhouse/ann inhouse/bob --because twins
+workers distinct inhouse/ann inhouse/bob --reason twins
 records preview forms.csv
 records load forms.csv
 records load ragged.csv
@@ -96,9 +96,9 @@ runs budget show
 payments list
 payments owed
 payments history field-1
-payments settle --account inhouse/ann --because test
-payments approve reward-1 --because test --yes
-payments refuse field-1 --because test
+payments settle --account inhouse/ann --reason test
+payments approve reward-1 --reason test --yes
+payments refuse field-1 --reason test
 fields list
 fields unburn k1.name --extra-showings 1 --reason test
 answers list

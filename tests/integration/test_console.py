@@ -284,9 +284,9 @@ def test_safety_14_what_others_named_is_shown_literally(client, path):
 
 def test_the_overview_says_how_near_anybody_is(client):
     response = client.get("/")
-    assert "OK No limit is crossed. Worst share 0.67 of history (1 worker)." in text_of(
-        response
-    )
+    told = text_of(response)
+    assert "OK No limit is crossed. Nearest: 1 field left to a refusal" in told
+    assert "Worst share 0.67 of history (1 worker)." in told
     assert "Needs you (1)" in text_of(response)
     assert "no daemon runs: dispatcher up" in text_of(response)
     assert "4 booked to 3 workers (3 accounts)" in text_of(response)

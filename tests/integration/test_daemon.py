@@ -22,6 +22,7 @@ from dispatcher.core.errors import (
 )
 from dispatcher.core.processes import process_name
 from dispatcher.ledger.book import Asks, Push, book
+from dispatcher.operations.status import status
 from dispatcher.store import lease
 from dispatcher.surfaces.daemon import stand_by
 from tests import sql
@@ -213,6 +214,9 @@ def test_a_failing_tick_stops_no_other_and_tells_no_value(store, clock, logs):
     daemon.lead()
     daemon.start()
     assert enough.wait(PATIENCE)
+    told = status(store, clock()).needs_you
+    assert any("cannot do its assembly (E" in sentence for sentence in told)
+    assert not any("collecting" in sentence for sentence in told)
     daemon.stop()
     text = logs.getvalue()
     assert "tick-failed" in text
@@ -220,6 +224,30 @@ def test_a_failing_tick_stops_no_other_and_tells_no_value(store, clock, logs):
     assert "SystemExit" in text
     assert "tick-refused" in text
     assert "Canary" not in text
+
+
+def test_what_a_tick_can_do_again_needs_nobody(store, clock, daemon):
+    """A failure is told from the first time until the tick succeeds."""
+    fails = [True]
+
+    def plan(_epoch):
+        if fails:
+            raise ValueError("Canary")
+        return 0
+
+    tick = Tick("planning", 60, plan)
+    daemon._turn(tick)
+    clock.advance(seconds=120)
+    with store.write() as tx:
+        lease.renew(tx, lease.SHARD, 1, clock() + 1)
+    (told,) = (one for one in status(store, clock()).needs_you if "planning" in one)
+    assert told == (
+        "the daemon cannot do its planning (E001), 2 min by now: "
+        "dispatcher plan --dry-run"
+    )
+    fails.clear()
+    daemon._turn(tick)
+    assert not any("planning" in one for one in status(store, clock()).needs_you)
 
 
 def test_a_connector_that_hangs_holds_up_its_own_job_alone(store, clock):

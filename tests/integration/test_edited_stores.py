@@ -408,7 +408,7 @@ def test_an_edited_store_is_refused_by_the_daemon_and_named_by_every_check(
     [
         ["policy", "apply", "--yes"],
         ["workers", "add", "folder/new"],
-        ["workers", "merge", "x/ann", "x/bob", "--because", "same", "--yes"],
+        ["workers", "merge", "x/ann", "x/bob", "--reason", "same", "--yes"],
         ["records", "load", "forms.csv"],
         ["ledger", "replay"],
     ],

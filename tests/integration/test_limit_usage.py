@@ -70,11 +70,15 @@ def judged_one_by_one(case):
         for rule in force.rules.all.values():
             mine = {place: n for place, n in held.items() if place[0] in rule.fields}
             if mine and (rule.scope is Scope.SUBJECT) == unit % 2:
-                found[adversary, rule.name].append(rule.value(mine))
-    return {
-        key: (max(values), len(values), values.count(max(values)))
-        for key, values in found.items()
-    }
+                found[adversary, rule.name].append((rule.value(mine), rule.left(mine)))
+    return {key: usage(*zip(*numbers, strict=True)) for key, numbers in found.items()}
+
+
+def usage(values, left):
+    known = [number for number in left if number is not None]
+    least = min(known, default=None)
+    best = max(values)
+    return best, len(values), values.count(best), least, known.count(least)
 
 
 LIMITS = re.compile("tau = .*\n")
@@ -122,7 +126,7 @@ def test_the_largest_f_of_many_units_is_that_of_judging_each(
         wanted = rng.permutation(sorted(case.entries))[:count]
         case.book((name, " ".join(wanted)), skip=True)
     found = {
-        (adversary, name): (near.f, near.units, near.worst)
+        (adversary, name): (near.f, near.units, near.worst, near.left, near.nearest)
         for adversary, shares in look(case).items()
         for name, near in shares.items()
     }
@@ -207,8 +211,20 @@ def test_a_share_is_f_over_the_limit(store):
     case.load(("r1", "p", 1, "a"), ("r2", "p", 2, "a"), ("r3", "q", 2, "a"))
     case.book(("x/1", "r1.a r2.a r3.a"))
     [shares] = look(case).values()
-    assert shares["h"] == LimitUsage(Fraction(1, 2), Fraction(3, 4), 2, 1)
+    assert shares["h"] == LimitUsage(Fraction(1, 2), Fraction(3, 4), 2, 1, 1, 1)
     assert shares["h"].share == Fraction(2, 3)
+
+
+def test_one_field_from_a_refusal_is_near_whatever_the_share(store):
+    """Four records of which b is refused next, and f is 0 for all of them."""
+    case = Case(store)
+    case.apply(policy(PAIR))
+    case.add("x/1")
+    case.load(*((f"r{n}", None, None, "abcd") for n in range(5)))
+    book_all(case, "x/1", [f"r{n}.a" for n in range(4)])
+    [shares] = look(case).values()
+    near = shares["a-b"]
+    assert (near.share, near.left, near.nearest, near.units) == (0, 1, 4, 4)
 
 
 @pytest.fixture

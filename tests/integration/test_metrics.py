@@ -57,6 +57,8 @@ NAMES = {
     "gate_decisions_total": ("counter", {"decision", "property"}),
     "gate_duration_seconds": ("histogram", set()),
     "disclosure_max_ratio": ("gauge", {"property"}),
+    "disclosure_fields_left": ("gauge", {"property"}),
+    "disclosure_nearest_units": ("gauge", {"property"}),
     "exposures_total": ("counter", {"connector"}),
     "fields": ("gauge", set()),
     "fields_burnt": ("gauge", set()),
@@ -142,6 +144,8 @@ def test_what_is_in_the_tables_is_counted(case, seen):
     assert seen.value('dispatcher_outbox_messages{connector="x"}') == 1
     found = seen.value('dispatcher_disclosure_max_ratio{property="history"}')
     assert found == pytest.approx(2 / 3)
+    assert seen.value('dispatcher_disclosure_fields_left{property="history"}') == 1
+    assert seen.value('dispatcher_disclosure_nearest_units{property="history"}') == 1
     assert seen.value("dispatcher_fields") == 12
     assert seen.value("dispatcher_fields_burnt") == 0
     assert seen.value("dispatcher_store_up") == 1

@@ -126,10 +126,10 @@ def test_what_is_owed_is_summed_and_settled_by_worker(run, place):
         {"run": "default", "account": "folder/cat", "amount": "GBP:0.01", "fields": 1},
         {"run": "default", "account": "inhouse/ann", "amount": "GBP:0.25", "fields": 2},
     ]
-    settled = run("payments", "settle", "--account", "inhouse/ann", "--because", "May")
+    settled = run("payments", "settle", "--account", "inhouse/ann", "--reason", "May")
     assert (settled.code, settled.out) == (0, "settled: 2 payments\n")
     assert (
-        run("payments", "settle", "--account", "inhouse/ann", "--because", "May").code
+        run("payments", "settle", "--account", "inhouse/ann", "--reason", "May").code
         == 1
     )
     assert "paid      GBP:0.25" in run("runs", "budget", "show").out
@@ -140,7 +140,7 @@ def test_what_is_owed_is_summed_and_settled_by_worker(run, place):
 def test_the_history_of_a_payment_says_who_changed_it_and_why(run, place):
     budget(run, "--cap", "GBP:100")
     promise(place, field(1), field(2), move="held")
-    run("payments", "refuse", "field-1", "--because", "no work")
+    run("payments", "refuse", "field-1", "--reason", "no work")
     told = json.loads(run("payments", "history", "field-1", "--json").out)
     assert told["payment"] == "field-1"
     changes = [(one["state"], one["by"], one["why"]) for one in told["changes"]]
@@ -159,8 +159,8 @@ def test_a_person_decides_what_is_held(run, place):
     budget(run, "--cap", "GBP:100")
     promise(place, field(1), field(2), move="held")
     assert "field-2" in run("payments", "list").out
-    assert run("payments", "refuse", "field-1", "--because", "no work").code == 0
-    assert run("payments", "settle", "field-2", "--because", "paid by hand").code == 0
+    assert run("payments", "refuse", "field-1", "--reason", "no work").code == 0
+    assert run("payments", "settle", "field-2", "--reason", "paid by hand").code == 0
     assert run("payments", "list").out == ""
     told = json.loads(run("runs", "budget", "show", "--json").out)["budgets"][0]
     assert (told["promised"], told["paid"]) == ("GBP:0.00", "GBP:0.12")
@@ -170,8 +170,8 @@ def test_of_what_was_refused_exactly_what_is_named_is_settled(run, place):
     budget(run, "--cap", "GBP:100")
     both = [field(number)._replace(piece=7) for number in (1, 2)]
     promise(place, *both, move="held")
-    run("payments", "refuse", "field-1", "field-2", "--because", "no work")
-    assert run("payments", "settle", "field-1", "--because", "by hand").code == 0
+    run("payments", "refuse", "field-1", "field-2", "--reason", "no work")
+    assert run("payments", "settle", "field-1", "--reason", "by hand").code == 0
     with open_store(place) as store, store.read() as tx:
         states = [
             row[0] for row in sql.rows(tx, "SELECT state FROM payment ORDER BY about")
@@ -183,7 +183,7 @@ def test_what_was_never_handed_in_at_a_market_can_not_be_approved(run, place):
     budget(run, "--cap", "GBP:100")
     reward = PaymentRow("reward", 7, 1, 1, "inhouse", 7, 1_200_000, 0)
     promise(place, reward, move="held")
-    refused = run("payments", "approve", "reward-7", "--because", "x", "--yes")
+    refused = run("payments", "approve", "reward-7", "--reason", "x", "--yes")
     assert (refused.code, "settle" in refused.err) == (1, True)
 
 
@@ -195,7 +195,7 @@ def test_an_unknown_payment_is_asked_for_once_more_by_a_person(run, place):
         for column, value in (("submission", "s"), ("reference", "r"), ("attempts", 3)):
             rows.set_column(tx, found, column, value)
         rows.move(tx, found, "unknown", now=3)
-    done = run("payments", "approve", "reward-7", "--because", "looked", "--yes")
+    done = run("payments", "approve", "reward-7", "--reason", "looked", "--yes")
     assert done.code == 0
     with open_store(place) as store, store.read() as tx:
         assert sql.one(tx, "SELECT state, attempts FROM payment") == ("due", 0)
@@ -204,23 +204,23 @@ def test_an_unknown_payment_is_asked_for_once_more_by_a_person(run, place):
 def test_what_a_market_is_about_to_pay_is_not_settled_by_hand(run, place):
     budget(run, "--cap", "GBP:100")
     promise(place, PaymentRow("reward", 7, 1, 1, "market", 7, 1_200_000, 0))
-    refused = run("payments", "settle", "reward-7", "--because", "x")
+    refused = run("payments", "settle", "reward-7", "--reason", "x")
     assert (refused.code, "twice" in refused.err) == (1, True)
 
 
 @pytest.mark.parametrize(
     ("words", "code"),
     [
-        (("settle", "--because", "x"), 2),
-        (("settle", "field-1", "--account", "a/b", "--because", "x"), 2),
+        (("settle", "--reason", "x"), 2),
+        (("settle", "field-1", "--account", "a/b", "--reason", "x"), 2),
         (("settle", "field-1"), 2),
-        (("settle", "field-1", "--because", "two\nlines"), 2),
-        (("settle", "12", "--because", "x"), 2),
-        (("settle", "field-0", "--because", "x"), 2),
-        (("settle", "field-99", "--because", "x"), 1),
-        (("settle", "--account", "nobody", "--because", "x"), 1),
-        (("refuse", "field-1", "--because", "x"), 1),
-        (("approve", "field-1", "--because", "x"), 2),  # nobody can be asked
+        (("settle", "field-1", "--reason", "two\nlines"), 2),
+        (("settle", "12", "--reason", "x"), 2),
+        (("settle", "field-0", "--reason", "x"), 2),
+        (("settle", "field-99", "--reason", "x"), 1),
+        (("settle", "--account", "nobody", "--reason", "x"), 1),
+        (("refuse", "field-1", "--reason", "x"), 1),
+        (("approve", "field-1", "--reason", "x"), 2),  # nobody can be asked
     ],
 )
 def test_mistakes_about_payments_are_told_and_change_nothing(run, place, words, code):

@@ -108,10 +108,29 @@ def test_made_up_questions_count_so_that_the_list_tells_none_of_them(app, house)
     ("fields", "told"),
     [(0, "Nothing waits"), (1, "A few tasks"), (9, "A few tasks"), (10, "Dozens")],
 )
-def test_how_much_waits_is_told_roughly_and_for_all(app, house, fields, told):
-    house.account("bob")
-    house.plan((house.account("ann"), list(range(1, fields + 1))))
-    assert told in words(arrived(app, house, "bob").get("/me"))
+def test_how_much_waits_is_told_roughly_and_for_the_worker_alone(
+    app, house, fields, told
+):
+    """What is planned for ann is nothing that waits for bob; his Start says the same."""
+    who = house.account("ann")
+    entries = [house.record(number + 1, name="Ada")["name"] for number in range(fields)]
+    house.plan((who, entries), (house.account("bob"), []))
+    assert told in words(arrived(app, house, "ann").get("/me"))
+    bob = arrived(app, house, "bob")
+    assert "Nothing waits at the moment." in words(bob.get("/me"))
+    assert page_of(bob.post("/start")) != "task"
+
+
+def test_nothing_waits_where_the_gate_would_refuse_all(app, house):
+    """The one field that is planned completes a set that the worker holds a part of."""
+    who = house.account("ann")
+    record = house.record(1, name="Ada", disease="flu")
+    house.plan((who, [record["name"]]))
+    client = arrived(app, house, "ann")
+    work(client, Ada="x")
+    house.plan((who, [record["disease"]]))
+    assert "Nothing waits at the moment." in words(client.get("/me"))
+    assert page_of(client.post("/start")) != "task"
 
 
 def test_a_test_that_was_failed_says_when_it_may_be_tried_again(app, house, clock):

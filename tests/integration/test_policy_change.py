@@ -146,7 +146,7 @@ def test_apply_needs_the_number_the_version_and_a_reason(house, tmp_path):
 def test_a_merge_is_shown_first_and_then_done(house, tmp_path):
     assert house("policy", "apply", "strict.toml").code == 0
     show(tmp_path, (0, 0), (1, 1))
-    words = ["workers", "merge", "folder/ann", "folder/bob", "--because", "same phone"]
+    words = ["workers", "merge", "folder/ann", "folder/bob", "--reason", "same phone"]
     tried = house(*words, "--dry-run")
     assert tried.code == 0
     assert "1 set becomes complete" in tried.out
@@ -174,23 +174,23 @@ def test_a_file_of_groups_merges_each_of_them(house, tmp_path):
     )
     words = ["workers", "groups", "groups.csv"]
     assert house(*words).code == 2
-    tried = house(*words, "--because", "agency list", "--dry-run")
+    tried = house(*words, "--reason", "agency list", "--dry-run")
     assert tried.code == 3
     assert "groups.csv:6: " in tried.err
     assert "groups.csv:7: it names no group" in tried.err
-    done = house(*words, "--because", "agency list", "--yes")
+    done = house(*words, "--reason", "agency list", "--yes")
     assert done.code == 3
     assert ask(tmp_path, "SELECT count(DISTINCT adversary_id) FROM account") == [(2,)]
     assert house("workers", "groups").code == 0
     assert house("workers", "groups", "--dry-run").code == 2
-    assert house("workers", "groups", "none.csv", "--because", "x").code == 5
+    assert house("workers", "groups", "none.csv", "--reason", "x").code == 5
 
 
 def test_a_file_of_groups_that_names_a_stranger_changes_nothing(house, tmp_path):
     (tmp_path / "groups.jsonl").write_text(
         '{"worker": "folder/ann", "group": "g"}\n{"worker": "x/zoe", "group": "g"}\n'
     )
-    done = house("workers", "groups", "groups.jsonl", "--because", "x", "--yes")
+    done = house("workers", "groups", "groups.jsonl", "--reason", "x", "--yes")
     assert done.code == 1
     assert ask(tmp_path, "SELECT count(DISTINCT adversary_id) FROM account") == [(4,)]
 

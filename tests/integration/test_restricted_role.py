@@ -39,7 +39,7 @@ resume
 workers list
 workers show folder/ann
 workers groups
-workers merge folder/bob folder/cat --because same --accept-past 0 --yes
+workers merge folder/bob folder/cat --reason same --accept-past 0 --yes
 explain r0.a --who
 policy apply two.toml --yes
 db status

@@ -2,11 +2,20 @@
 
 from dataclasses import astuple, replace
 
+import click
 import pytest
+from typer.main import get_command
 
+from connectors.testing.hostile import Memory
+from dispatcher.ledger.identity_changes import merge
+from dispatcher.operations.runs import Budget
 from dispatcher.operations.status import WaitingPilot, status
+from dispatcher.preflight import Obstacle, Preflight
+from dispatcher.stages.planning import Planning
 from dispatcher.store import lease, pause, planning
-from dispatcher.store.statistics import DownRow
+from dispatcher.store.settings import TickFailure
+from dispatcher.store.statistics import DownRow, HeldRow
+from dispatcher.surfaces.cli.app import app
 from dispatcher.surfaces.cli.status import lay_out
 from tests import builders
 from tests.integration.ledger_cases import PAIR, Case, policy
@@ -113,12 +122,46 @@ def test_what_needs_the_operator_is_said_with_the_command(case, clock):
     clock.advance(seconds=11 * MINUTE)
     lead(case, clock)
     assert status(case.store, clock()).needs_you == [
-        "1 field is held back: 5 needed: d and c may not share a worker: "
+        "1 field is held back (d 1): 5 needed: d and c may not share a worker: "
         "dispatcher plan --dry-run",
         "1 message was given up: dispatcher queue dead list",
         "a message waits for 11 min: dispatcher queue list --state ready",
         "connector:x is paused: token expired: dispatcher resume --connector x",
     ]
+
+
+def test_a_plan_counts_what_it_means_still_and_not_what_was_added_last(case, clock):
+    """Four showings, then two more beside them, of which one is served."""
+    stage = Planning(case.store, case.tick, rest=0)
+    stage.apply(stage.draft(seed=1).plan_id)
+    case.load(("r2", "p2", 1, "cd"))
+    stage.apply(stage.draft(seed=1).plan_id)
+    assert status(case.store, clock()).plan.pairs == 6
+    with case.store.write() as tx:
+        plan, who, packed = planning.lock_all_planned(tx)[0]
+        planning.keep_planned(tx, plan, who, packed[8:])
+    told = lay_out(status(case.store, clock()))
+    assert "5 showings planned   planned complete sets 0   planned worst share" in told
+
+
+def test_after_a_merge_no_number_of_the_plan_is_told_until_it_was_made_anew(
+    case, clock
+):
+    """What was planned for two would cross for one: that is never shown as a breach."""
+    stage = Planning(case.store, case.tick, rest=0)
+    stage.apply(stage.draft(seed=1).plan_id)
+    with case.store.write() as tx:
+        merge(tx, [["x/ann", "x/bob"]], because="same", at=case.tick())
+    found = status(case.store, clock())
+    assert found.plan.outdated
+    assert "made before a merge, to be planned again: dispatcher plan" in lay_out(found)
+    stage.apply(stage.draft(seed=1, partial=True).plan_id)
+    found = status(case.store, clock())
+    assert (found.plan.outdated, found.plan.pairs) == (False, 3)
+    assert [(row.entries, row.fields) for row in found.held_back] in (
+        [(1, "a 1")],
+        [(1, "b 1")],
+    )
 
 
 @pytest.mark.parametrize(
@@ -160,10 +203,75 @@ def test_answers_that_fit_nothing_and_conflicts_and_what_is_down_are_named(case,
         "3 answers were refused: dispatcher answers list --refused",
         "2 fields are in conflict: dispatcher records list --state conflict",
         "2 workers are below the accuracy floor and given nothing new: "
-        "dispatcher workers list, then dispatcher workers show ACCOUNT",
+        "dispatcher workers list, then: dispatcher workers show ACCOUNT",
         "the made-up questions of name are used up: "
         "dispatcher workers gold add name FILE",
-        "run x has a pilot, 1 record waits: dispatcher runs pilot show x, then accept",
+        "run x has a pilot, 1 record waits: dispatcher runs pilot show x, then: "
+        "dispatcher runs pilot accept x",
         "2 messages wait for money: dispatcher runs budget show",
         "2 payments wait for your decision: dispatcher payments list",
     ]
+
+
+def test_every_sentence_ends_with_a_command_that_there_is(case, clock):
+    """Of each kind one: its last words name a command, its options and its arguments."""
+    lead(case, clock)
+    budget = Budget("may", *["0"] * 9, used_up="cap")
+    declared = {"x": Memory().manifest}
+    with case.store.read() as tx:
+        unopened = Preflight({}, declared=declared).look(tx).obstacles
+        unknown = Preflight({}).look(tx).obstacles
+    refused = [
+        Obstacle("ads", 1, "it failed when it was asked", "tell its author"),
+        Obstacle("ads", 1, "it wants a reward", ""),
+        Obstacle("ads", 1, "the password is wrong", "ask its people: who knows"),
+        Obstacle("ads", 1, "it is paused", "dispatcher connectors enable ads"),
+        *unopened,
+        *unknown,
+    ]
+    found = replace(
+        status(case.store, clock()),
+        policy_version=0,
+        leader=None,
+        refused=refused,
+        failing={"planning": TickFailure("E001", 0), "sending:x": TickFailure("E1", 0)},
+        held_back=[HeldRow("5 needed", 1, "d 1")],
+        burnt={"a": 1},
+        down=[DownRow("acme", 2, "gave no answer")],
+        outbox={"dead": 1},
+        oldest_waiting_minutes=60,
+        counts={"quarantined": 3},
+        results={"conflict": 2},
+        workers={"stopped": 2},
+        suspects=1,
+        gold_left={"name": 0},
+        pilots=[WaitingPilot("x", let_go=2, waiting=1)],
+        budgets=[budget],
+        waiting_for_money=2,
+        payments={"unknown": 1},
+        paused={"all": "lunch", "connector:x": "token", "run:may": "later"},
+    )
+    for sentence in found.needs_you:
+        assert_ends_with_command(sentence)
+    kinds = 2 + len(refused) + 2 + 2 + 3 + 5 + 3 + 3
+    assert len(found.needs_you) == kinds
+
+
+def assert_ends_with_command(sentence):
+    _, found, words = sentence.rpartition(": dispatcher ")
+    assert found, sentence
+    command, tokens = get_command(app), words.split()
+    while isinstance(command, click.Group):
+        command = command.commands[tokens.pop(0)]
+    options = {name: one for one in command.params for name in one.opts}
+    given = 0
+    while tokens:
+        token = tokens.pop(0)
+        if token.startswith("--"):
+            if not options[token].is_flag:
+                tokens.pop(0)
+        else:
+            given += 1
+    wanted = [one for one in command.params if one.param_type_name == "argument"]
+    assert sum(one.required for one in wanted) <= given, sentence
+    assert given <= len(wanted) or any(one.nargs == -1 for one in wanted), sentence

@@ -20,6 +20,7 @@ from dispatcher.core.errors import Invalid, PastLimit, Refused
 from dispatcher.custody.evidence import export, verify
 from dispatcher.ledger.comparison import compare
 from dispatcher.ledger.identity_changes import merge
+from dispatcher.ledger.limit_usage import LimitUsages
 from dispatcher.stages import planning
 from dispatcher.stages.intake.external_rules import read_links
 from dispatcher.stages.planning import Planning
@@ -510,3 +511,20 @@ def test_the_verifier_agrees_with_the_gate_on_what_tables_tell(
     verdict = verify(bundle.folder, [bundle.root])
     assert verdict.status == 0, verdict.text
     assert "NOT CHECKED" not in verdict.text
+
+
+def test_how_near_a_limit_is_comes_from_the_table(case, tmp_path, install):
+    """f of one field is 0.25, of two 0.4, and of three 1: the limit is reached with c."""
+    install("mine", "QUARTERS")
+    rules = """
+[property.told]
+of = ["a", "b", "c"]
+disclosure = "plugin:mine"
+tau = 0.9
+"""
+    ready(case, rules, tmp_path)
+    case.book(("x/1", "r1.a r1.b r2.a"), ("x/2", "r1.c"))
+    with case.store.read() as tx:
+        one, two = (shares["told"] for shares in LimitUsages().look(tx).values())
+    assert (one.f, one.worst, one.left, one.nearest) == (Fraction(2, 5), 1, 1, 1)
+    assert (two.f, two.worst, two.left, two.nearest) == (Fraction(1, 4), 1, 2, 1)

@@ -44,7 +44,7 @@ from dispatcher.store.accounts import Account
 from dispatcher.store.planning import LeftRow
 from dispatcher.strategies import find_solver, solvers_for
 from policies.model.problem import Problem
-from policies.planning.solving import solve
+from policies.planning.solving import plan_rest, solve
 from policies.solvers import SOLVERS, Limits, Solution, Verdict
 from policies.solvers.template_assignment import evenly
 
@@ -109,6 +109,7 @@ class Planning:
         self._rest = rest
         self._rests_until = 0
         self._pulse: tuple[int, ...] | None = None
+        self._upsets: tuple[int, ...] = ()
         self._log = get_logger("planning")
 
     def draft(
@@ -156,7 +157,7 @@ class Planning:
             force = current_policy(tx)
             if force is None:
                 raise no_policy()
-            base = _last_applied(tx)
+            base, joins = _last_applied(tx), rows.joins(tx)
             clear = self._look(tx)
             backlog = backlogs.read(tx, force, clear)
             made = translate(tx, force, backlog, self._clock(), clear)
@@ -167,8 +168,13 @@ class Planning:
         if solution.verdict is not Verdict.SOLVED and not partial:
             rng = np.random.default_rng(seed)
             raise refusal(made, solution, rng, chosen)
+        solution = plan_rest(made, solution, auto, seed, chosen)
         planned = list(_assignments(made, solution, np.random.default_rng(seed)))
-        numbers = summary(made, solution) | {"base": base, "sha256": digest(planned)}
+        numbers = summary(made, solution) | {
+            "base": base,
+            "joins": joins,
+            "sha256": digest(planned),
+        }
         with self._store.read() as tx:
             numbers["costs"] = costs(tx, planned, clear.pays, self._clock())
         if dry_run or not (len(solution.plan) or len(solution.held)):
@@ -213,7 +219,9 @@ class Planning:
                 lease.check_epoch(tx, lease.SHARD, epoch)
             version = policy_rows.lock_policy_shared(tx)
             before = rows.lock_applied(tx)
-            numbers = _checked_draft(rows.plan(tx, plan_id), plan_id, version, before)
+            numbers = _checked_draft(
+                rows.plan(tx, plan_id), plan_id, version, before, rows.joins(tx)
+            )
             merged = _merged(rows.lock_assignments(tx, [*before, plan_id], version))
             numbers["sha256"] = digest(merged)
             rows.replace_assignments(tx, plan_id, before, merged)
@@ -227,18 +235,23 @@ class Planning:
     def tick(self, epoch: int) -> int:
         """Plan and apply new work; omit entries without a plan.
 
+        It rests in between, but not where the plan in force no longer holds: after a
+        merge, another policy, or when somebody was blocked or left.
+
         Returns
         -------
         int
             Pairs planned.
         """
         began = self._clock()
-        if began < self._rests_until:
-            return 0
         with self._store.read() as tx:
+            upsets = rows.upsets(tx)
+            if began < self._rests_until and upsets == self._upsets:
+                return 0
             pulse = self._beat(tx)
             if pulse == self._pulse or current_policy(tx) is None:
                 return 0
+        self._upsets = upsets
         planned = self._plan_all(pulse, epoch)
         ended = self._clock()
         self._rests_until = ended + round(self._rest * (ended - began))
@@ -309,7 +322,7 @@ def _last_applied(tx: Tx) -> int:
 
 
 def _checked_draft(
-    plan: Plan | None, plan_id: int, version: int, before: list[int]
+    plan: Plan | None, plan_id: int, version: int, before: list[int], joins: int
 ) -> Summary:
     """Return the numbers of a plan; raise unless it may be applied now."""
     if plan is None:
@@ -325,10 +338,12 @@ def _checked_draft(
             fix="Make a new one with: dispatcher plan",
         )
     numbers: Summary = json.loads(plan.summary)
-    if plan.policy_version != version or numbers["base"] != max(before, default=0):
+    made = plan.policy_version, numbers["base"], numbers.get("joins")
+    if made != (version, max(before, default=0), joins):
         raise Conflict(
             f"plan {plan_id} is out of date",
-            why="A policy or another plan was applied after it was made.",
+            why="A policy or another plan was applied after it was made, or accounts "
+            "were merged.",
             fix="Make a new one with: dispatcher plan",
         )
     return numbers

@@ -20,6 +20,7 @@ from policies.judging.certificates import safe_number
 from policies.model.objective import Objective
 from policies.model.problem import Problem
 from policies.planning.cosines import worst_cosines
+from policies.planning.solving import priced
 from policies.planning.tabulated_disclosure import worst_disclosures
 from policies.policy import Scope
 from policies.solvers import Cause, Clash, Core, Limits, Solution, Verdict
@@ -385,11 +386,7 @@ def _part(made: Translation, which: Iterable[int]) -> Problem:
 
 def _priced(made: Translation, core: Core) -> Problem:
     """Return the core's part as a problem that says what withholding costs."""
-    part = _part(made, core.entries)
-    weights = part.weights
-    worth = weights.base * weights.factor.max(axis=0, initial=0)[weights.kind]
-    prices = np.maximum(part.lo * worth, 1)
-    return replace(part, prices=prices // max(1, int(np.gcd.reduce(prices))))
+    return priced(_part(made, core.entries))
 
 
 def _remedy(made: Translation, remedy: Remedy) -> str:

@@ -80,11 +80,15 @@ class MadeUp:
         task = gold_questions.in_hand(tx, who.account_id, now)
         return None if task is None else self._showing(tx, task, now)
 
+    def lapsed(self, tx: Tx, who: Present, now: int) -> bool:
+        """Whether a question's time ran out that may be given back."""
+        return gold_questions.lapsed(tx, who.account_id, now - DAY, now) is not None
+
     def reopen(self, who: Present) -> Showing | None:
         """Give back the question whose time ran out, as a real field is given back."""
         now = self._clock()
         with self._store.read() as tx:
-            if gold_questions.lapsed(tx, who.account_id, now - DAY, now) is None:
+            if not self.lapsed(tx, who, now):
                 return None
         with self._store.write() as tx:
             self._hold(tx, who)

@@ -2,7 +2,8 @@
 
 It contains nothing of a record or of another worker, and does not reveal whether an
 answer was accepted, or which questions were made up. The amount of waiting work is
-shown roughly, and for all together: an exact number that falls would reveal a refusal.
+shown roughly: an exact number that falls would reveal a refusal. That nothing waits,
+Start reveals as well.
 """
 
 from __future__ import annotations
@@ -44,11 +45,11 @@ OTHER: Final = "other"
 
 ROUGHLY: Final = (
     (1, "Nothing waits at the moment."),
-    (10, "A few tasks wait, for all workers together."),
-    (100, "Dozens of tasks wait, for all workers together."),
-    (1000, "Hundreds of tasks wait, for all workers together."),
+    (10, "A few tasks wait for you."),
+    (100, "Dozens of tasks wait for you."),
+    (1000, "Hundreds of tasks wait for you."),
 )
-MANY: Final = "Thousands of tasks wait, for all workers together."
+MANY: Final = "Thousands of tasks wait for you."
 
 
 @dataclass(frozen=True)
@@ -90,14 +91,13 @@ class OwnWork:
     tests: tuple[Tested, ...] = ()
 
 
-def own_work(store: Store, clock: Clock, who: Present) -> OwnWork:
-    """Look up what a worker may know of their own work."""
+def own_work(store: Store, clock: Clock, who: Present, waiting: int) -> OwnWork:
+    """Look up what a worker may know of their own work; about so many tasks wait."""
     now = clock()
     with store.read() as tx:
         account, force = serving.account(tx, who.account_id), current_policy(tx)
         if account is None or force is None:
             return OwnWork(ROUGHLY[0][1])
-        waiting = serving.planned(tx, account.connector, force.version)
         done: dict[tuple[int, str], int] = {}
         for row in serving.done(tx, account.id, now // DAY * DAY - (DAYS - 1) * DAY):
             key = row.day, _kind(force, row.field_id)

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import Final
 
 import numpy as np
@@ -134,6 +135,24 @@ class TaskAssignment:
                 return self._made_up.in_hand(tx, who, now)
             return self.showing(tx, task, now)
 
+    def waiting(self, who: Present) -> int:
+        """About how many tasks wait for the worker: 0 only where Start shows none."""
+        if self.has_task(who):
+            return 1
+        now = self._clock()
+        with self._store.read() as tx:
+            question = self._question(tx, who)
+            if question is not None and any(
+                decide(tx, question.force, entry_id, who.account_id).refusal is None
+                for entry_id in self._candidates(tx, question)
+            ):
+                return max(1, len(question.own))
+            last = task_rows.last_task(tx, who.account_id)
+            again = (
+                last is not None and lapsed(last, now) and self._misses(tx, last) > 0
+            )
+            return int(again or self._made_up.lapsed(tx, who, now))
+
     # -- what --------------------------------------------------------------------
 
     def start(self, who: Present) -> Showing | None:
@@ -200,8 +219,7 @@ class TaskAssignment:
             question = self._question(tx, who)
             if question is None:
                 return None
-            found = candidates(tx, question, self._shuffler())
-            for entry_id, _ in zip(found, range(DECISIONS), strict=False):
+            for entry_id in self._candidates(tx, question):
                 decision = decide(tx, question.force, entry_id, who.account_id)
                 refusal, entry = decision.refusal, decision.facts.entry
                 if refusal is None:
@@ -229,6 +247,10 @@ class TaskAssignment:
                 self._plans.take_out(plan_id, account_id, never, self._fence())
             except (IndexError, DispatcherError):  # another thread was quicker; busy
                 return
+
+    def _candidates(self, tx: Tx, question: Question) -> Iterator[int]:
+        """Entries that the gate is asked about, best first."""
+        return islice(candidates(tx, question, self._shuffler()), DECISIONS)
 
     def _question(self, tx: Tx, who: Present) -> Question | None:
         now = self._clock()

@@ -10,7 +10,7 @@ import typer
 
 from dispatcher.core.errors import Usage
 from dispatcher.surfaces.cli import previews
-from dispatcher.surfaces.cli.context import CliContext, table
+from dispatcher.surfaces.cli.context import CliContext
 
 app = typer.Typer(
     help="Answers that were refused: look at them, then dismiss them.",
@@ -74,7 +74,7 @@ def list_answers(
         ]
     context.show(
         {"schema": "dispatcher.refused-answers/1", "answers": document},
-        table(lines, header),
+        context.table(lines, header),
     )
     if len(found) == limit:
         context.say(f"the newest {limit:,}; see more with --limit")

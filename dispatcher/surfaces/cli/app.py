@@ -128,6 +128,14 @@ def options(
         bool,
         typer.Option("--no-color", help="Like NO_COLOR=1.", rich_help_panel=ANYWHERE),
     ] = False,
+    no_header: Annotated[
+        bool,
+        typer.Option(
+            "--no-header",
+            help="Tables without their first line.",
+            rich_help_panel=ANYWHERE,
+        ),
+    ] = False,
     no_input: Annotated[
         bool,
         typer.Option(
@@ -154,4 +162,5 @@ def options(
         no_input=no_input,
         yes=yes,
         color=not plain,
+        header=not no_header,
     )

@@ -14,7 +14,6 @@ from dispatcher.core.errors import EXIT_FAILED, EXIT_PARTLY, Invalid, Usage
 from dispatcher.surfaces.cli.context import (
     CliContext,
     leave,
-    table,
     told_moment,
 )
 
@@ -81,10 +80,10 @@ def list_backups(ctx: typer.Context, to: To = None) -> None:
     good, bad = backups.found_in(backups.folder_of(context, to))
     context.show(
         {"schema": "dispatcher.backups/1", "backups": [_document(b) for b in good]},
-        table(
+        context.table(
             [(b.id, told_moment(b.at), f"{b.size:,}", f"{b.lines:,}", b.dialect)
              for b in good],
-            ("BACKUP", "MOMENT", "BYTES", "LEDGER LINES", "FROM"),
+            ("backup", "moment", "bytes", "ledger lines", "from"),
         ),
     )  # fmt: skip
     for path in bad:

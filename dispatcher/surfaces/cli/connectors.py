@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from dispatcher.core.errors import Invalid, Usage
-from dispatcher.surfaces.cli.context import CliContext, read_file, table, told_moment
+from dispatcher.surfaces.cli.context import CliContext, read_file, told_moment
 
 if TYPE_CHECKING:
     from connectors.base import Manifest, Tried
@@ -48,7 +48,7 @@ def list_connectors(
     columns = ("name", "kind", "role", "binding", "identity", "content", "from")
     context.show(
         {"schema": "dispatcher.connectors/1", "connectors": rows},
-        table([[row[c] for c in columns] for row in rows], columns),
+        context.table([[row[c] for c in columns] for row in rows], columns),
     )
 
 
@@ -394,7 +394,7 @@ def _show_drift(context: CliContext, name: str, drift: Drift, *, mended: bool) -
         if drift.counts.get(kind)
     ]
     header = ("count", "what", "so", "which")
-    lines += [table(found, header)] if found else ["nothing differs"]
+    lines += [context.table(found, header)] if found else ["nothing differs"]
     if drift.doubtful:
         lines.append(
             "most of what was sent is gone there: see whether the list can be right, then"

@@ -36,6 +36,7 @@ class CliContext(Workspace):
     no_input: bool = False
     yes: bool = False
     color: bool = True
+    header: bool = True
 
     def say(self, text: str = "") -> None:
         """Print a message for the person (stderr)."""
@@ -48,6 +49,22 @@ class CliContext(Workspace):
             print(json_module.dumps(document, ensure_ascii=False), flush=True)
         elif text:
             print(text, end=end, flush=True)
+
+    def table(self, rows: Sequence[Sequence[object]], header: Sequence[str]) -> str:
+        """Lay out rows under a header; tab-separated where no terminal reads."""
+        cells = [[plain(str(cell)) for cell in row] for row in rows]
+        if not cells:
+            return ""
+        lines = [list(header), *cells] if self.header else cells
+        if not sys.stdout.isatty():
+            return "\n".join("\t".join(line) for line in lines)
+        widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
+        return "\n".join(
+            "  ".join(
+                cell.ljust(w) for cell, w in zip(line, widths, strict=True)
+            ).rstrip()
+            for line in lines
+        )
 
     def confirm(self, question: str, flag: str = "--yes") -> None:
         """Ask before something that cannot be undone easily.
@@ -99,21 +116,6 @@ def read_file(
             why=f"the {what} cannot be read",
             fix=fix,
         ) from None
-
-
-def table(rows: Sequence[Sequence[object]], header: Sequence[str]) -> str:
-    """Lay out rows for people; tab-separated without header where no TTY reads."""
-    cells = [[plain(str(cell)) for cell in row] for row in rows]
-    if not cells:
-        return ""
-    if not sys.stdout.isatty():
-        return "\n".join("\t".join(row) for row in cells)
-    lines = [list(header), *cells]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
-    return "\n".join(
-        "  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip()
-        for line in lines
-    )
 
 
 def leave(status: int) -> NoReturn:

@@ -10,7 +10,7 @@ import typer
 
 from dispatcher.core.errors import Usage
 from dispatcher.surfaces.cli import previews
-from dispatcher.surfaces.cli.context import CliContext, table
+from dispatcher.surfaces.cli.context import CliContext
 from dispatcher.surfaces.cli.records import State
 
 if TYPE_CHECKING:
@@ -50,7 +50,9 @@ def list_fields(
         wanted = state.value if state else None
         found = fields_of(store, burnt=burnt, state=wanted, limit=limit)
     listed = [_row(one, found.keys.get(one.record_id, "?")) for one in found.fields]
-    context.show({"schema": "dispatcher.fields/1", "fields": listed}, _table(listed))
+    context.show(
+        {"schema": "dispatcher.fields/1", "fields": listed}, _table(context, listed)
+    )
     if found.total > limit or (not burnt and found.total == limit):
         context.say(f"the first {limit:,}; see more with --limit")
     if burnt and listed:
@@ -73,10 +75,10 @@ def _row(one: Shown, key: str) -> dict[str, Any]:
     }
 
 
-def _table(listed: Sequence[dict[str, Any]]) -> str:
+def _table(context: CliContext, listed: Sequence[dict[str, Any]]) -> str:
     header = ("field", "run", "state", "shown", "t", "answers", "wanted", "open_tasks")
     rows = [{**one, "state": "burnt"} if one["burnt"] else one for one in listed]
-    return table([[row[name] for name in header] for row in rows], header)
+    return context.table([[row[name] for name in header] for row in rows], header)
 
 
 @app.command()

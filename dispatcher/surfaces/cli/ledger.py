@@ -15,7 +15,6 @@ from dispatcher.core.private_files import write_private
 from dispatcher.surfaces.cli.context import (
     CliContext,
     leave,
-    table,
     told_moment,
 )
 
@@ -214,7 +213,7 @@ def prove(
             if about is not None
             else ledger.prove_subject(store, _key_from(subject_from or "-"))
         )
-    words = _lay_out(proof.showings)
+    words = _lay_out(context, proof.showings)
     if output is not None:
         context.spare(output)
         write_private(output, json.dumps(proof.document, ensure_ascii=False) + "\n")
@@ -245,7 +244,7 @@ def check(
             f"{proof}: {reason}", why="no proof can be read", fix="check the path"
         ) from None
     found = ledger.check_proof(document, head or ())
-    context.show(_told(found), _lay_out(found.showings))
+    context.show(_told(found), _lay_out(context, found.showings))
     context.say(f"{len(found.showings)} showings, proven under root {found.root}")
 
 
@@ -260,12 +259,12 @@ def _told(proof: Proof) -> dict[str, Any]:
     }
 
 
-def _lay_out(found: list[dict[str, Any]]) -> str:
+def _lay_out(context: CliContext, found: list[dict[str, Any]]) -> str:
     rows = [
         (told_moment(line["at"]), line["account"], line["entry"], line["cause"])
         for line in found
     ]
-    return table(rows, ("SHOWN", "ACCOUNT", "ENTRY", "CAUSE"))
+    return context.table(rows, ("shown", "account", "entry", "cause"))
 
 
 def _key_from(source: str) -> str:

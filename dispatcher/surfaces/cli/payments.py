@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from dispatcher.core.errors import Usage
-from dispatcher.surfaces.cli.context import CliContext, table, told_moment
+from dispatcher.surfaces.cli.context import CliContext, told_moment
 from dispatcher.surfaces.cli.previews import count
 
 app = typer.Typer(
@@ -34,8 +34,8 @@ OPEN = (State.HELD, State.UNKNOWN, State.DUE)
 Names = Annotated[
     list[str], typer.Argument(metavar="PAYMENT...", help="Such as reward-12.")
 ]
-Because = Annotated[
-    str, typer.Option("--because", help="Why; kept with the payment. No field value.")
+Reason = Annotated[
+    str, typer.Option("--reason", help="Why; kept with the payment. No field value.")
 ]
 
 
@@ -75,7 +75,7 @@ def list_payments(
             "schema": "dispatcher.payments/1",
             "payments": [dict(zip(header, line, strict=True)) for line in lines],
         },
-        table(lines, header),
+        context.table(lines, header),
     )
 
 
@@ -107,7 +107,7 @@ def history(
             "payment": name,
             "changes": [dict(zip(header, line, strict=True)) for line in lines],
         },
-        table(lines, header),
+        context.table(lines, header),
     )
 
 
@@ -134,7 +134,7 @@ def owed(ctx: typer.Context) -> None:
             "schema": "dispatcher.owed/1",
             "owed": [dict(zip(header, line, strict=True)) for line in lines],
         },
-        table(lines, header),
+        context.table(lines, header),
     )
 
 
@@ -148,7 +148,7 @@ def settle(
         str | None,
         typer.Option(metavar="CONNECTOR/ID", help="All that this worker is owed."),
     ] = None,
-    because: Because = "",
+    reason: Reason = "",
 ) -> None:
     """Book as paid what you have paid yourself: on your payroll, or at the market."""
     from dispatcher.operations import payments
@@ -161,12 +161,12 @@ def settle(
             fix="name payments, or write --account CONNECTOR/ID",
         )
     with context.open_store() as store:
-        found = payments.settle(context, store, names or [], because, account=account)
+        found = payments.settle(context, store, names or [], reason, account=account)
     _show(context, found, "settled")
 
 
 @app.command("approve")
-def approve(ctx: typer.Context, names: Names, because: Because = "") -> None:
+def approve(ctx: typer.Context, names: Names, reason: Reason = "") -> None:
     """Have a market pay what was held, refused or is unknown, after you have looked.
 
     Of a payment whose outcome is unknown, look at the market first: it is asked to pay
@@ -177,12 +177,12 @@ def approve(ctx: typer.Context, names: Names, because: Because = "") -> None:
     context: CliContext = ctx.obj
     context.confirm(f"have {count(len(names), 'payment')} made?")
     with context.open_store() as store:
-        found = payments.approve(context, store, names, because)
+        found = payments.approve(context, store, names, reason)
     _show(context, found, "approved")
 
 
 @app.command("refuse")
-def refuse(ctx: typer.Context, names: Names, because: Because = "") -> None:
+def refuse(ctx: typer.Context, names: Names, reason: Reason = "") -> None:
     """Pay nothing for work; its money is room in the budget again.
 
     At the market nothing is rejected: do that there if it has to be.
@@ -191,7 +191,7 @@ def refuse(ctx: typer.Context, names: Names, because: Because = "") -> None:
 
     context: CliContext = ctx.obj
     with context.open_store() as store:
-        found = payments.refuse(context, store, names, because)
+        found = payments.refuse(context, store, names, reason)
     _show(context, found, "refused")
 
 

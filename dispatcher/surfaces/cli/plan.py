@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dispatcher.core.errors import EXIT_PARTLY
-from dispatcher.surfaces.cli.context import CliContext, leave, table
+from dispatcher.surfaces.cli.context import CliContext, leave
 from dispatcher.surfaces.cli.previews import count
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def list_plans(ctx: typer.Context) -> None:
             "schema": "dispatcher.plans/1",
             "plans": [dict(zip(header, line, strict=True)) for line in lines],
         },
-        table(lines, header),
+        context.table(lines, header),
     )
 
 

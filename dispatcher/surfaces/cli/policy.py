@@ -24,7 +24,6 @@ from dispatcher.surfaces.cli.context import (
     CliContext,
     leave,
     read_file,
-    table,
 )
 from dispatcher.surfaces.cli.records import (
     DelimiterOption,
@@ -448,7 +447,7 @@ def list_versions(ctx: typer.Context) -> None:
     header = ("version", "from", "until", "sha256", "accepted past", "reason")
     context.show(
         {"schema": "dispatcher.policies/1", "versions": listed},
-        table(
+        context.table(
             [
                 (
                     one["version"],

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dispatcher.surfaces.cli.context import CliContext, table
+from dispatcher.surfaces.cli.context import CliContext
 from dispatcher.surfaces.cli.previews import count
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def list_tests(ctx: typer.Context) -> None:
             "schema": "dispatcher.qualifications/1",
             "tests": [dict(zip(header, line, strict=True)) for line in lines],
         },
-        table(lines, header),
+        context.table(lines, header),
     )
 
 
@@ -142,7 +142,7 @@ def list_gold(ctx: typer.Context) -> None:
             "schema": "dispatcher.golds/1",
             "gold": [dict(zip(header, row, strict=True)) for row in rows],
         },
-        table(rows, header),
+        context.table(rows, header),
     )
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from dispatcher.core.errors import Usage
-from dispatcher.surfaces.cli.context import CliContext, table
+from dispatcher.surfaces.cli.context import CliContext
 
 app = typer.Typer(
     help="What waits to be sent, and what could not be.", no_args_is_help=True
@@ -174,5 +174,5 @@ def _show(context: CliContext, found: list[tuple[object, ...]]) -> None:
             "schema": "dispatcher.queue/1",
             "messages": [dict(zip(header, row, strict=True)) for row in found],
         },
-        table(found, header),
+        context.table(found, header),
     )

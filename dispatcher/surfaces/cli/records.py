@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final, Self
 import typer
 
 from dispatcher.core.errors import EXIT_PARTLY, NoStore, Usage
-from dispatcher.surfaces.cli.context import CliContext, leave, table
+from dispatcher.surfaces.cli.context import CliContext, leave
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
@@ -117,7 +117,8 @@ def preview(
         with store:
             found = records.preview(_where(file), options, context, store)
     context.show(
-        _preview_document(found, show_values), _preview_text(found, show_values)
+        _preview_document(found, show_values),
+        _preview_text(context, found, show_values),
     )
     for column in found.columns:
         if column.suggestion == "subject" and "PERSON" in column.looks_like:
@@ -322,7 +323,7 @@ def _facts_line(facts: Facts) -> str:
     return f"{facts.name}  {', '.join([*parts, *facts.notes])}"
 
 
-def _preview_text(found: Preview, show_values: bool) -> str:
+def _preview_text(context: CliContext, found: Preview, show_values: bool) -> str:
     hint = "" if show_values else "  (values hidden; --show-values to see 5)"
     head = (
         f"{_facts_line(found.file)}, {found.rows:,} rows, "
@@ -330,7 +331,7 @@ def _preview_text(found: Preview, show_values: bool) -> str:
     )
     header = ["column", "type", "empty", "distinct", "looks like", "suggestion"]
     rows = [_column_cells(column, show_values) for column in found.columns]
-    lines = [head, table(rows, [*header, *(["values"] if show_values else [])])]
+    lines = [head, context.table(rows, [*header, *(["values"] if show_values else [])])]
     if not found.rows:
         lines.append("the file has a header and no row: there is nothing to load")
     if found.rejections:
@@ -441,7 +442,7 @@ def list_records(
             "schema": "dispatcher.records/1",
             "records": [dict(zip(header, row, strict=True)) for row in found],
         },
-        table(found, header),
+        context.table(found, header),
     )
     if len(found) == limit:
         context.say(f"the first {limit:,}; see more with --limit")
@@ -466,7 +467,7 @@ def show_record(
             "pseudonym": name,
             "fields": [dict(zip(header, row, strict=True)) for row in found],
         },
-        table(found, header),
+        context.table(found, header),
     )
 
 

@@ -21,8 +21,8 @@ HEAD: Final = """\
 
 Written from the program by `python -m dispatcher.surfaces.cli.reference`; a test compares
 it with the program. Data goes to stdout, messages and errors to stderr; a command that
-fails leaves stdout empty. Where no terminal reads, tables are tab-separated and have no
-header.
+fails leaves stdout empty. Where no terminal reads, tables are tab-separated; they keep
+their header, which `--no-header` leaves out.
 
 """
 

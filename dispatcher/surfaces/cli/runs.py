@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from dispatcher.core.errors import Usage
-from dispatcher.surfaces.cli.context import CliContext, table
+from dispatcher.surfaces.cli.context import CliContext
 from dispatcher.surfaces.cli.previews import count
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def list_runs(ctx: typer.Context) -> None:
                 for name in names
             ],
         },
-        table(lines, ("run", "cap", "room")),
+        context.table(lines, ("run", "cap", "room")),
     )
 
 

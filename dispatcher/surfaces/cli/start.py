@@ -25,7 +25,16 @@ from dispatcher.core.private_files import private
 from dispatcher.surfaces.cli.terminal import cut, plain
 
 ANYWHERE: Final = frozenset(
-    {"--json", "--quiet", "-q", "--no-color", "--no-input", "--yes", "-y"}
+    {
+        "--json",
+        "--quiet",
+        "-q",
+        "--no-color",
+        "--no-header",
+        "--no-input",
+        "--yes",
+        "-y",
+    }
 )
 """Options of all commands that may also stand after the command's name."""
 INTERRUPTED: Final = "interrupted: finished steps hold, the one under way is undone"

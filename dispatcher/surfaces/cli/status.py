@@ -13,7 +13,7 @@ from dispatcher.surfaces.cli.context import CliContext, leave
 from dispatcher.surfaces.cli.previews import count
 
 if TYPE_CHECKING:
-    from dispatcher.operations.status import Status
+    from dispatcher.operations.status import LimitsNow, PlanInForce, Status
 
 MINUTE: Final = 60_000_000
 STATES: Final = ("open", "answered", "in_doubt")
@@ -32,13 +32,15 @@ def status(
 
     With --watch and --json each look is one document on a line of its own.
     """
+    from dispatcher.ledger.limit_usage import LimitUsages
     from dispatcher.operations import status as operation
 
     context: CliContext = ctx.obj
+    usages = LimitUsages()
     with context.open_store() as store:
         preflight = context.preflight(store)
         while True:
-            found = operation.status(store, context.clock(), preflight)
+            found = operation.status(store, context.clock(), preflight, usages)
             context.show(document(found), lay_out(found))
             if watch is None:
                 break
@@ -50,11 +52,12 @@ def status(
 def document(found: Status) -> dict[str, Any]:
     """Write the numbers as ``--json`` has them."""
     named = {one.name: getattr(found, one.name) for one in fields(found)}
-    for name in ("connectors", "down", "refused", "pilots", "budgets"):
+    for name in ("connectors", "down", "refused", "held_back", "pilots", "budgets"):
         named[name] = [asdict(one) for one in named[name]]
-    named["held_back"] = [row._asdict() for row in found.held_back]
-    if found.plan is not None:
-        named["plan"] = asdict(found.plan)
+    named["failing"] = {name: asdict(one) for name, one in found.failing.items()}
+    for name in ("plan", "limits"):
+        if named[name] is not None:
+            named[name] = asdict(named[name])
     return {
         "schema": "dispatcher.status/1",
         **named,
@@ -79,21 +82,14 @@ def lay_out(found: Status) -> str:
         f"{count(counts['entries'], 'field')} · "
         f"{count(counts['adversaries'], 'worker')} "
         f"({count(counts['accounts'], 'account')})",
-        f"ledger   {count(counts['exposures'], 'exposure')}",
+        f"ledger   {count(counts['exposures'], 'exposure')}{_limits(found.limits)}",
         f"tasks    {states(dict(found.tasks))}",
         *_by_connector(found),
         f"fields   {states(found.fields)}   ({count(counts['answers'], 'answer')})",
         f"outbox   {states(dict(found.outbox))}",
     ]
     if found.plan is not None:
-        worst = found.plan.worst
-        nearest = f"worst share {worst.share:.2f} ({worst.rule})" if worst else ""
-        lines.insert(
-            2,
-            f"plan     {found.plan.plan} in force   "
-            f"{count(found.plan.pairs, 'showing')} planned   "
-            f"complete sets {found.plan.complete}   {nearest}".rstrip(),
-        )
+        lines.insert(2, f"plan     {_plan(found.plan)}")
     for one in found.budgets:
         today = "   today's allowance is used up" if one.used_up == "day" else ""
         lines.append(
@@ -104,6 +100,32 @@ def lay_out(found: Status) -> str:
         lines.append("needs you")
         lines += [f"  - {sentence}" for sentence in found.needs_you]
     return "\n".join(lines)
+
+
+def _limits(limits: LimitsNow | None) -> str:
+    """Say how near what was shown came to a limit."""
+    if limits is None:
+        return ""
+    parts = [f"limits reached: {', '.join(limits.crossed) or 'none'}"]
+    if (worst := limits.worst) and worst.share:
+        parts.append(f"worst share {worst.share:.2f} ({worst.rule})")
+    if limits.left is not None:
+        left = count(limits.left, "field") if limits.left else "no field"
+        units = count(limits.units, "unit")
+        parts.append(f"{left} left to a refusal in {units} ({limits.rule})")
+    return "   " + "   ".join(parts)
+
+
+def _plan(plan: PlanInForce) -> str:
+    """Say what is planned, so that it cannot be taken for what was shown."""
+    parts = [f"{plan.plan} in force", f"{count(plan.pairs, 'showing')} planned"]
+    if plan.outdated:
+        parts.append("made before a merge, to be planned again: dispatcher plan")
+    else:
+        parts.append(f"planned complete sets {plan.planned_complete}")
+        if worst := plan.planned_worst:
+            parts.append(f"planned worst share {worst.share:.2f} ({worst.rule})")
+    return "   ".join(parts)
 
 
 def _by_connector(found: Status) -> list[str]:

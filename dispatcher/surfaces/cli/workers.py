@@ -15,7 +15,6 @@ from dispatcher.surfaces.cli.context import (
     CliContext,
     leave,
     read_file,
-    table,
     told_moment,
 )
 from dispatcher.surfaces.cli.previews import DRY_RUN, count
@@ -120,7 +119,7 @@ def list_workers(
             "schema": "dispatcher.workers/1",
             "workers": [dict(zip(header, row, strict=True)) for row in rows],
         },
-        table(lines, header),
+        context.table(lines, header),
     )
 
 
@@ -138,7 +137,7 @@ def invite(
         links = dict(workers.invite(context, store, accounts, days).links)
     context.show(
         {"schema": "dispatcher.invites/1", "invites": links},
-        table(list(links.items()), ("worker", "link")),
+        context.table(list(links.items()), ("worker", "link")),
     )
 
 
@@ -223,11 +222,11 @@ def _show(
             "past": len(added.accepted),
             "invites": links,
         },
-        table(list(links.items()), ("worker", "link")),
+        context.table(list(links.items()), ("worker", "link")),
     )
 
 
-Because = Annotated[
+Reason = Annotated[
     str, typer.Option(help="Why; auditors read it in the ledger. No field value.")
 ]
 DryRun = Annotated[
@@ -245,7 +244,7 @@ AcceptPast = Annotated[
 def merge(
     ctx: typer.Context,
     accounts: Annotated[list[str], typer.Argument(help="CONNECTOR/NAME, two or more.")],
-    because: Because,
+    reason: Reason,
     dry_run: DryRun = False,
     accept_past: AcceptPast = 0,
 ) -> None:
@@ -258,7 +257,7 @@ def merge(
     from dispatcher.operations import workers
 
     workers.read_names(accounts)
-    _merge(ctx.obj, [accounts], because, dry_run, accept_past)
+    _merge(ctx.obj, [accounts], reason, dry_run, accept_past)
 
 
 @app.command()
@@ -268,7 +267,7 @@ def groups(
         Path | None,
         typer.Argument(dir_okay=False, help="CSV or JSONL of worker and group."),
     ] = None,
-    because: Annotated[
+    reason: Annotated[
         str, typer.Option(help="Why, with FILE; auditors read it in the ledger.")
     ] = "",
     dry_run: DryRun = False,
@@ -283,25 +282,25 @@ def groups(
 
     context: CliContext = ctx.obj
     if file is None:
-        if because or dry_run or accept_past:
+        if reason or dry_run or accept_past:
             raise Usage(
                 "these options go with a FILE",
                 why="without one, the groups of the policy are listed",
-                fix="dispatcher workers groups FILE --because TEXT --dry-run",
+                fix="dispatcher workers groups FILE --reason TEXT --dry-run",
             )
         _list_groups(context)
         return
-    if not because:
+    if not reason:
         raise Usage(
             "say why these accounts are one worker each",
             why="the reason is a line of the ledger that auditors read",
-            fix='--because "list of the agency, 2026-11"',
+            fix='--reason "list of the agency, 2026-11"',
         )
     found = workers.read_groups(read_file(file))
-    for line, reason in found.rejected:
-        context.say(f"{file}:{line}: {reason}")
+    for line, why in found.rejected:
+        context.say(f"{file}:{line}: {why}")
     if found.parts:
-        _merge(context, found.parts, because, dry_run, accept_past)
+        _merge(context, found.parts, reason, dry_run, accept_past)
     else:
         context.say("no group of the file has two accounts: nothing to merge")
     if found.rejected:
@@ -328,8 +327,8 @@ def suspects(
         lines += [
             f"{first} and {second} may be one person, noted {told_moment(one.noted)}",
             _lay_out(one.merge, ahead=True),
-            f"  one person   dispatcher workers merge {first} {second} --because TEXT",
-            f"  two people   dispatcher workers distinct {first} {second} --because TEXT",
+            f"  one person   dispatcher workers merge {first} {second} --reason TEXT",
+            f"  two people   dispatcher workers distinct {first} {second} --reason TEXT",
         ]
     context.show(
         {
@@ -352,7 +351,7 @@ def distinct(
     ctx: typer.Context,
     first: Annotated[str, typer.Argument(help="CONNECTOR/NAME.")],
     second: Annotated[str, typer.Argument(help="CONNECTOR/NAME.")],
-    because: Annotated[
+    reason: Annotated[
         str, typer.Option(help="Why; kept in the audit log. No field value.")
     ],
 ) -> None:
@@ -361,7 +360,7 @@ def distinct(
 
     context: CliContext = ctx.obj
     with context.open_store() as store:
-        workers.distinguish(context, store, first, second, because)
+        workers.distinguish(context, store, first, second, reason)
     context.show(
         {"schema": "dispatcher.distinct/1", "accounts": [first, second]},
         f"{first} and {second} are two people",
@@ -371,14 +370,14 @@ def distinct(
 def _merge(
     context: CliContext,
     parts: Sequence[Sequence[str]],
-    because: str,
+    reason: str,
     dry_run: bool,
     accept_past: int,
 ) -> None:
     from dispatcher.operations import workers
 
     with context.open_to_book() as store:
-        done = workers.preview_merge(context, store, parts, because)
+        done = workers.preview_merge(context, store, parts, reason)
         if dry_run:
             context.say(previews.DRY_RUN)
             context.show(_document(done, dry_run=True), _lay_out(done, ahead=True))
@@ -387,7 +386,7 @@ def _merge(
             context.say(_lay_out(done, ahead=True))
         workers.check_accepted(done, accept_past)
         context.confirm("a merge cannot be undone; merge them?")
-        done = workers.merge(context, store, parts, because, accept_past=accept_past)
+        done = workers.merge(context, store, parts, reason, accept_past=accept_past)
     context.show(_document(done, dry_run=False), _lay_out(done, ahead=False))
 
 
@@ -442,7 +441,7 @@ def _list_groups(context: CliContext) -> None:
                 for g in found
             ],
         },
-        table(
+        context.table(
             [
                 (g.name, ", ".join(g.trusted) or "-", " ".join(g.accounts) or "-")
                 for g in found
@@ -546,6 +545,8 @@ def _near(near: RuleUsage) -> dict[str, Any]:
         "units": near.units,
         "full": near.full,
         "refused": list(near.refused),
+        "left": near.left,
+        "nearest": near.nearest,
     }
 
 
@@ -555,5 +556,9 @@ def _near_words(near: RuleUsage) -> str:
     if near.full:
         units = previews.count(near.full, "unit")
         next_ = f"{', '.join(near.refused)} of {units} would be refused next"
+    if near.left is not None:
+        units = previews.count(near.nearest, "unit")
+        left = previews.count(near.left, "field") if near.left else "no field"
+        next_ = f"{left} left to the refusal in {units}; {next_}"
     share = f"{float(near.share):.2f}"
     return f"{near.rule}: nearest f = {near.f}, {limit} ({share} of it); {next_}"

@@ -255,14 +255,26 @@ def verdict(limits: list[Limit]) -> tuple[str, str]:
     if not limited:
         return "WARN", "No limit is in force."
     nearest = limited[0]  # they come in this order
-    if not nearest.share:
+    if nearest.left is None and not nearest.share:
         return "OK", "No limit is crossed. Nobody is near any."
-    word = "worker" if nearest.at_worst == 1 else "workers"
-    return (
-        "OK",
-        f"No limit is crossed. Worst share {nearest.share:.2f} of {nearest.name} "
-        f"({nearest.at_worst:,} {word}).",
-    )
+    worst = max(limited, key=lambda limit: limit.share or 0)
+    said = ["No limit is crossed."]
+    if nearest.left is not None:
+        said.append(f"{fields_left(nearest.left, nearest.nearest)} of {nearest.name}.")
+    if worst.share:
+        word = "worker" if worst.at_worst == 1 else "workers"
+        said.append(
+            f"Worst share {worst.share:.2f} of {worst.name} "
+            f"({worst.at_worst:,} {word})."
+        )
+    return "OK", " ".join(said)
+
+
+def fields_left(left: int, units: int) -> str:
+    """Say how many fields are left to the nearest refusal, and how often that is so."""
+    fields = f"{left:,} {'field' if left == 1 else 'fields'}"
+    times = "once" if units == 1 else f"{units:,} times"
+    return f"Nearest: {fields} left to a refusal, {times},"
 
 
 def _number(request: Request, name: str, default: int) -> int:

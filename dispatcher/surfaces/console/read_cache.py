@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from math import inf
 from typing import Any, Final, TypeVar, cast
 
 from dispatcher.ledger.active_policy import ActivePolicy, current_policy
@@ -57,6 +58,11 @@ class Limit:
         Those among the pairs.
     at_worst : int
         Those that came that near.
+    left : int or None
+        Fewest fields left to a refusal of anybody, in any record or subject; None where
+        none is to be refused.
+    nearest : int
+        Pairs that are that near.
     crossed : int
         Those at or past the limit.
     """
@@ -71,6 +77,8 @@ class Limit:
     judged: int
     adversaries: int
     at_worst: int
+    left: int | None
+    nearest: int
     crossed: int
 
 
@@ -82,7 +90,6 @@ class Worker:
     members: tuple[MemberRow, ...]
     exposures: int
     shares: UsageByRule
-    nearest: float
 
 
 @dataclass(frozen=True)
@@ -145,7 +152,7 @@ class ReadCache:
                 return []
             names = (*force.rules.all, *force.rules.links)
             found = [_limit(force, name, near) for name in names]
-            return sorted(found, key=lambda limit: (-(limit.share or 0), limit.name))
+            return sorted(found, key=lambda limit: (*_order([limit]), limit.name))
 
         return self._fresh("limits", make)
 
@@ -166,7 +173,9 @@ class ReadCache:
         with self._store.read() as tx:
             near = self._nearness.look(tx)
             every = statistics.adversaries(tx)
-            every.sort(key=lambda number: (-_nearest(near.get(number, {})), number))
+            every.sort(
+                key=lambda number: (*_order(near.get(number, {}).values()), number)
+            )
             found = _named(tx, name) if name else None
             if found in every:
                 page = every.index(found) // size + 1
@@ -183,7 +192,6 @@ class ReadCache:
                 tuple(members[number]),
                 exposures.get(number, 0),
                 near.get(number, {}),
-                float(_nearest(near.get(number, {}))),
             )
             for number in chosen
         ]
@@ -255,15 +263,20 @@ def _named(tx: Tx, name: str) -> int | None:
     return int(digits) if re.fullmatch("[0-9]{1,18}", digits) else None
 
 
-def _nearest(shares: UsageByRule) -> Fraction:
-    limited = [near.share for near in shares.values() if near.tau is not None]
-    return max(limited, default=Fraction(0))
+def _order(
+    found: Collection[LimitUsage | Limit],
+) -> tuple[int | float, Fraction | float]:
+    """Fewest fields left, then the largest share of a limit: what sorts first is nearest."""
+    left = [one.left for one in found if one.left is not None]
+    shares = [one.share or 0 for one in found if one.tau is not None]
+    return min(left, default=inf), -max(shares, default=0)
 
 
 def _limit(force: ActivePolicy, name: str, near: Mapping[int, UsageByRule]) -> Limit:
     prop = force.policy.properties[name]
     found = [shares[name] for shares in near.values() if name in shares]
     best = max((one.f for one in found), default=Fraction(0))
+    left = min((one.left for one in found if one.left is not None), default=None)
     return Limit(
         name=name,
         scope=prop.scope.value,
@@ -275,6 +288,8 @@ def _limit(force: ActivePolicy, name: str, near: Mapping[int, UsageByRule]) -> L
         judged=sum(one.units for one in found),
         adversaries=len(found),
         at_worst=sum(one.f == best for one in found) if best else 0,
+        left=left,
+        nearest=sum(one.nearest for one in found if one.left == left),
         crossed=sum(_crossed(one) for one in found),
     )
 

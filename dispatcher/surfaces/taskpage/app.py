@@ -132,7 +132,7 @@ def task_app(
         settings=settings,
     )
     tasks = TaskRoutes(serving, pages, door, clock=clock, settings=settings)
-    own = OwnPageRoutes(store, pages, door, clock=clock, settings=settings)
+    own = OwnPageRoutes(store, serving, pages, door, clock=clock, settings=settings)
     fetching = FetchRoutes(store, feeds or {}, clock, settings.call)
     task = "/task/{token}"
     app = Starlette(

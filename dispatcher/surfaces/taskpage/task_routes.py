@@ -274,13 +274,14 @@ class OwnPageRoutes:
     def __init__(
         self,
         store: Store,
+        serving: Serving,
         pages: Pages,
         sessions: Sessions,
         *,
         clock: Clock,
         settings: PageSettings,
     ) -> None:
-        self._work = partial(own_work, store, clock)
+        self._work = lambda who: own_work(store, clock, who, serving.waiting(who))
         self._leave = partial(leave, store, clock)
         self._pages = pages
         self._sessions = sessions

@@ -1,6 +1,8 @@
 """Compiled rules: exact f of what is held of one unit."""
 
+from collections import Counter
 from fractions import Fraction
+from itertools import combinations, combinations_with_replacement
 
 import pytest
 from hypothesis import given
@@ -16,6 +18,7 @@ from tests.unit.policies.rules.small_rules import (
     SHAPES,
     SHARES,
     STEP,
+    TAUS,
     TIMES,
     TWO_OF,
     WEIGHED,
@@ -103,3 +106,32 @@ def test_means_lie_between_0_and_1_and_rise(shape, window, known, data):
     whole, same = compiled.total(known, known)
     assert sets == same
     assert 0 <= part <= whole <= sets
+
+
+@pytest.mark.parametrize("scope", [Scope.RECORD, Scope.SUBJECT])
+@given(SHAPES, TAUS, st.none() | st.integers(1, 6), HELD)
+def test_fields_left_are_the_fewest_that_reach_the_limit(
+    scope, shape, tau, window, held
+):
+    """No fewer reach it, wherever they lie; so many do. A record has each field once."""
+    record = scope is Scope.RECORD
+    if record:
+        held, window = {(field, 0): 1 for field, _ in held}, None
+    compiled = Rule(rule(scope=scope, window=window, tau=tau, **shape))
+    times = {time for _, time in held} or {0}
+    options = [(field, time) for field in FIELDS for time in times]
+    if record:
+        options = [place for place in options if place not in held]
+    choose = combinations if record else combinations_with_replacement
+
+    def reached(number):
+        return any(
+            compiled.past({**held, **{p: held.get(p, 0) + n for p, n in more.items()}})
+            for more in map(Counter, choose(options, number))
+        )
+
+    fewest = next((number for number in range(4) if reached(number)), None)
+    left = compiled.left(held)
+    assert left == fewest or (fewest is None and (left is None or left > 3))
+    if record and fewest is None:
+        assert left is None
