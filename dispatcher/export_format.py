@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import csv
 import errno
-import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Protocol, TypeVar
 
+from connectors.formats.feed_files import json_line
 from connectors.formats.formula_guard import guard, unguard
 from dispatcher.core.errors import Invalid
 from policies.answers.validation import Mark
@@ -187,8 +187,7 @@ def write(
         )
     if form == "jsonl":
         for row in rows:
-            record = dict(zip(names, row, strict=True))
-            stream.write(json.dumps(record, ensure_ascii=False).encode() + b"\n")
+            stream.write(json_line(dict(zip(names, row, strict=True))))
         return
     safe: Callable[[str], str] = guard if guarded else str
     writer = csv.writer(_Encoded(stream))

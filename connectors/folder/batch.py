@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 
 from connectors.base import Item, Offer, Rejected
+from connectors.formats.feed_files import json_line
 from connectors.formats.formula_guard import guard
 
 COLUMNS = (
@@ -138,5 +138,4 @@ def _as_jsonl(rows: list[dict[str, object]]) -> bytes:
         }
         for row in rows
     ]
-    lines = [json.dumps(row, ensure_ascii=False) for row in kept]
-    return ("\n".join(lines) + "\n").encode()
+    return b"".join(map(json_line, kept))

@@ -6,7 +6,7 @@ import csv
 import hashlib
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from typing import Final
 
@@ -20,6 +20,10 @@ MEDIA_TYPES: Final = {
     "jsonl": "application/jsonl",
     "parquet": "application/vnd.apache.parquet",
 }
+
+_LINE_ENDS: Final = str.maketrans(
+    {sign: f"\\u{ord(sign):04x}" for sign in "\x85\u2028\u2029"}
+)
 
 
 def file_name(key: str, form: str) -> str:
@@ -83,6 +87,12 @@ def written(items: Sequence[Item], form: str, *, guarded: bool) -> bytes:
     for row in rows:
         writer.writerow([guard(cell) for cell in row] if guarded else row)
     return file.getvalue().encode("utf-8")
+
+
+def json_line(row: Mapping[str, object]) -> bytes:
+    """Write one line of JSON; what some readers take for an end of line is escaped."""
+    text = json.dumps(row, ensure_ascii=False)
+    return text.translate(_LINE_ENDS).encode() + b"\n"
 
 
 def _row(item: Item) -> tuple[str, ...]:

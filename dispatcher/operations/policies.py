@@ -25,6 +25,7 @@ from dispatcher.stages.planning.impact import Impact, assess, read_work
 from dispatcher.store import Store
 from dispatcher.store import policies as policy_rows
 from dispatcher.store.policies import VersionRow
+from dispatcher.verifier import CHECKED
 from policies.document.difference import Difference, differences
 from policies.policy import Policy
 
@@ -93,6 +94,15 @@ class Version:
 def suggest(source: Path, options: Options) -> str:
     """Return the text of a suggested first policy for a file of records."""
     return suggest_policy(source, options)
+
+
+def not_verified(policy: Policy) -> list[str]:
+    """Rules of a kind that the verifier of evidence does not know."""
+    return sorted(
+        name
+        for name, rule in policy.properties.items()
+        if rule.disclosure.kind not in CHECKED
+    )
 
 
 def compare(store: Store, policy: Policy, version: int | None = None) -> Comparison:

@@ -162,13 +162,15 @@ def reassemble_to_stream(
 def list_records(
     store: Store, run: str | None = None, state: str | None = None, limit: int = 100
 ) -> Sequence[Row]:
-    """Records: key, run, state, and numbers of fields, answered ones and conflicts."""
+    """Records: key, run, state, fields, answered ones, conflicts, and the pseudonym."""
     with store.read() as tx:
         return record_states.records(tx, run, state, limit)
 
 
 def show(store: Store, key: str) -> tuple[str, Sequence[Row]]:
     """Pseudonym of a record, and the :data:`FIELDS` of its fields; no value.
+
+    Found by its key, or else by the pseudonym itself.
 
     Raises
     ------
@@ -177,6 +179,8 @@ def show(store: Store, key: str) -> tuple[str, Sequence[Row]]:
     name = keys.pseudonym(store.key("pseudonym-key"), "r", key)
     with store.read() as tx:
         found = record_states.fields(tx, name)
+        if not found:
+            name, found = key, record_states.fields(tx, key)
     if not found:
         raise NotFound(
             "there is no such record with a field that is asked",

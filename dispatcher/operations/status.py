@@ -29,10 +29,13 @@ from dispatcher.store import pause as pauses
 from dispatcher.store import policies as policy_rows
 from dispatcher.store.settings import TickFailure
 from dispatcher.store.statistics import ConnectorRow, DownRow, HeldRow
+from policies.document.diagnostic import listed
 
 MINUTE: Final = 60_000_000
 JUDGED: Final = 2_000_000
 """Showings that ``status`` judges; of more, the console and the metrics tell."""
+NAMED: Final = 8
+"""Names that a sentence lists; ``--json`` has all."""
 PLANNING: Final = "planning"
 LATE: Final = 10
 """Minutes that a message may wait before somebody should look."""
@@ -214,12 +217,12 @@ class Status:
     def _about_fields(self) -> list[str]:
         said = [
             f"{_count(held.entries, 'field is', 'fields are')} held back "
-            f"({held.fields}): {held.reason}: dispatcher plan --dry-run"
+            f"({_named(held.fields)}): {held.reason}: dispatcher plan --dry-run"
             for held in self.held_back
         ]
         if self.burnt:
             total = sum(self.burnt.values())
-            names = ", ".join(f"{name} {n:,}" for name, n in self.burnt.items())
+            names = _named(self.burnt)
             said.append(
                 f"{_count(total, 'field is', 'fields are')} burnt, shown t times without "
                 f"enough answers ({names}): dispatcher fields list --burnt"
@@ -411,6 +414,11 @@ def _plan(tx: Tx, version: int) -> PlanInForce | None:
                 bool(row.refused) and last.get("joins") != planning.joins(tx),
             )
     return None
+
+
+def _named(counts: Mapping[str, int]) -> str:
+    """Say how many there are of each name, of the first few names."""
+    return listed([f"{name} {n:,}" for name, n in counts.items()], NAMED)
 
 
 def _count(number: int, one: str, more: str) -> str:

@@ -112,8 +112,9 @@ _FIELDS: Final = (
 )
 
 
-RecordRow: TypeAlias = tuple[str, str, str, int, int, int]
-"""One record: key, run, state, and how many fields it has, answered ones and conflicts."""
+RecordRow: TypeAlias = tuple[str, str, str, int, int, int, str]
+"""One record: key, run, state, how many fields it has, answered ones and conflicts, and
+its pseudonym."""
 
 FieldRow: TypeAlias = "Row[*tuple[Any, ...]]"
 """One field of a record: field, state, tasks, live, answers, and held_back, the plan's
@@ -125,7 +126,7 @@ def records(tx: Tx, run: str | None, state: str | None, limit: int) -> list[Reco
     asked = {"run": run, "wanted": state, "most": limit}
     found = tx.execute(_RECORDS, asked).all()
     return [
-        (_text(row[1]) or row[8], row[2], row[3], *map(int, row[4:7]))
+        (_text(row[1]) or row[8], row[2], row[3], *map(int, row[4:7]), row[8])
         for row in tx.vault.opened(tx, found, [(1, "record.key")], 7)
     ]
 

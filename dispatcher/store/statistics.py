@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -61,7 +61,7 @@ class HeldRow:
 
     reason: str
     entries: int
-    fields: str
+    fields: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,11 +354,7 @@ def held_back(tx: Tx) -> Sequence[HeldRow]:
     for reason, name, count in tx.execute(_HELD_BACK):
         found.setdefault(reason, {})[name] = int(count)
     rows = [
-        HeldRow(
-            reason,
-            sum(fields.values()),
-            ", ".join(f"{name} {count:,}" for name, count in fields.items()),
-        )
+        HeldRow(reason, sum(fields.values()), fields)
         for reason, fields in found.items()
     ]
     return sorted(rows, key=lambda row: (-row.entries, row.reason))

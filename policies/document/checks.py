@@ -300,7 +300,7 @@ def check_crops(policy: Policy, root: Reader) -> None:
         key = overlap.other.name, overlap.page, overlap.reason(policy)
         found.setdefault(key, []).append(overlap.one.name)
     for (name, page, reason), others in found.items():
-        names = ", ".join(f"`{shown(other)}`" for other in others)
+        names = listed([f"`{other}`" for other in others], 8)
         span = _crop_span(root, policy, entity.fields[name])
         what = f"the crop of `{shown(name)}` overlaps that of {names} on page {page}"
         seen = "whoever is shown one of them sees part of the other"

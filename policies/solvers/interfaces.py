@@ -7,6 +7,7 @@ verdict, and an INFEASIBLE one names what clashes.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -57,7 +58,7 @@ class Limits:
     seconds : float
         Time after which the search ends, by ``clock``; > 0, inf for none.
     clock : callable
-        Seconds, monotonic.
+        Seconds, monotonic; the machine's own where none is given.
     wall_factor : float
         Wall seconds that pass, at most, for each second of ``clock``; more than 1 if it
         counts CPU seconds. Engines also end by their own clocks, which they check more
@@ -78,7 +79,7 @@ class Limits:
 
     work: float = 10.0
     seconds: float = float("inf")
-    clock: Callable[[], float] = timeless
+    clock: Callable[[], float] = time.monotonic
     wall_factor: float = 1.0
     stopped: Callable[[], bool] = never
     threads: int = 1

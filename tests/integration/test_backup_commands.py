@@ -164,7 +164,10 @@ def erased(run):
 
 
 def records(run):
-    return [row.split("\t")[2] for row in run("records", "list")[1].splitlines()]
+    return [
+        row.split("\t")[2]
+        for row in run("records", "list", "--no-header")[1].splitlines()
+    ]
 
 
 def test_who_was_erased_is_erased_again_though_no_line_is_replayed(run, tmp_path):

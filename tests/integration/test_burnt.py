@@ -173,7 +173,9 @@ def house(run, tmp_path):
 
 
 def test_burnt_fields_are_listed_and_given_more(house):
-    assert house("fields", "list", "--burnt").out.startswith("r1.a\tdefault\tburnt\t2")
+    assert house("fields", "list", "--burnt", "--no-header").out.startswith(
+        "r1.a\tdefault\tburnt\t2"
+    )
     rows = json.loads(house("--json", "fields", "list").out)["fields"]
     assert [(row["field"], row["burnt"]) for row in rows] == [
         ("r1.a", True),
@@ -211,7 +213,7 @@ def test_a_field_of_an_erased_record_is_given_nothing(house, tmp_path):
 
 
 def test_refused_answers_stay_until_they_are_dismissed(house):
-    listed = house("answers", "list", "--refused")
+    listed = house("answers", "list", "--refused", "--no-header")
     assert [line.split("\t")[0] for line in listed.out.splitlines()] == ["8", "7"]
     assert "Canary" not in listed.out + listed.err
     assert house("answers", "list", "--show-values").code == 2

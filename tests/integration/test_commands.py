@@ -399,7 +399,8 @@ def test_policy_init_suggests_from_columns_and_asks_before_it_overwrites(run, tm
 def test_workers_add_says_what_it_did_and_invites(house):
     done = house("workers", "add", "inhouse/ann", "inhouse/cat", "--invite")
     assert done.code == 0
-    rows = [line.split("\t") for line in done.out.splitlines()]
+    head, *rows = [line.split("\t") for line in done.out.splitlines()]
+    assert head == ["worker", "link"]
     assert [row[0] for row in rows] == ["inhouse/ann", "inhouse/cat"]
     assert all(row[1].startswith("http://127.0.0.1:8421/#k=") for row in rows)
     assert "inhouse/ann is here already" in done.err
@@ -473,7 +474,7 @@ def test_workers_import_tells_bad_rows_by_line_and_exits_3(house, tmp_path):
     assert f"{team}:3: it has no connector before a slash" in done.err
     assert "nowhere/dan: no connector nowhere is set up" in done.err
     assert "1 get no link" in done.err
-    assert [row.split("\t")[0] for row in done.out.splitlines()] == ["inhouse/cat"]
+    assert [row.split("\t")[0] for row in done.out.splitlines()[1:]] == ["inhouse/cat"]
     fails(house("workers", "import", "none.csv"), 5, "E003")
 
 
@@ -482,7 +483,9 @@ def test_an_invitation_of_a_folder_worker_is_refused_and_revokes_none(house, tmp
     numbers = invite_numbers(tmp_path)
     fails(house("workers", "invite", "inhouse/ann", "folder/eve"), 1, "E005")
     assert invite_numbers(tmp_path) == numbers
-    assert house("workers", "invite", "inhouse/ann").out.startswith("inhouse/ann\t")
+    assert house("workers", "invite", "inhouse/ann", "--no-header").out.startswith(
+        "inhouse/ann\t"
+    )
     assert invite_numbers(tmp_path) != numbers
 
 
@@ -501,7 +504,10 @@ def test_groups_of_the_policy_are_listed(house, tmp_path):
         POLICY + '[workers.groups.us]\nmembers = ["inhouse/*"]\n'
     )
     assert house("policy", "apply").code == 0
-    assert house("workers", "groups").out == "us\t-\tinhouse/ann inhouse/bob\n"
+    assert (
+        house("workers", "groups", "--no-header").out
+        == "us\t-\tinhouse/ann inhouse/bob\n"
+    )
     listed = house("workers", "list", "--json")
     assert {tuple(w["groups"]) for w in document(listed, "workers")["workers"]} == {
         ("us",)
@@ -512,12 +518,20 @@ def test_groups_of_the_policy_are_listed(house, tmp_path):
 
 
 def test_records_are_listed_by_key_and_state(house):
-    assert house("records", "list").out == (
-        "f1\tdefault\topen\t2\t0\t0\nf2\tdefault\topen\t2\t0\t0\n"
-    )
+    head, *rows = house("records", "list").out.splitlines()
+    assert head == "record\trun\tstate\tfields\tanswered\tconflict\tpseudonym"
+    assert [row.rpartition("\t")[0] for row in rows] == [
+        "f1\tdefault\topen\t2\t0\t0",
+        "f2\tdefault\topen\t2\t0\t0",
+    ]
+    assert house("records", "list", "--no-header").out.splitlines() == rows
+    name = rows[0].rpartition("\t")[2]
+    shown = house("records", "show", name)
+    assert shown.out == house("records", "show", "f1").out
+    assert f"pseudonym {name}, as in the console" in shown.err
     assert house("records", "list", "--state", "answered").out == ""
     assert house("records", "list", "--run", "none").out == ""
-    assert len(house("records", "list", "--limit", 1).out.splitlines()) == 1
+    assert len(house("records", "list", "--limit", 1).out.splitlines()) == 2
     rows = document(house("--json", "records", "list"), "records")["records"]
     assert rows[0] == {
         "record": "f1",
@@ -526,6 +540,7 @@ def test_records_are_listed_by_key_and_state(house):
         "fields": 2,
         "answered": 0,
         "conflict": 0,
+        "pseudonym": name,
     }
 
 
@@ -571,7 +586,9 @@ def test_a_plan_is_made_shown_listed_and_applied(house):
     made = document(house("plan", "--json", "--seed", 3), "plan")
     assert (made["verdict"], made["held"], made["complete"]) == ("SOLVED", 0, 0)
     number = made["plan"]
-    assert house("plan", "list").out.startswith(f"{number}\tdraft\tSOLVED\t1\t")
+    assert house("plan", "list", "--no-header").out.startswith(
+        f"{number}\tdraft\tSOLVED\t1\t"
+    )
     assert "complete sets: 0" in house("plan", "show", number).out
     assert "is applied" in house("plan", "apply", number).out
     fails(house("plan", "apply", number), 1, "E005")
@@ -695,7 +712,7 @@ def test_a_pause_of_nothing_is_told(house, words, code):
 
 def test_dead_messages_are_listed_and_sent_again_after_a_question(house, tmp_path):
     ids = dead_messages(tmp_path)
-    assert len(house("queue", "dead", "list").out.splitlines()) == 2
+    assert len(house("queue", "dead", "list").out.splitlines()) == 3
     assert house("queue", "list", "--state", "ready").out == ""
     fails(house("queue", "retry"), 2, "E002")
     dry = house("queue", "dead", "retry", "--dry-run")

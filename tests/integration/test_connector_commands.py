@@ -53,7 +53,7 @@ def test_the_connectors_of_the_settings_are_listed_with_what_they_declare(run):
     told = {line.split("\t")[0]: line.split("\t")[1:] for line in lines}
     assert told["acme"] == ["s3", "feed", "none", "login", "market", "built in"]
     assert told["folder"][:3] == ["folder", "market", "assigned"]
-    assert set(told) == {"acme", "folder", "hook"}
+    assert set(told) == {"name", "acme", "folder", "hook"}
 
 
 def test_all_kinds_that_could_be_set_up_are_listed(run):

@@ -77,7 +77,7 @@ def test_a_new_store_is_sealed_from_birth(filled):
     assert stat.S_IMODE(key.stat().st_mode) == 0o600
     assert "*.key" in (filled.home / ".gitignore").read_text()
     assert canaries(filled.home) == []
-    assert "canary-rx-0" in filled("records", "list")[1]
+    assert "canary-rx-0" in filled("records", "list", "--no-header")[1]
 
 
 def test_a_person_is_found_by_a_key_from_stdin_and_erased_for_good(filled):
@@ -105,7 +105,10 @@ def test_a_person_is_found_by_a_key_from_stdin_and_erased_for_good(filled):
     assert "canary-p-1" not in whole.read_text()
     assert "canary-p-0" in whole.read_text()
     assert "erased" in filled("subject", "find", stdin="canary-p-1\n")[1]
-    states = [row.split("\t")[2] for row in filled("records", "list")[1].splitlines()]
+    states = [
+        row.split("\t")[2]
+        for row in filled("records", "list", "--no-header")[1].splitlines()
+    ]
     assert sorted(states) == ["erased", "erased", "open", "open"]
 
 
@@ -194,7 +197,7 @@ def test_a_rekeying_changes_the_key_and_drops_the_old_one_when_told(filled):
     assert lines[1] in before
     assert filled("db", "rekey", "--forget-old-keys")[0] == 0
     assert lines[1] not in key.read_text()
-    assert "canary-rx-3" in filled("records", "list")[1]
+    assert "canary-rx-3" in filled("records", "list", "--no-header")[1]
     assert [p.name for p in filled.home.glob("*.key*")] == ["dispatcher.key"]
     assert filled("db", "scrub")[0] == 0
 

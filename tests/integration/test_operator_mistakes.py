@@ -227,7 +227,7 @@ def test_workers_come_though_the_secret_of_their_feed_is_not_here(house, run, se
     assert run("workers", "add", "hook/one").code == 0
     done = run("workers", "add", "hook/two", "inhouse/eve", "--invite")
     assert (done.code, "1 get no link" in done.err) == (0, True)
-    assert done.out.startswith("inhouse/eve\t")
+    assert "\ninhouse/eve\t" in done.out
     tested = run("connectors", "test", "hook")
     assert (tested.code, "secret file" in tested.err) == (5, True)
     assert "Traceback" not in tested.err

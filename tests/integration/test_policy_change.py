@@ -232,3 +232,13 @@ def test_an_algorithm_that_can_not_is_refused_with_those_that_can(house):
     assert "makespan cannot plan this backlog" in done.err
     assert "cp-sat" in done.err
     assert "makespan" not in done.err.partition("take one of")[2]
+
+
+def test_apply_warns_of_rules_that_no_auditor_can_check(house, monkeypatch):
+    """The verifier knows linear rules only: the rule of a whole set is named."""
+    assert "WARN" not in house("policy", "apply", "strict.toml").err
+    monkeypatch.setattr("dispatcher.operations.policies.CHECKED", ("linear",))
+    done = house("policy", "apply")
+    assert done.code == 0
+    assert "WARN no auditor can check" in done.err
+    assert "NOT CHECKED; the gate keeps its limit" in done.err

@@ -66,7 +66,7 @@ def test_preview_says_what_is_in_a_file_and_no_value(run, file):
     file.write_text(FORMS + "rx-9;too;many;cells\nrx-1;again;1\n")
     done = run("preview", file)
     assert done.exit_code == 0
-    head, *rows = done.stdout.splitlines()
+    head, _, *rows = done.stdout.splitlines()
     assert head.startswith(
         "scans.csv  CSV, utf-8 (valid UTF-8), ';' separated, 11 rows"
     )

@@ -159,8 +159,8 @@ def test_after_a_merge_no_number_of_the_plan_is_told_until_it_was_made_anew(
     found = status(case.store, clock())
     assert (found.plan.outdated, found.plan.pairs) == (False, 3)
     assert [(row.entries, row.fields) for row in found.held_back] in (
-        [(1, "a 1")],
-        [(1, "b 1")],
+        [(1, {"a": 1})],
+        [(1, {"b": 1})],
     )
 
 
@@ -235,7 +235,7 @@ def test_every_sentence_ends_with_a_command_that_there_is(case, clock):
         leader=None,
         refused=refused,
         failing={"planning": TickFailure("E001", 0), "sending:x": TickFailure("E1", 0)},
-        held_back=[HeldRow("5 needed", 1, "d 1")],
+        held_back=[HeldRow("5 needed", 1, {"d": 1})],
         burnt={"a": 1},
         down=[DownRow("acme", 2, "gave no answer")],
         outbox={"dead": 1},

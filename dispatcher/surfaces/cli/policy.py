@@ -33,6 +33,7 @@ from dispatcher.surfaces.cli.records import (
     SheetOption,
     read_options,
 )
+from policies.document.diagnostic import listed
 
 if TYPE_CHECKING:
     from dispatcher.ledger.versions import Applied
@@ -422,6 +423,11 @@ def apply(
             sample=sample,
         )
     context.show(_applied(applied), _applied_words(applied))
+    if unknown := policies.not_verified(checked.policy):
+        context.say(
+            f"WARN no auditor can check {listed(unknown, 8)}: audit verify knows no rule "
+            "of such a kind, and reports it as NOT CHECKED; the gate keeps its limit"
+        )
 
 
 @app.command("list")

@@ -436,7 +436,15 @@ def list_records(
     context: CliContext = ctx.obj
     with context.open_store() as store:
         found = records.list_records(store, run, state.value if state else None, limit)
-    header = ("record", "run", "state", "fields", "answered", "conflict")
+    header = (
+        "record",
+        "run",
+        "state",
+        "fields",
+        "answered",
+        "conflict",
+        "pseudonym",
+    )
     context.show(
         {
             "schema": "dispatcher.records/1",
@@ -451,7 +459,9 @@ def list_records(
 @app.command("show")
 def show_record(
     ctx: typer.Context,
-    key: Annotated[str, typer.Argument(help="The record's key, as it was loaded.")],
+    key: Annotated[
+        str, typer.Argument(help="Its key, as it was loaded, or its pseudonym.")
+    ],
 ) -> None:
     """Show the fields of a record: state, showings, tasks and answers; no value."""
     from dispatcher.operations import records
@@ -469,6 +479,7 @@ def show_record(
         },
         context.table(found, header),
     )
+    context.say(f"pseudonym {name}, as in the console and in the ledger")
 
 
 BAR_AFTER: Final = 1.0  # seconds; what is faster needs no bar

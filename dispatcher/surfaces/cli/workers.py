@@ -18,6 +18,7 @@ from dispatcher.surfaces.cli.context import (
     told_moment,
 )
 from dispatcher.surfaces.cli.previews import DRY_RUN, count
+from policies.document.diagnostic import listed
 
 if TYPE_CHECKING:
     from connectors.base import Inviting
@@ -555,7 +556,7 @@ def _near_words(near: RuleUsage) -> str:
     next_ = "nothing would be refused next"
     if near.full:
         units = previews.count(near.full, "unit")
-        next_ = f"{', '.join(near.refused)} of {units} would be refused next"
+        next_ = f"{listed(near.refused, 8)} of {units} would be refused next"
     if near.left is not None:
         units = previews.count(near.nearest, "unit")
         left = previews.count(near.left, "field") if near.left else "no field"

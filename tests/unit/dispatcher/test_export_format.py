@@ -207,6 +207,21 @@ def test_json_lines_keep_numbers_and_gaps():
     ]
 
 
+@pytest.mark.parametrize("sign", ["\x85", "\u2028", "\u2029"])
+def test_a_line_of_json_has_no_other_end_of_line_within(sign):
+    """Readers that split at any end of line find the same rows."""
+    layout, out = Layout.of(["id"], ["a"]), io.BytesIO()
+    said = f"one{sign}two"
+    write(
+        out,
+        "jsonl",
+        layout.names,
+        [layout.row([said], [Entry(said.encode(), 0.5, "answered")])],
+    )
+    (line,) = out.getvalue().decode().splitlines()
+    assert json.loads(line)["a"] == json.loads(line)["id"] == said
+
+
 @pytest.mark.parametrize(
     "how", [Written("csv", True), Written("csv", False), Written("jsonl", False)]
 )

@@ -339,3 +339,9 @@ def test_a_proof_stands_in_for_a_plan_that_was_not_found(monkeypatch):
         "auto", Tiny(3, 9, [step(0, 1), step(1, 2)]), exact_size=0, stopped=lambda: True
     )
     assert answer.verdict is Verdict.CERTIFIED
+
+
+def test_seconds_pass_without_a_clock_of_ones_own():
+    """A limit in seconds ends a search, whoever sets it; 1 ns is over by the next look."""
+    over = Limits(seconds=1e-9).deadline()
+    assert any(over() for _ in range(1_000_000))
