@@ -275,6 +275,7 @@ class Rule:
             return self.left_of(by_field(held))
         times = sorted({t for (f, t), n in held.items() if n > 0 and f in self.fields})
         found = [self.left_of(counts) for _, counts in self.slide(held, times)]
+        found = found or [self.left_of({})]  # nothing of its fields is held
         return min((left for left in found if left is not None), default=None)
 
     def left_of(self, counts: Mapping[str, int]) -> int | None:
