@@ -305,7 +305,9 @@ def test_workers_are_listed_with_the_nearest_first(client):
     rows = re.findall(r'<th scope="row">(a\d+)</th>', response.text)
     assert len(rows) == 3
     first = text_of(response).partition(rows[0])[2].partition(rows[1])[0]
-    assert first.split() == ["x/ann", "0.67", "0.00", "3", "–"]
+    assert " ".join(first.split()) == (
+        "x/ann 0.67 · 1 left (× 1) 0.00 · 1 left (× 1) 3 –"
+    )
 
 
 def test_it_is_said_what_the_states_of_accounts_mean(case, client):
