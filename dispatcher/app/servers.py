@@ -16,6 +16,7 @@ import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final, cast
 
 import h11
@@ -26,6 +27,7 @@ from uvicorn.server import ServerState
 
 from dispatcher.app.guard import safe_headers
 from dispatcher.core.errors import AddressTaken
+from dispatcher.core.rate_limit import network_of
 
 # -- connections to the servers: fewer than the process has descriptors, none idle for long ---
 # uvicorn times only the pause between two requests, and only while not a byte comes. Here each
@@ -68,7 +70,7 @@ class Connections(ServerState):
     Parameters
     ----------
     most : int
-        How many are kept; one address may have half of them.
+        How many are kept; one subscriber's network may have half of them.
     proxied : bool
         Whether a proxy on this machine is in front of the server: then its address,
         shared by all clients, may have all.
@@ -82,9 +84,8 @@ class Connections(ServerState):
     def make_room(self, added: Connection) -> None:
         """Close the connection that waits longest if there is one too many."""
         kept = cast(set[Connection], self.connections)
-        host = added.host
-        theirs = {one for one in kept if one.host == host}
-        if self._proxied and host in _LOCAL:
+        theirs = {one for one in kept if one.network == added.network}
+        if self._proxied and added.host in _LOCAL:
             theirs = set()
         if len(theirs) > self._most // 2:
             crowd = theirs
@@ -113,6 +114,11 @@ class Connection(H11Protocol):
     def host(self) -> str:
         """Address of the peer; empty if it is gone already."""
         return self.client[0] if self.client else ""
+
+    @cached_property
+    def network(self) -> str:
+        """The subscriber's network that the peer is in."""
+        return network_of(self.host)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Make room for it, and wait for its first request."""

@@ -8,6 +8,7 @@ the machine's clock themselves.
 
 from __future__ import annotations
 
+import ipaddress
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable
@@ -16,6 +17,23 @@ from typing import Final
 
 _REMEMBERED: Final = 10_000
 _MINUTE: Final = 60_000_000
+
+
+def network_of(address: str) -> str:
+    """Return the network that one subscriber has: of IPv6 a /64, of IPv4 the address.
+
+    Whoever has an IPv6 address usually has 2**64 of them, and could use a fresh one for
+    each request. What is no address is returned as it is.
+    """
+    try:
+        parsed = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(parsed, ipaddress.IPv6Address):
+        if parsed.ipv4_mapped is None:
+            return str(ipaddress.ip_network((parsed, 64), strict=False))
+        parsed = parsed.ipv4_mapped
+    return str(parsed)
 
 
 @dataclass(frozen=True)

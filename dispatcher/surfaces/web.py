@@ -17,7 +17,7 @@ from starlette.routing import Route
 
 from dispatcher.core.errors import DispatcherError
 from dispatcher.core.log import get_logger
-from dispatcher.core.rate_limit import RateLimiter
+from dispatcher.core.rate_limit import RateLimiter, network_of
 
 Handler = Callable[[Request, Exception], Response]
 
@@ -123,8 +123,8 @@ async def read_form(request: Request) -> dict[str, str]:
 
 
 def caller(request: Request) -> str:
-    """Address that a request comes from; the client's, where a proxy tells it."""
-    return request.client.host if request.client else ""
+    """Network that a request comes from; the client's, where a proxy names it."""
+    return network_of(request.client.host) if request.client else ""
 
 
 def pace(limiter: RateLimiter, who: Hashable, now: int) -> None:

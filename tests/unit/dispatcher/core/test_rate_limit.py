@@ -2,7 +2,7 @@
 
 import pytest
 
-from dispatcher.core.rate_limit import Rate, RateLimiter
+from dispatcher.core.rate_limit import Rate, RateLimiter, network_of
 
 SECOND = 1_000_000
 
@@ -48,3 +48,20 @@ def test_what_is_spent_at_once_is_earned_back_before_anything_is_available():
 def test_a_rate_below_one_is_refused(name):
     with pytest.raises(ValueError, match=f"{name} is 0"):
         Rate(**{"per_minute": 1, "burst": 1, name: 0})
+
+
+@pytest.mark.parametrize(
+    ("address", "network"),
+    [
+        ("192.0.2.7", "192.0.2.7"),
+        ("::ffff:192.0.2.7", "192.0.2.7"),
+        ("2001:db8:1:2:aaaa::1", "2001:db8:1:2::/64"),
+        ("2001:db8:1:2::ffff", "2001:db8:1:2::/64"),
+        ("2001:db8:1:3::1", "2001:db8:1:3::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("", ""),
+        ("testclient", "testclient"),
+    ],
+)
+def test_safety_44_one_subscriber_is_one_caller_with_all_addresses(address, network):
+    assert network_of(address) == network
