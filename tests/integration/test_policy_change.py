@@ -201,8 +201,8 @@ def test_a_worker_shows_what_it_would_be_refused_next(house, tmp_path):
     told = json.loads(house("--json", "workers", "show", "folder/ann").out)
     assert (told["fields_seen"], told["records_seen"], told["open_tasks"]) == (1, 1, 1)
     assert [(one["rule"], one["refused"]) for one in told["exposure"]] == [
-        ("all", []),
         ("two", ["disease"]),
+        ("all", []),
     ]
     assert house("workers", "show", "folder/zoe").code == 1
 
