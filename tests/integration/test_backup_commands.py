@@ -57,7 +57,7 @@ def test_the_whole_way_from_backup_to_a_store_that_goes_on(run, tmp_path):
     data = (tmp_path / "backups" / f"{made['id']}.backup").read_bytes()
     assert b"Canary" not in data
     show(0)
-    assert run("backup", "list")[1].startswith(made["id"])
+    assert run("--no-header", "backup", "list")[1].startswith(made["id"])
     assert run("backup", "verify")[0] == 0
     (tmp_path / "dispatcher.db").rename(tmp_path / "lost.db")
     code, out, err = run("restore", made["id"], "--to", "dispatcher.db")
