@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -358,6 +358,15 @@ def status(
             limits=None if usages is None else _limits(tx, usages),
             failing=settings.failing_ticks(tx) if leads else {},
         )
+
+
+def repeated(preflight: Preflight) -> Callable[[Store, int], Status]:
+    """Return :func:`status` for looks in a row, with how near limits are.
+
+    Only workers who were shown something since the look before are judged again.
+    """
+    usages = LimitUsages()
+    return lambda store, now: status(store, now, preflight, usages)
 
 
 def _resumed(scope: str) -> str:

@@ -251,7 +251,11 @@ def test_who_has_no_form_in_the_paper_works_alike_in_both_modes(name):
     solver = SOLVERS[name]
     for problem in filter(solver.supports, modest()):
         safe, paper = (
-            solver(problem, np.random.default_rng(1), Limits(0.5, paper=mode))
+            solver(
+                problem,
+                np.random.default_rng(1),
+                Limits(0.5, paper=mode, clock=lambda: 0.0),
+            )
             for mode in (False, True)
         )
         assert pairs_of(safe.plan) == pairs_of(paper.plan)

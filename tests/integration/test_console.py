@@ -352,7 +352,7 @@ def test_a_worker_is_found_by_an_account_or_by_its_own_name(case, client):
 def test_a_rule_shows_its_limit_and_what_was_judged(client):
     text = text_of(client.get("/rules"))
     assert "history c, d subject linear f < 3/4 1/2 0.67 1 1" in text
-    assert "who-what a, b record step f < 1 0 0.00 2 2" in text
+    assert "who-what a, b record step f < 1 0 0.00 1 2 2 2" in text
 
 
 def test_a_limit_that_is_reached_fails_in_words(case, client):

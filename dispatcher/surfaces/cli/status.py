@@ -32,15 +32,13 @@ def status(
 
     With --watch and --json each look is one document on a line of its own.
     """
-    from dispatcher.ledger.limit_usage import LimitUsages
     from dispatcher.operations import status as operation
 
     context: CliContext = ctx.obj
-    usages = LimitUsages()
     with context.open_store() as store:
-        preflight = context.preflight(store)
+        look = operation.repeated(context.preflight(store))
         while True:
-            found = operation.status(store, context.clock(), preflight, usages)
+            found = look(store, context.clock())
             context.show(document(found), lay_out(found))
             if watch is None:
                 break
