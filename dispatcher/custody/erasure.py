@@ -123,7 +123,7 @@ def _records(tx: Tx, name: str) -> tuple[list[int], int | None]:
     person = rows.subject(tx, name, lock=True) if name.startswith("s") else None
     if person is not None:
         return rows.records_of(tx, person.id), person.erased_at
-    record = rows.record_named(tx, name) if name.startswith("r") else None
+    record = rows.lock_record(tx, name) if name.startswith("r") else None
     if record is None:
         raise NotFound(
             f"there is no {name[:40]} in the store",

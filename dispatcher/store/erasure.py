@@ -205,8 +205,8 @@ def records_of(tx: Tx, subject_id: int) -> list[int]:
     return tx.scalars(_RECORDS_OF, {"of_subject": subject_id})
 
 
-def record_named(tx: Tx, pseudonym: str) -> int | None:
-    """Id of a record by pseudonym."""
+def lock_record(tx: Tx, pseudonym: str) -> int | None:
+    """Lock a record by pseudonym; return its id."""
     return tx.scalar(_RECORD_NAMED, {"called": pseudonym})
 
 

@@ -164,9 +164,14 @@ def entry_named(tx: Tx, record_pseudonym: str, field: str) -> int | None:
     return tx.scalar(_NAMED, {"record": record_pseudonym, "field": field})
 
 
+def record_named(tx: Tx, pseudonym: str) -> int | None:
+    """Id of a record."""
+    return tx.scalar(_RECORD, {"record": pseudonym})
+
+
 def has_record(tx: Tx, record_pseudonym: str) -> bool:
     """Whether a record is in the store."""
-    return tx.scalar(_RECORD, {"record": record_pseudonym}) is not None
+    return record_named(tx, record_pseudonym) is not None
 
 
 def record_keys(tx: Tx, record_ids: Sequence[int]) -> dict[int, str]:

@@ -151,7 +151,7 @@ def test_it_goes_on_while_somebody_reads_a_table(running, case, page):
     page.clock.run_for(11_000)
     expect(page.get_by_text("13 booked to 12 workers")).to_be_visible()
     expect(page.get_by_role("region", name="Rules and the worst")).to_be_focused()
-    assert page.evaluate("String(getSelection())") == "history"
+    assert page.evaluate("String(getSelection())") == "who-what"
     expect(page.get_by_role("button", name="Live")).to_be_visible()
 
 

@@ -427,7 +427,7 @@ def test_each_connector_signs_its_links_with_a_key_of_its_own(house, tmp_path):
     with (tmp_path / "dispatcher.toml").open("a") as settings:
         settings.write(TURKLE)
     names = ["turkle/ann", "second/ann", "inhouse/cat"]
-    done = house("workers", "add", *names, "--invite")
+    done = house("--no-header", "workers", "add", *names, "--invite")
     assert done.code == 0, done.err
     rows = done.out.splitlines()
     codes = [row.partition("#k=")[2] for row in rows]
@@ -547,6 +547,7 @@ def test_records_are_listed_by_key_and_state(house):
 def test_a_record_is_shown_by_its_fields(house, tmp_path):
     book(tmp_path, "inhouse/ann", "f1.patient_name")
     assert house("records", "show", "f1").out == (
+        "field\tstate\ttasks\tlive\tanswers\theld_back\n"
         "patient_name\topen\t1\t1\t0\t\ndisease\topen\t0\t0\t0\t\n"
     )
     found = document(house("records", "show", "f1", "--json"), "record")

@@ -23,8 +23,8 @@ from dispatcher.store import (
     Store,
     Tx,
     accounts,
-    erasure,
     outbox,
+    record_states,
     settings,
     statistics,
 )
@@ -228,7 +228,7 @@ class ReadCache:
     def record_id(self, pseudonym: str) -> int | None:
         """Return the number of the record that the ledger calls so."""
         with self._store.read() as tx:
-            return erasure.record_named(tx, pseudonym)
+            return record_states.record_named(tx, pseudonym)
 
     def ledger(self, limit: int) -> Sealed:
         """Return the state of the ledger with its last seals."""
