@@ -213,6 +213,10 @@ def test_our_own_names_are_answered(client, host):
     assert client.get("/", headers={"host": host}).status_code == 200
 
 
+def test_a_browser_of_this_machine_may_come_over_ipv6(app, case, clock):
+    signed_in(app, case, clock, base="http://[::1]:8420", address="::1")
+
+
 def test_safety_9_a_form_of_another_page_changes_nothing(app, case, clock, client):
     link = access.make_link(case.store, clock())
     for site in ("cross-site", "same-site", "none"):

@@ -108,10 +108,10 @@ class Sessions:
         form = await read_form(request)
         if own_page(request) is False:
             raise HTTPException(403)
-        address = caller(request)
-        if not self._settings.behind_proxy and not _is_loopback(address):
+        host = request.client.host if request.client else ""
+        if not self._settings.behind_proxy and not _is_loopback(host):
             raise HTTPException(403)
-        pace(self._pace, address, self._clock())
+        pace(self._pace, caller(request), self._clock())
         code = form.get("code", "").strip().rpartition("#k=")[2]
         secret = await run_in_threadpool(
             access.sign_in, self._store, code, self._clock()
