@@ -30,7 +30,11 @@ def quotes(words: str, content: bytes) -> bool:
 
     Case and separators between words are ignored. In doubt the result is True: a
     message that is suppressed can be looked up outside, a leaked value cannot be
-    recalled. Parameters ---------- words : str
+    recalled.
+
+    Parameters
+    ----------
+    words : str
         Error message of a connector.
     content : bytes
         The shown form of a text, UTF-8.
