@@ -114,9 +114,8 @@ async def read_form(request: Request) -> dict[str, str]:
     try:
         async with request.form(max_files=0, max_fields=_MAX_FIELDS) as form:
             found = {name: text for name, text in form.items() if isinstance(text, str)}
-        "".join(
-            [*found, *found.values()]
-        ).encode()  # some charsets bear lone surrogates
+        # Some charsets bear lone surrogates.
+        "".join([*found, *found.values()]).encode()
     except UnicodeError:
         raise HTTPException(400) from None
     return found

@@ -82,6 +82,20 @@ def test_a_second_persons_link_asks_who_goes_on(make_app, house, go_on, stays):
     assert "task-other" not in client.cookies
 
 
+def test_who_goes_on_as_somebody_signed_out_meanwhile_ends_the_other_as_well(
+    make_app, house
+):
+    app = make_app()
+    client = browser(app, headers=SAME)
+    come(client, house, "ann")
+    first = client.cookies["task"]
+    come(client, house, "bob")
+    browser(app, headers=SAME, cookies={"task": first}).post("/leave")
+    assert page_of(client.post("/whose", data={"go_on": "first"})) == "arrive"
+    assert "task-other" not in client.cookies
+    assert who(client, app, house) == ""
+
+
 def test_who_goes_on_is_asked_without_scripts_and_fetch_headers(make_app, house):
     client = browser(make_app())
     first = client.get("/")

@@ -274,16 +274,17 @@ class Sessions:
         """``POST /whose``: ``go_on`` = ``other`` signs the first one out, else the other."""
         form = await read_form(request)
         self._check_origin(request, form)
-        cookies = [
+        first, other = (
             request.cookies.get(name, "")
             for name in (self._session_cookie, self._other_cookie)
-        ]
-        goes, stays = cookies if form.get("go_on") == "other" else reversed(cookies)
+        )
         response = RedirectResponse("/", 303)
         response.delete_cookie(self._other_cookie, secure=self._settings.https)
-        if await run_in_threadpool(self._workers.find, stays) is not None:
-            await run_in_threadpool(self._workers.end, goes)
-            self._remember(response, self._session_cookie, stays)
+        if form.get("go_on") != "other":
+            await self._end_other(request)
+        elif await run_in_threadpool(self._workers.find, other) is not None:
+            await run_in_threadpool(self._workers.end, first)
+            self._remember(response, self._session_cookie, other)
         return response
 
     async def bring(self, request: Request) -> Response:
