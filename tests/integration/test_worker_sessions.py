@@ -16,7 +16,7 @@ from dispatcher.store import Store, lease
 from dispatcher.surfaces.taskpage import PageSettings, task_app
 from tests import sql
 from tests.integration.serving_house import House
-from tests.integration.test_taskpage import SAME, arrived, browser, page_of
+from tests.integration.test_taskpage import SAME, arrived, browser, page_of, token_of
 
 HOUR = 3600
 
@@ -204,12 +204,16 @@ def test_who_is_below_the_floor_is_told_and_may_finish(app, house):
     ann = house.account("ann")
     house.plan((ann, [house.record(1, name="Ada")["name"]]))
     client = arrived(app, house, "ann")
-    client.post("/start")
+    task = f"/task/{token_of(client.post('/start'))}"
     assert "no new tasks for now" not in client.get("/").text
     house.do("UPDATE account SET state = 'stopped'")
-    told = client.get("/")
+    for path in ("/", task):
+        told = client.get(path)
+        assert "You are given no new tasks for now" in told.text
+        assert "Your task is waiting" in told.text
+    told = client.post(f"{task}/known")
     assert "You are given no new tasks for now" in told.text
-    assert "Your task is waiting" in told.text
+    assert "Nothing of this person will be shown to you again" in told.text
 
 
 @pytest.mark.parametrize("cookie", ["", "x", "x" * 43, "x" * 5000])

@@ -106,8 +106,8 @@ class Pages:
         form_token: str,
         *,
         continues: bool,
-        saved: str = "",
-        stopped: bool = False,
+        saved: str,
+        stopped: bool,
     ) -> HTMLResponse:
         """Offer *Start*, or *Continue* where a task is waiting.
 

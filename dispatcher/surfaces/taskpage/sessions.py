@@ -208,10 +208,17 @@ class Sessions:
         if guest is None:
             return self.closed(request, refused=False)
         continues = await run_in_threadpool(self._serving.has_task, guest.worker)
+        return self.ready(request, guest, continues=continues)
+
+    def ready(
+        self, request: Request, guest: Guest, *, continues: bool, saved: str = ""
+    ) -> Response:
+        """Offer a worker *Start* or *Continue*, and say what keeps them from new tasks."""
         return self._pages.ready(
             request,
             self.form_token(guest),
             continues=continues,
+            saved=saved,
             stopped=guest.worker.stopped,
         )
 

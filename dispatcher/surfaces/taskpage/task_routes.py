@@ -78,8 +78,7 @@ class TaskRoutes:
         if not own:
             return await self._nothing(request, guest, began)
         continues = await run_in_threadpool(self._serving.has_task, guest.worker)
-        form_token = self._sessions.form_token(guest)
-        return self._pages.ready(request, form_token, continues=continues)
+        return self._sessions.ready(request, guest, continues=continues)
 
     async def answer(self, request: Request) -> Response:
         """``POST /task/TOKEN/answer``."""
@@ -156,9 +155,9 @@ class TaskRoutes:
         done = await self._on_task(request, guest.worker, self._serving.recuse)
         if not done:
             return await self._nothing(request, guest, began)
-        return self._pages.ready(
+        return self._sessions.ready(
             request,
-            self._sessions.form_token(guest),
+            guest,
             continues=False,
             saved="Nothing of this person will be shown to you again.",
         )
@@ -202,12 +201,7 @@ class TaskRoutes:
     ) -> Response:
         if guest.form.get("then") == "next":
             return await self._next(request, guest, worker)
-        return self._pages.ready(
-            request,
-            self._sessions.form_token(guest),
-            continues=False,
-            saved=saved.words,
-        )
+        return self._sessions.ready(request, guest, continues=False, saved=saved.words)
 
     async def _nothing(self, request: Request, guest: Guest, began: float) -> Response:
         way_out = await run_in_threadpool(self._sessions.way_out, guest.worker)
