@@ -215,11 +215,14 @@ class Rule:
         if self.window is None:
             return self.score(by_field(held), field)
         time = None if through is None else through[1]
-        times = sorted({t for (f, t), n in held.items() if n > 0 and f in self.fields})
         best = 0
-        for _, counts in self.slide(held, times, time):
+        for _, counts in self.slide(held, self._times(held), time):
             best = max(best, self.score(counts, field))
         return best
+
+    def _times(self, held: Held) -> list[int]:
+        """Return the different times of the entries in the rule's fields, ascending."""
+        return sorted({t for (f, t), n in held.items() if n > 0 and f in self.fields})
 
     def slide(
         self, held: Held, starts: list[int], through: int | None = None
@@ -273,8 +276,8 @@ class Rule:
             return None
         if self.window is None:
             return self.left_of(by_field(held))
-        times = sorted({t for (f, t), n in held.items() if n > 0 and f in self.fields})
-        found = [self.left_of(counts) for _, counts in self.slide(held, times)]
+        windows = self.slide(held, self._times(held))
+        found = [self.left_of(counts) for _, counts in windows]
         found = found or [self.left_of({})]  # nothing of its fields is held
         return min((left for left in found if left is not None), default=None)
 
@@ -328,8 +331,7 @@ class Rule:
         if self.window is None:
             yield by_field(held), by_field(known)
             return
-        mine = self.fields
-        starts = sorted({t for (f, t), n in known.items() if n > 0 and f in mine})
+        starts = self._times(known)
         pairs = zip(self.slide(held, starts), self.slide(known, starts), strict=True)
         for (_, some), (_, every) in pairs:
             yield some, every
