@@ -350,9 +350,7 @@ def _concatenated(
 
 
 def _measure(rule: Rule | LinkRule) -> Measure:
-    if isinstance(rule, LinkRule | TabulatedRule):
-        return Measure.STEP
-    return rule.measure
+    return Measure.STEP if isinstance(rule, LinkRule) else rule.measure
 
 
 def widest_windows(unit: Ints, time: Ints, window: int | None) -> tuple[Ints, Ints]:
