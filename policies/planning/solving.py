@@ -20,7 +20,7 @@ from policies.planning.problem import PlanningProblem
 from policies.planning.relaxation import TOO_MUCH, Relaxed, relax
 from policies.solvers import Limits, Solution, Solver, Verdict
 from policies.solvers.components import renumbered, split
-from policies.solvers.explain.withholding import cheapest
+from policies.solvers.explain.withholding import cheapest, without
 from policies.solvers.interfaces import free_bound
 
 Ints = npt.NDArray[np.int64]
@@ -132,9 +132,7 @@ def plan_rest(
         np.concatenate([found.plan.adversary, more.adversary]),
     )
     held = np.setdiff1d(found.held, plan.entry)
-    lo = problem.lo.copy()
-    lo[held] = 0
-    judged = judge(replace(problem, lo=lo), plan)
+    judged = judge(without(problem, tuple(held.tolist())), plan)
     if not judged.feasible or averages.excess(plan):
         return found
     verdict = found.verdict if len(held) else Verdict.SOLVED
@@ -150,16 +148,10 @@ def plan_rest(
 def _without_plan(problem: Problem, found: Solution) -> tuple[Ints, Problem]:
     """Return what was held back, with its entries: what is planned counts as shown."""
     mine = np.isin(np.arange(problem.n_entries), found.held)
-    capacity = problem.capacity
-    if capacity is not None:
-        given = np.bincount(found.plan.adversary, minlength=problem.n_adversaries)
-        capacity = np.where(capacity == NO_CAP, NO_CAP, capacity - given)
     part = replace(
-        problem,
+        _after(problem, found.plan),
         lo=np.where(mine, problem.lo, 0),
         hi=np.where(mine, problem.hi, 0),
-        history=problem.history.union(found.plan),
-        capacity=capacity,
         goal=replace(problem.goal, objective=Objective.DISC_BUDGET),
     )
     every = np.arange(problem.n_entries)
@@ -169,6 +161,15 @@ def _without_plan(problem: Problem, found: Solution) -> tuple[Ints, Problem]:
     chosen = np.unique(parts.label[found.held])
     every = parts.entries_of(chosen)
     return every, part.select(every, parts.sets_of(chosen))
+
+
+def _after(problem: Problem, shown: Pairs) -> Problem:
+    """Return the problem that is left once these pairs have been shown."""
+    capacity = problem.capacity
+    if capacity is not None:
+        given = np.bincount(shown.adversary, minlength=problem.n_adversaries)
+        capacity = np.where(capacity == NO_CAP, NO_CAP, capacity - given)
+    return replace(problem, history=problem.history.union(shown), capacity=capacity)
 
 
 def priced(problem: Problem) -> Problem:
@@ -194,12 +195,7 @@ def _whole_entries(problem: Problem, ask: Ask) -> Pairs:
         if whole.any():
             mine = whole[plan.entry]
             new = Pairs(plan.entry[mine], plan.adversary[mine])
-            kept, capacity = kept.union(new), problem.capacity
-            if capacity is not None:
-                given = np.bincount(new.adversary, minlength=len(capacity))
-                capacity = np.where(capacity == NO_CAP, NO_CAP, capacity - given)
-            history = problem.history.union(new)
-            problem = replace(problem, history=history, capacity=capacity)
+            kept, problem = kept.union(new), _after(problem, new)
         elif open_.any():
             share = copies[open_] / wanted[open_]
             open_[np.flatnonzero(open_)[share <= share.min()]] = False
