@@ -40,6 +40,11 @@ def by_cpu(seconds: float) -> Limits:
     )
 
 
+def by_wall(seconds: float) -> Limits:
+    """Limits in seconds of the clock on the wall."""
+    return Limits(work=float("inf"), seconds=seconds, clock=time.perf_counter)
+
+
 def load() -> None:
     """Load engines and compiled kernels, so that no cell pays for them."""
     for engine in ("highspy", "ortools.sat.python.cp_model", "scipy.optimize"):

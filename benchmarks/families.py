@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -32,7 +31,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import families_table, paper_data
-from benchmarks.cells import COMMIT, by_cpu, fill, rows_of
+from benchmarks.cells import COMMIT, by_cpu, by_wall, fill, rows_of
 from benchmarks.machine import load_average
 from policies.model.problem import Problem
 from policies.model.sets import Measure
@@ -214,12 +213,8 @@ def solved(
     problem: Problem, solver: str, seconds: float, *, cpu: bool = False
 ) -> dict[str, object]:
     """Solve, time and judge."""
-    limits = by_cpu(seconds)
-    if not cpu:
-        threads = 1 if solver == "milp" else 2
-        limits = replace(
-            limits, clock=time.perf_counter, wall_factor=1.0, threads=threads
-        )
+    threads = 1 if solver == "milp" else 2
+    limits = by_cpu(seconds) if cpu else replace(by_wall(seconds), threads=threads)
     load, began = load_average(), limits.clock()
     found = SOLVERS[solver](problem, np.random.default_rng(0), limits)
     took = limits.clock() - began

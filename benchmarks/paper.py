@@ -22,7 +22,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -30,12 +30,12 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import paper_data, paper_report
-from benchmarks.cells import Row, fill, rows_of
+from benchmarks.cells import Row, by_wall, fill, rows_of
 from policies.judging.judge import Judgement
 from policies.model.links import link_similarities
 from policies.model.problem import Problem
 from policies.model.sets import Measure
-from policies.solvers import SOLVERS, Limits, Solution, Verdict
+from policies.solvers import SOLVERS, Solution, Verdict
 
 RESULTS = Path(__file__).parent / "results"
 KS = (2, 3, 5, 7, 10)
@@ -179,12 +179,8 @@ def run(seconds: float, cell: Cell, _: list[Row]) -> dict[str, object]:
     if problem.links is not None:
         times = min(times, LINKED)
     for again in range(times):
-        limits = Limits(
-            work=float("inf"),
-            seconds=30.0 if problem.links is not None else seconds,
-            clock=time.perf_counter,
-            paper=cell.paper,
-        )
+        limits = by_wall(30.0 if problem.links is not None else seconds)
+        limits = replace(limits, paper=cell.paper)
         rng = np.random.default_rng([seed, again])
         runs.append(SOLVERS[cell.solver](problem, rng, limits))
     took = (time.perf_counter() - began) / times

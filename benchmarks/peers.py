@@ -21,18 +21,26 @@ import json
 import subprocess
 import sys
 import threading
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 from ortools.sat.python import cp_model
 from scipy.sparse import csr_matrix
 
-from benchmarks.cells import Row, arguments, by_cpu, fill, forked, is_wanted, rows_of
+from benchmarks.cells import (
+    Row,
+    arguments,
+    by_cpu,
+    by_wall,
+    fill,
+    forked,
+    is_wanted,
+    rows_of,
+)
 from policies.instances.instance_file import read_instance
 from policies.judging.judge import judge
 from policies.model.objective import Objective
@@ -289,9 +297,7 @@ def told(cell: Cell) -> dict[str, object]:
     """Solve one cell in this process."""
     document = json.loads(cell.path.read_text(encoding="utf-8"))
     problem = read_instance(document).problem
-    limits = by_cpu(cell.seconds)
-    if cell.wall:
-        limits = replace(limits, clock=time.perf_counter, wall_factor=1.0)
+    limits = (by_wall if cell.wall else by_cpu)(cell.seconds)
     began = limits.clock()
     if cell.solver in PEERS:
         peer = highs if cell.solver == "highs" else cpsat
