@@ -12,7 +12,7 @@ then the cells where it is worse.
 
 The peers solve the plain formulation (paper, section 4): a 0-1 column a pair, one a
 coalition and entry that is above its members', one row a set and observer, and a column
-above all f, or above their mean. Squares are secants between whole loads.
+above all f, or above their mean. Powers are secants between whole loads.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ PATH = Path(__file__).parent / "results" / "peers.csv"
 KEY = ("instance", "seconds", "solver")
 FIELDS = (*KEY, "verdict", "value", "bound", "took")
 OURS, PEERS, SIMPLE = "auto", ("highs", "cp-sat"), ("greedy", "greedyl")
-SECANTS = 60  # points of a square at most
+SECANTS = 60  # of a power, at most
 SCALE = 10**6  # of what is no whole number, for CP-SAT
 NEAR = 1e-7  # values that differ by so little, relative to 1, are even
 FAR = 1e-7  # what a strict limit is kept away from
@@ -186,16 +186,18 @@ def _f(
     out: Formulation, terms: dict[int, float], base: int, size: int, measure: Measure
 ) -> int:
     """A column above f of one set and observer."""
-    f = out.column(whole=False)
-    if measure is Measure.LINEAR:
-        out.row(terms | {f: -float(size)}, -float(base))
-    elif measure is Measure.STEP:
+    f, power = out.column(whole=False), measure.power
+    if measure.is_step:
         out.row(terms | {f: -1.0}, float(size - 1 - base))
+    elif power == 1:
+        out.row(terms | {f: -float(size)}, -float(base))
     else:
         points = np.unique(np.linspace(0, size, min(size, SECANTS) + 1).astype(int))
         for p, q in zip(points[:-1].tolist(), points[1:].tolist(), strict=True):
-            part = {c: w * (p + q) / size**2 for c, w in terms.items()}
-            out.row(part | {f: -1.0}, (p * q - (p + q) * base) / size**2)
+            slope = (q**power - p**power) // (q - p)  # of a chord: a whole number
+            part = {c: w * slope / size**power for c, w in terms.items()}
+            most = slope * (p - base) - p**power
+            out.row(part | {f: -1.0}, most / size**power)
     return f
 
 
