@@ -38,7 +38,6 @@ from policies.model.sets import Ints
 from policies.solvers.interfaces import Limits, Solution, timeless
 from policies.solvers.search.delta_evaluation import Floats, Gains
 from policies.solvers.search.local_search import (
-    REPAIRS,
     Meter,
     blocks,
     climb,
@@ -78,8 +77,6 @@ class Greedy:
         or ``random``.
     local : str
         The kind of local form, if myopic: ``rounds`` or ``onward``.
-    repairs : int
-        Restarts of ejection chains while copies are missing.
     whole : bool
         Whether the clock ends only repairs after the first.
     """
@@ -89,7 +86,6 @@ class Greedy:
     myopic: bool = False
     order: str = "degree"
     local: str = "rounds"
-    repairs: int = REPAIRS
     whole: bool = False
 
     def __post_init__(self) -> None:
@@ -139,7 +135,7 @@ class Greedy:
         if limits.paper and not kept_beats(best, empty):
             kept = Plan()
         tried = (self._description(),)
-        return finish(gains, kept, rng, meter, tried, self.repairs, over)
+        return finish(gains, kept, rng, meter, tried, over)
 
     def _once(self, problem: Problem) -> bool:
         """Whether the plan is finished before compiled kernels could be loaded."""

@@ -31,7 +31,7 @@ from policies.solvers.search.plan_state import PlanState
 
 _LOOKS = 2_000_000  # member rows visited per unit of work
 _PACE = 60_000  # member rows between two checks of the clock
-REPAIRS: Final = 3
+_REPAIRS: Final = 3
 """Restarts of ejections, as ties can run in circles.
 
 Of 36 sparse problems of 60 to 200 entries (seeds 0 to 3 of nine shapes of
@@ -135,7 +135,6 @@ def repair(
     plan: Plan,
     rng: np.random.Generator,
     limits: Limits,
-    times: int = REPAIRS,
     over: Callable[[], bool] | None = None,
 ) -> Plan:
     """Add missing copies by moving others; return the plan unchanged if that fails.
@@ -148,7 +147,7 @@ def repair(
     short = np.flatnonzero(degree < problem.lo).tolist()
     visits, ends = looked_at(limits, short) // _EACH, limits.deadline()
     over = over or ends
-    for _ in range(times):
+    for _ in range(_REPAIRS):
         state = PlanState(problem)
         for d, a in zip(plan.entry.tolist(), plan.adversary.tolist(), strict=True):
             state.give(d, a)
@@ -167,7 +166,6 @@ def finish(
     rng: np.random.Generator,
     meter: Meter,
     tried: tuple[str, ...],
-    repairs: int = REPAIRS,
     over: Callable[[], bool] | None = None,
 ) -> Solution:
     """Repair a plan that is short of copies, climb once more, and judge it.
@@ -177,7 +175,7 @@ def finish(
     problem = gains.problem
     degree = np.bincount(plan.entry, minlength=problem.n_entries)
     if not gains.paper and (degree < problem.lo).any():
-        mended = repair(problem, plan, rng, meter.limits, repairs, over)
+        mended = repair(problem, plan, rng, meter.limits, over)
         meter.spend(0.0)  # it checks the clock itself, without reporting it
         if mended is not plan:
             gains.load(mended)

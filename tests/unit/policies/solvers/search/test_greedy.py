@@ -393,7 +393,7 @@ def test_a_repair_that_the_clock_cut_is_told_as_time(monkeypatch):
     """The pair of one adversary cannot be split; the repair takes longer than there is."""
     now = [0.0]
 
-    def slow(problem, plan, rng, limits, times, over):
+    def slow(problem, plan, rng, limits, over):
         now[0] = 9.0
         return plan
 
