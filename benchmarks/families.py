@@ -191,7 +191,7 @@ def run(
     """Solve one cell; None where there is nothing to compare it with."""
     problem = cell.make()
     if cell.key["solver"] != "reach":
-        return cell.key | solved(problem, cell.solver, cell.seconds, cpu=cpu)
+        return solved(problem, cell.solver, cell.seconds, cpu=cpu)
     beside = {**cell.key}
     peers = []
     for peer in PEERS:
@@ -205,8 +205,8 @@ def run(
     for seconds in REACHES:
         told = solved(problem, cell.solver, seconds, cpu=cpu)
         if told["gap"] != "" and float(str(told["gap"])) <= goal + PROVEN:
-            return cell.key | told
-    return cell.key | told | {"seconds": "inf"}
+            return told
+    return told | {"seconds": "inf"}
 
 
 def solved(

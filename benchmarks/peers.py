@@ -6,9 +6,10 @@
 For every instance file of a directory, each limit and each solver, a process of its own
 on one thread reads the instance, and then has the limit. The limit is counted in CPU
 seconds, whatever else the machine does; with ``--wall`` by the clock, and with ``--busy
-4`` beside four other processes that compute all the time. All plans are judged here. Cells that are in the file are not run again. Printed at the end: at each
-limit, how often ``auto`` is better, even and worse than a peer, and by how much at most;
-then the cells where it is worse.
+4`` beside four other processes that compute all the time. All plans are judged here.
+Cells that are in the file are not run again. Printed at the end: at each limit, how often
+``auto`` is better, even and worse than a peer, and by how much at most; then the cells
+where it is worse.
 
 The peers solve the plain formulation (paper, section 4): a 0-1 column a pair, one a
 coalition and entry that is above its members', one row a set and observer, and a column
@@ -17,7 +18,6 @@ above all f, or above their mean. Powers are secants between whole loads.
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 import threading
@@ -31,6 +31,7 @@ import numpy as np
 from ortools.sat.python import cp_model
 from scipy.sparse import csr_matrix
 
+from benchmarks.baseline import of_file
 from benchmarks.cells import (
     Row,
     arguments,
@@ -41,7 +42,6 @@ from benchmarks.cells import (
     is_wanted,
     rows_of,
 )
-from policies.instances.instance_file import read_instance
 from policies.judging.judge import judge
 from policies.model.objective import Objective
 from policies.model.problem import Plan, Problem
@@ -297,8 +297,7 @@ class Cell:
 
 def told(cell: Cell) -> dict[str, object]:
     """Solve one cell in this process."""
-    document = json.loads(cell.path.read_text(encoding="utf-8"))
-    problem = read_instance(document).problem
+    problem = of_file(cell.path)
     limits = (by_wall if cell.wall else by_cpu)(cell.seconds)
     began = limits.clock()
     if cell.solver in PEERS:
@@ -316,14 +315,12 @@ def told(cell: Cell) -> dict[str, object]:
         judged = judge(problem, plan)
         value = f"{float(judged.objective):.10f}" if judged.feasible else ""
         verdict = verdict if judged.feasible else "UNKNOWN"
-    row = dict(zip(KEY, cell.name, strict=True))
-    return {**row, "verdict": verdict, "value": value, "bound": bound, "took": took}
+    return {"verdict": verdict, "value": value, "bound": bound, "took": took}
 
 
 def run(cell: Cell) -> dict[str, object]:
     """Solve one cell in a process of its own: nothing is loaded yet."""
-    crashed = dict(zip(KEY, cell.name, strict=True)) | {"verdict": "CRASHED"}
-    return forked(lambda: told(cell)) or crashed
+    return forked(lambda: told(cell)) or {"verdict": "CRASHED"}
 
 
 @contextmanager
