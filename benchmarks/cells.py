@@ -7,6 +7,7 @@ import csv
 import json
 import os
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
@@ -115,9 +116,13 @@ def forked(work: Callable[[], dict[str, object]]) -> dict[str, object]:
     """
     read, write = os.pipe()
     child = os.fork()
-    if not child:
-        os.write(write, json.dumps(work()).encode())
-        os._exit(0)
+    if not child:  # it never goes on as its parent, whose clean-up is not its own
+        try:
+            os.write(write, json.dumps(work()).encode())
+        except Exception:  # noqa: BLE001 - printed, and the cell is CRASHED
+            traceback.print_exc()
+        finally:
+            os._exit(0)
     os.close(write)
     with os.fdopen(read, "rb") as pipe:
         answer: dict[str, object] = json.loads(pipe.read() or b"{}")

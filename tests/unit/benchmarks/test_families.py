@@ -1,5 +1,7 @@
 """Families of problems: cells are kept, peers are compared with, medians are told."""
 
+import os
+
 import numpy as np
 import pytest
 
@@ -45,6 +47,20 @@ def test_a_run_that_was_cut_goes_on_where_it_stopped(tmp_path, capsys):
     told = capsys.readouterr().out.splitlines()
     assert len(told) == 5
     assert told[-1].endswith("cells.csv: 2 cells were run, 1 were there")
+
+
+def test_a_process_whose_work_fails_gives_nothing_and_never_cleans_up(tmp_path, capfd):
+    """Its parent's processes are not its own: it must not end them."""
+    parent, cleaned = os.getpid(), tmp_path / "cleaned"
+    try:
+        found = cells.forked(lambda: {"value": 1 / 0})
+    finally:
+        if os.getpid() != parent:
+            cleaned.touch()
+            os._exit(1)
+    assert found == {}
+    assert not cleaned.exists()
+    assert "ZeroDivisionError" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("shape", families.SPARSE[:3])
