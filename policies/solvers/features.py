@@ -83,6 +83,11 @@ class Features:
         return len(self.problem.sets.entry) * self.observers
 
     @cached_property
+    def swept(self) -> int:
+        """Members of sets, and entries, x observers: what one sweep examines."""
+        return self.size + self.problem.n_entries * self.observers
+
+    @cached_property
     def looks(self) -> float:
         """About how many numbers an enumeration of all plans visits; inf if too many."""
         return looks(self.problem) if self.listable else inf
@@ -104,10 +109,9 @@ class Features:
             return "links"
         if self.tradeoff:
             return "mean" if problem.goal.average else "worst"
-        steps = problem.sets.has_only_steps
         if problem.averages:
             return "mean"
-        return "sealed" if steps else "worst"
+        return "sealed" if problem.sets.has_only_steps else "worst"
 
     @cached_property
     def tradeoff(self) -> bool:
@@ -169,8 +173,8 @@ class Features:
     @cached_property
     def highs(self) -> bool:
         """Whether HiGHS supports the problem and its model is built in time."""
-        size = self.size + self.problem.n_entries * self.observers
-        return Milp().supports(self.problem) and _BUILT * size < self.limits.seconds
+        built = _BUILT * self.swept
+        return Milp().supports(self.problem) and built < self.limits.seconds
 
     @cached_property
     def loads(self) -> bool:
@@ -217,7 +221,7 @@ class Features:
     @cached_property
     def dealt_at_once(self) -> bool:
         """Whether GREEDYL is quick at any limit."""
-        return self.size + self.problem.n_entries * self.observers <= DEALT
+        return self.swept <= DEALT
 
     @cached_property
     def quickly_picked(self) -> bool:
@@ -242,7 +246,7 @@ class Features:
         elif problem.links is not None:
             near = n
         looks = rows * seen * (self.pairs + near * copies)
-        if self.size + n * self.observers >= FROM:
+        if self.swept >= FROM:
             return _LOADED + _PICKED * looks / _TIMES
         return _PICKED * looks
 
