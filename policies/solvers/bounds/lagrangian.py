@@ -446,13 +446,7 @@ class CoalitionLoads:
         self.own = self.parts[self.past]
         self.base = np.asarray(self.own.T @ self.seen)
         self.full, self.pool = t.full, max(1, problem.coalitions.any_m)
-        whole = np.bincount(t.set_of, t.amount, m).astype(np.int64)
-        self.gcd = np.ones(m, np.int64)
-        filled = np.flatnonzero(np.diff(t.start) > 0)
-        if len(filled):
-            self.gcd[filled] = np.gcd.reduceat(t.amount, t.start[filled])
-        self.gcd = np.where(t.classes, 1, np.maximum(self.gcd, 1))
-        self.most = np.where(t.classes, t.full, whole)
+        self.gcd, self.most = problem.sets.step, problem.sets.total
         self.below = ((t.full - 1) // self.gcd * self.gcd / t.full)[:, None]
 
     def caps(self, cap: Ints, beyond: Ints) -> Floats:
