@@ -36,8 +36,8 @@ from benchmarks.cells import (
     rows_of,
 )
 from policies.instances.instance_file import read_instance
+from policies.model.measures import Measure
 from policies.model.problem import Problem
-from policies.model.sets import Measure
 from policies.solvers import SOLVERS, Limits
 
 PATH = Path(__file__).parent / "results" / "baseline.csv"

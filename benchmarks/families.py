@@ -33,8 +33,8 @@ import numpy as np
 from benchmarks import families_table, paper_data
 from benchmarks.cells import COMMIT, by_cpu, by_wall, fill, rows_of
 from benchmarks.machine import load_average
+from policies.model.measures import MEASURES, Measure
 from policies.model.problem import Problem
-from policies.model.sets import Measure
 from policies.solvers import SOLVERS, Solution, Verdict
 
 PATH = Path(__file__).parent / "results" / "families.csv"
@@ -62,7 +62,6 @@ SHOWN = ("value", "gap", "seconds", "stopped")
 PEERS = {"highs": "milp", "cp-sat": "cp-sat"}
 CUT = 60.0
 KS = (2, 3, 5, 10)
-MEASURES = {"linear": Measure.LINEAR, "quadratic": Measure.QUADRATIC}
 DUE = {
     "step": (3.0, 3.0),
     "linear-average": (3.0, 3.0),

@@ -21,10 +21,11 @@ import numpy as np
 
 from benchmarks.machine import load_average, verdict
 from benchmarks.paper_data import synthetic
+from policies.model.measures import Measure
 from policies.model.objective import Objective
 from policies.model.problem import Goal, Problem
 from policies.model.problem_arrays import tables
-from policies.model.sets import NO_CAP, Measure, SetSystem
+from policies.model.sets import NO_CAP, SetSystem
 from policies.model.weights import Weights
 from policies.solvers.search.delta_evaluation import Gains
 

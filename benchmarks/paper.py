@@ -33,8 +33,8 @@ from benchmarks import paper_data, paper_report
 from benchmarks.cells import Row, by_wall, fill, rows_of
 from policies.judging.judge import Judgement
 from policies.model.links import link_similarities
+from policies.model.measures import Measure
 from policies.model.problem import Problem
-from policies.model.sets import Measure
 from policies.solvers import SOLVERS, Solution, Verdict
 
 RESULTS = Path(__file__).parent / "results"

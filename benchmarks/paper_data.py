@@ -21,9 +21,10 @@ import numpy.typing as npt
 
 from policies.model.disclosure import cap_below
 from policies.model.links import LinkMeasure, Links, conflict_sets
+from policies.model.measures import Measure
 from policies.model.objective import Objective
 from policies.model.problem import Average, Goal, Problem
-from policies.model.sets import NO_CAP, Measure, SetSystem
+from policies.model.sets import NO_CAP, SetSystem
 from policies.model.weights import Weights
 
 STEPS = 10**9

@@ -43,9 +43,10 @@ from benchmarks.cells import (
     rows_of,
 )
 from policies.judging.judge import judge
+from policies.model.measures import Measure
 from policies.model.objective import Objective
 from policies.model.problem import Plan, Problem
-from policies.model.sets import NO_CAP, Measure
+from policies.model.sets import NO_CAP
 from policies.solvers import SOLVERS, Limits, Verdict
 from policies.solvers.exact.highs import EMPTY, Model
 from policies.solvers.exact.highs import run as run_highs

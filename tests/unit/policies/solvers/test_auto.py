@@ -291,7 +291,7 @@ FIRST_PLAN = """
 import sys
 import numpy as np
 from benchmarks import paper_data
-from policies.model.sets import Measure
+from policies.model.measures import Measure
 from policies.solvers import SOLVERS, Limits
 problem = paper_data.synthetic(0, 500, 20, 5, 1, Measure.STEP, average=False)
 found = SOLVERS["greedyl"](problem, np.random.default_rng(0), Limits())
