@@ -60,6 +60,18 @@ def solve(name, tiny, seed=1, **limits):
     return SOLVERS[name](problem, np.random.default_rng(seed), Limits(**limits))
 
 
+def check_against_brute_force(answer, tiny):
+    best = tiny.best()
+    if answer.verdict is Verdict.SOLVED:
+        assert best is not None
+        assert tiny.feasible(pairs_of(answer.plan))
+        assert answer.value == tiny.objective(pairs_of(answer.plan))
+        assert answer.value <= best <= answer.bound
+        assert answer.stopped != "optimal" or answer.value == best
+    if answer.verdict is Verdict.INFEASIBLE:
+        assert best is None
+
+
 @ALL
 @given(tiny=tinies())
 @settings(max_examples=40)
@@ -68,14 +80,7 @@ def test_value_never_beats_brute_force_and_bound_is_never_below_it(name, tiny):
     answer = solve(name, tiny)
     if answer is None:
         return
-    best = tiny.best()
-    if answer.verdict is Verdict.SOLVED:
-        assert best is not None
-        assert tiny.feasible(pairs_of(answer.plan))
-        assert answer.value == tiny.objective(pairs_of(answer.plan))
-        assert answer.value <= best <= answer.bound
-    if answer.verdict is Verdict.INFEASIBLE:
-        assert best is None
+    check_against_brute_force(answer, tiny)
 
 
 @pytest.mark.parametrize("name", EXACT)
@@ -155,15 +160,7 @@ def test_a_further_measure_is_one_row(name, tiny):
     answer = solve(name, tiny)
     if answer is None:
         return
-    best = tiny.best()
-    if answer.verdict is Verdict.SOLVED:
-        assert best is not None
-        assert tiny.feasible(pairs_of(answer.plan))
-        assert answer.value == tiny.objective(pairs_of(answer.plan))
-        assert answer.value <= best <= answer.bound
-        assert answer.stopped != "optimal" or answer.value == best
-    if answer.verdict is Verdict.INFEASIBLE:
-        assert best is None
+    check_against_brute_force(answer, tiny)
 
 
 @patch.dict(MEASURES, {"cubic": CUBIC})
