@@ -250,18 +250,15 @@
       hint();
     });
     on($("keys-open"), "click", () => keys.showModal());
-    const button = (selector) => form.querySelector(selector);
     const writes = (node) => node.matches("textarea, input:not([type=radio])");
-    const single = {
-      i: () => ask(button("[value=illegible]")), n: () => ask(button("[value=not_present]")),
-      "?": () => keys.showModal(),
-      "+": () => crop && zoomBy.in(), "=": () => crop && zoomBy.in(),
-      "-": () => crop && zoomBy.out(), 0: () => crop && zoomBy.reset(),
+    const press = (key) => { // the button that shows the key; what ends a task asks first
+      const button = form.querySelector(`[data-key="${CSS.escape(key)}"]`);
+      return button && (() => button.type === "submit" ? ask(button) : button.click());
     };
     const meant = (event) => { // by a key; null: the browser knows
       const node = event.target, key = event.key;
       if (event.ctrlKey && key === "Enter") return () => form.requestSubmit($("submit"));
-      if (event.ctrlKey) return event.code === "Space" ? () => ask(button("[formaction$='/return']")) : null;
+      if (event.ctrlKey) return event.code === "Space" ? press("Control+Space") : null;
       if (key === "Escape") return sending ? () => sending.abort() : writes(node) ? () => node.blur() : null;
       if (key === "Enter" && !event.shiftKey) {
         if (node.dataset?.enter === "submit" || node.matches("[type=radio]")) return () => form.requestSubmit($("submit"));
@@ -270,7 +267,7 @@
       }
       if (writes(node)) return null;
       const choices = /^[1-9]$/.test(key) && node.closest?.("#choices");
-      if (!choices) return singles.checked ? single[key] ?? null : null;
+      if (!choices) return singles.checked && key.length === 1 ? press(key === "=" ? "+" : key) : null;
       const radio = choices.querySelectorAll("input")[Number(key) - 1];
       return radio ? () => { radio.checked = true; radio.focus(); radio.dispatchEvent(new Event("input", { bubbles: true })); } : null;
     };
