@@ -1,13 +1,14 @@
-"""What the pages share: static files, forms that are read, replies."""
+"""What the pages share: templates, static files, forms that are read, replies."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from functools import cache
+from functools import cache, partial
 from hashlib import sha256
 from importlib.resources import files
 from typing import Final, Protocol
 
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
@@ -29,6 +30,19 @@ class Speaking(Protocol):
         self, request: Request, status: int, heading: str, text: str
     ) -> Response:
         """Say one thing, with the way back."""
+
+
+def templates(package: str) -> Environment:
+    """Load the templates of a package: every value is escaped, a missing one an error."""
+    made = Environment(
+        loader=PackageLoader(package),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.globals["static_url"] = partial(static_url, package)
+    return made
 
 
 def static(package: str, types: Mapping[str, str]) -> Route:

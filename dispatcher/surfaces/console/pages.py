@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from functools import partial
 from typing import Final
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
@@ -15,7 +14,7 @@ from dispatcher.access import Operator
 from dispatcher.model import TRANSITIONS
 from dispatcher.store import Clock
 from dispatcher.surfaces.console.read_cache import Limit, ReadCache
-from dispatcher.surfaces.web import static_url
+from dispatcher.surfaces.web import templates
 
 SECOND: Final = 1_000_000
 NAMES: Final = {
@@ -62,20 +61,13 @@ def band(share: float) -> str:
 
 
 def _environment() -> Environment:
-    made = Environment(
-        loader=PackageLoader("dispatcher.surfaces.console"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    made = templates("dispatcher.surfaces.console")
     made.filters["number"] = "{:,}".format
     made.filters["share"] = "{:.2f}".format
     made.filters["iso"] = iso
     made.filters["band"] = band
     made.filters["standing"] = STANDINGS.__getitem__
     made.globals["ago"] = ago
-    made.globals["static_url"] = partial(static_url, "dispatcher.surfaces.console")
     return made
 
 

@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Final
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from connectors.base import Notice
 from dispatcher.stages.serving import DAYS, OwnWork, Showing, asked, spread
-from dispatcher.surfaces.web import static_url
+from dispatcher.surfaces.web import templates
 
-_ENVIRONMENT: Final = Environment(
-    loader=PackageLoader("dispatcher.surfaces.taskpage"),
-    autoescape=True,
-    undefined=StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-)
-_ENVIRONMENT.globals["static_url"] = partial(static_url, "dispatcher.surfaces.taskpage")
+_ENVIRONMENT: Final = templates("dispatcher.surfaces.taskpage")
 
 
 class Pages:
