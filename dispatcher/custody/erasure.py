@@ -30,7 +30,7 @@ from dispatcher.custody.replaced_stores import put_aside
 from dispatcher.custody.residue_scan import sought
 from dispatcher.ledger.active_policy import current_policy
 from dispatcher.model import LIVE_TASK_STATES
-from dispatcher.store import Clock, Store, Tx, collecting, lease, records
+from dispatcher.store import Clock, Store, Tx, collecting, lease, planning, records
 from dispatcher.store import erasure as rows
 from dispatcher.store import tasks as task_rows
 from dispatcher.store.engine import committed
@@ -238,7 +238,7 @@ def erase_in(
     _recall(tx, context, tasks, done)
     names = tokens(context.store, [task.id for task in tasks])
     done.strange = collecting.drop_strange(tx, [*needles, *(t.encode() for t in names)])
-    rows.unplan(tx, entries)
+    planning.unplan(tx, entries)
     rows.suppress(tx, _spelled_in(tx, context.store.key("pseudonym-key"), records))
     rows.blank(tx, records, entries, context.clock())
     rows.add_pending(tx, records)

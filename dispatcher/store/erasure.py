@@ -358,18 +358,6 @@ def subjects_without_records(tx: Tx, record_ids: Sequence[int]) -> Sequence[Subj
     return tx.execute(_WITHOUT_RECORDS, {"records": record_ids}).all()
 
 
-def unplan(tx: Tx, entry_ids: Sequence[int]) -> None:
-    """Take entries out of every plan."""
-    gone = frozenset(entry_ids)
-    changed = []
-    for plan_id, account_id, packed in planning.lock_all_planned(tx):
-        planned = array("q", packed)
-        if not gone.isdisjoint(planned):
-            kept = array("q", (n for n in planned if n not in gone))
-            changed.append((plan_id, account_id, kept.tobytes()))
-    planning.keep_all_planned(tx, changed)
-
-
 def not_erased(tx: Tx, names: Sequence[str]) -> list[str]:
     """Return the people and records that have values, or might be loaded again."""
     return sorted(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -507,7 +507,15 @@ def drop_planned(tx: Tx, adversaries: Sequence[int]) -> int:
     mates: set[int] = set()
     for first in range(0, len(ids), MANY):
         mates |= set(tx.scalars(_UNIT_MATES, {"ids": ids[first : first + MANY]}))
-    gone, lost = np.fromiter(mates, np.int64, len(mates)), Counter[int]()
+    lost = unplan(tx, mates)
+    for plan_id, pairs in lost.items():
+        count_refused(tx, plan_id, pairs)
+    return lost.total()
+
+
+def unplan(tx: Tx, entry_ids: Collection[int]) -> Counter[int]:
+    """Take entries out of every plan; return the pairs that each plan lost."""
+    gone, lost = np.fromiter(entry_ids, np.int64, len(entry_ids)), Counter[int]()
     kept = []
     for plan_id, account_id, packed in lock_all_planned(tx):
         planned = np.frombuffer(packed, "<i8")
@@ -516,9 +524,7 @@ def drop_planned(tx: Tx, adversaries: Sequence[int]) -> int:
             kept.append((plan_id, account_id, left.tobytes()))
             lost[plan_id] += len(planned) - len(left)
     keep_all_planned(tx, kept)
-    for plan_id, pairs in lost.items():
-        count_refused(tx, plan_id, pairs)
-    return lost.total()
+    return lost
 
 
 # -- what is held back -----------------------------------------------------------------
