@@ -22,6 +22,7 @@ from dispatcher.model import UNIT, Budget
 from dispatcher.store import money as rows
 from dispatcher.store.money import FieldRow, PaymentRow
 from dispatcher.store.payments import begin_anew
+from dispatcher.store.tasks import entries_given
 from dispatcher.store.transaction import Tx
 
 LOOK: Final = 256
@@ -149,7 +150,8 @@ def _runs_for(tx: Tx, account_id: int) -> list[int]:
     meanwhile: no piece of work is paid for these.
     """
     planned = np.frombuffer(rows.planned_for(tx, account_id), "<i8")
-    left = planned[~np.isin(planned, np.array(rows.given_to(tx, account_id), np.int64))]
+    given = np.array(entries_given(tx, account_id), np.int64)
+    left = planned[~np.isin(planned, given)]
     for first in range(0, len(left), LOOK):
         counts = rows.open_runs_of(tx, left[first : first + LOOK].tolist())
         if counts:

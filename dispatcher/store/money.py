@@ -589,7 +589,6 @@ _PLANNED: Final = (
     .where(Plan.state == "applied", Assignment.account_id == bindparam("account"))
     .order_by(col(Assignment.plan_id))
 )
-_GIVEN: Final = select(Task.entry_id).where(Task.account_id == bindparam("account"))
 _RUNS: Final = (
     select(Record.run_id, func.count())
     .select_from(Entry)
@@ -619,11 +618,6 @@ def run_of_each(tx: Tx, entry_ids: Sequence[int]) -> dict[int, int]:
 def planned_for(tx: Tx, account_id: int) -> bytes:
     """Packed entries that the plan in force still means for an account."""
     return b"".join(tx.scalars(_PLANNED, {"account": account_id}))
-
-
-def given_to(tx: Tx, account_id: int) -> list[int]:
-    """Entries that an account was ever given a task on."""
-    return tx.scalars(_GIVEN, {"account": account_id})
 
 
 def open_runs_of(tx: Tx, entry_ids: Sequence[int]) -> dict[int, int]:
