@@ -433,15 +433,15 @@ class Change:
         Joined workers have to sign in again and get new offers: earlier offers and plans
         were made for separate workers.
         """
+        if not self.survivors:
+            return
         mine = [
             a.id for a in self.accounts.values() if a.adversary_id in self.survivors
         ]
         arrivals.end_sessions_of(self.tx, mine)
-        if mine:
-            outbox.end_offers(self.tx, mine, self.at)
-        if self.survivors:
-            planning.drop_planned(self.tx, sorted(self.survivors))
-        if self.survivors and self.force is not None and self.force.averages:
+        outbox.end_offers(self.tx, mine, self.at)
+        planning.drop_planned(self.tx, sorted(self.survivors))
+        if self.force is not None and self.force.averages:
             averages.rebuild(self.tx, self.force)
 
     def _write_member(self, account: Account, before: frozenset[str]) -> None:
