@@ -28,6 +28,7 @@ from dispatcher.store.statements import (
     in_list,
     in_words,
     select_columns,
+    sum_where,
 )
 from dispatcher.store.transaction import Tx
 
@@ -70,17 +71,13 @@ _PLANNED: Final = (
 )
 
 
-def _tasks_that(condition: ColumnElement[bool]) -> ColumnElement[int]:
-    return func.sum(case((condition, 1), else_=0))
-
-
 _TASKS: Final = (
     select_columns(
         Task.account_id,
         func.count(),
-        _tasks_that(in_words(Task.state, *LIVE_TASK_STATES)),
-        _tasks_that(col(Task.created_at) > bindparam("day")),
-        _tasks_that(col(Task.created_at) > bindparam("hour")),
+        sum_where(in_words(Task.state, *LIVE_TASK_STATES)),
+        sum_where(col(Task.created_at) > bindparam("day")),
+        sum_where(col(Task.created_at) > bindparam("hour")),
     )
     .where(in_list(Task.account_id, "accounts"))
     .group_by(col(Task.account_id))

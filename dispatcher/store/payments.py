@@ -45,6 +45,7 @@ from dispatcher.store.statements import (
     in_list,
     in_words,
     select_columns,
+    sum_where,
 )
 from dispatcher.store.transaction import Tx
 
@@ -221,7 +222,7 @@ _WORK_SINCE: Final = (
 
 def _count(*conditions: object) -> object:
     """Count the rows of a group that meet a condition."""
-    return func.coalesce(func.sum(case((and_(*conditions), 1), else_=0)), 0)  # type: ignore[arg-type]
+    return func.coalesce(sum_where(and_(*conditions)), 0)  # type: ignore[arg-type]
 
 
 _SINCE: Final = bindparam("since", type_=BigInteger())

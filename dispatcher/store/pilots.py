@@ -10,7 +10,7 @@ from sqlalchemy import Row, bindparam, case, func
 from sqlmodel import col, select
 
 from dispatcher.model import Answer, Entry, FieldName, Record, Result, Run, Task
-from dispatcher.store.statements import select_columns
+from dispatcher.store.statements import select_columns, sum_where
 from dispatcher.store.transaction import Tx
 
 PilotRow: TypeAlias = "Row[*tuple[Any, ...]]"
@@ -84,16 +84,12 @@ class FieldRow:
     seconds: float | None
 
 
-def _share(state: str) -> Any:  # noqa: ANN401
-    return func.sum(case((col(Result.state) == state, 1), else_=0))
-
-
 _FIELDS: Final = (
     select_columns(
         FieldName.name,
         func.count(),
-        _share("answered"),
-        _share("conflict"),
+        sum_where(col(Result.state) == "answered"),
+        sum_where(col(Result.state) == "conflict"),
         func.avg(case((col(Result.state) == "answered", col(Result.confidence)))),
         FieldName.id,
     )

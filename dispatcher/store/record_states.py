@@ -19,13 +19,8 @@ from dispatcher.model import (
     Run,
     Task,
 )
-from dispatcher.store.statements import in_list, in_words, select_columns
+from dispatcher.store.statements import in_list, in_words, select_columns, sum_where
 from dispatcher.store.transaction import Tx
-
-
-def _share(word: str) -> Any:  # noqa: ANN401
-    return func.sum(case((col(Result.state) == word, 1), else_=0))
-
 
 _RUN: Final = bindparam("run", type_=Text())
 _STATE: Final = bindparam("wanted", type_=Text())
@@ -38,8 +33,8 @@ _COUNTED: Final = (
         Record.pseudonym,
         col(Run.name).label("run"),
         func.count(col(Entry.id)).label("fields"),
-        _share("answered").label("answered"),
-        _share("conflict").label("conflict"),
+        sum_where(col(Result.state) == "answered").label("answered"),
+        sum_where(col(Result.state) == "conflict").label("conflict"),
     )
     .join(Run, col(Run.id) == Record.run_id)
     .outerjoin(Entry, col(Entry.record_id) == Record.id)

@@ -14,8 +14,6 @@ from sqlalchemy import (
     Row,
     and_,
     bindparam,
-    case,
-    cast,
     func,
     literal_column,
     or_,
@@ -45,6 +43,7 @@ from dispatcher.store.statements import (
     in_list,
     in_words,
     select_columns,
+    sum_where,
 )
 from dispatcher.store.transaction import Tx
 
@@ -317,18 +316,11 @@ _IS_EARNED: Final = or_(
     ),
 )
 _IS_FIELD: Final = col(Payment.kind) == "field"
-
-
-def _paid_where(condition: Any) -> Any:  # noqa: ANN401 - columns
-    """Sum the payments of a group that meet a condition."""
-    return cast(func.sum(case((condition, col(Payment.amount)), else_=0)), BigInteger)
-
-
 _PAY: Final = (
     select_columns(
         Budget.currency,
-        _paid_where(_IS_EARNED).label("earned"),
-        _paid_where(col(Payment.state) == "paid").label("paid"),
+        sum_where(_IS_EARNED, col(Payment.amount)).label("earned"),
+        sum_where(col(Payment.state) == "paid", col(Payment.amount)).label("paid"),
     )
     .select_from(Payment)
     .join(Budget, col(Budget.run_id) == Payment.run_id)

@@ -27,6 +27,7 @@ from sqlalchemy import (
     String,
     Text,
     bindparam,
+    case,
     cast,
     func,
     literal_column,
@@ -152,6 +153,14 @@ def _list(column: Any, values: str | Sequence[Any]) -> BindParameter[Any]:  # no
 def select_columns(*columns: Any) -> Columns:  # noqa: ANN401
     """``select`` of any number of columns: that of SQLModel is typed for up to four."""
     return expression.Select(*columns)
+
+
+def sum_where(
+    condition: ColumnElement[bool],
+    amount: Any = 1,  # noqa: ANN401 - a column or a number
+) -> ColumnElement[int]:
+    """Sum an amount over the rows of a group that meet a condition, or count them."""
+    return cast(func.sum(case((condition, amount), else_=0)), BigInteger)
 
 
 @lru_cache(maxsize=256)

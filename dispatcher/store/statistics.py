@@ -42,7 +42,7 @@ from dispatcher.model import (
     Run,
     Task,
 )
-from dispatcher.store.statements import fixed, in_list, select_columns
+from dispatcher.store.statements import fixed, in_list, select_columns, sum_where
 from dispatcher.store.transaction import Tx
 
 MOST_FAILURES: Final = 3
@@ -286,8 +286,8 @@ _PAYMENTS: Final = _grouped(Payment.connector, Payment.state)
 _AGREEMENT: Final = (
     select(
         FieldName.name,
-        func.sum(case((col(Result.state) == "answered", 1), else_=0)),
-        func.sum(case((col(Result.state) == "conflict", 1), else_=0)),
+        sum_where(col(Result.state) == "answered"),
+        sum_where(col(Result.state) == "conflict"),
     )
     .select_from(Result)
     .join(Entry, col(Entry.id) == col(Result.entry_id))
@@ -515,21 +515,14 @@ _page: Final = (
     .limit(bindparam("page", type_=BigInteger()))
     .subquery("page")
 )
-
-
-def _settled_as(state: str) -> Any:  # noqa: ANN401 - a column
-    """How many of the results of a group are in a state."""
-    return cast(func.sum(case((col(Result.state) == state, 1), else_=0)), BigInteger)
-
-
 _settled: Final = (
     select_columns(
         _page.c.id,
         _page.c.pseudonym,
         _page.c.run_id,
         func.count(col(Entry.id)).label("fields"),
-        _settled_as("answered").label("answered"),
-        _settled_as("conflict").label("conflict"),
+        sum_where(col(Result.state) == "answered").label("answered"),
+        sum_where(col(Result.state) == "conflict").label("conflict"),
     )
     .select_from(_page)
     .outerjoin(Entry, col(Entry.record_id) == _page.c.id)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from sqlalchemy import BigInteger, Row, bindparam, case, cast, func
+from sqlalchemy import BigInteger, Row, bindparam, cast, func
 from sqlmodel import col, select
 
 from dispatcher.model import (
@@ -19,14 +19,10 @@ from dispatcher.model import (
     Task,
 )
 from dispatcher.store.events import details
-from dispatcher.store.statements import in_list, select_columns
+from dispatcher.store.statements import in_list, select_columns, sum_where
 from dispatcher.store.transaction import Tx
 
 _JUDGED_FROM: Final = func.coalesce(Account.judged_from, 0)
-
-
-def _share(state: Any, word: str) -> Any:  # noqa: ANN401
-    return _total(case((col(state) == word, 1), else_=0))
 
 
 def _total(column: Any) -> Any:  # noqa: ANN401
@@ -67,7 +63,7 @@ _STOCK: Final = (
     select_columns(
         col(FieldName.name).label("field"),
         func.count(col(GoldQuestion.id).distinct()).label("questions"),
-        _share(GoldTask.state, "answered").label("answered"),
+        sum_where(col(GoldTask.state) == "answered").label("answered"),
         _total(GoldTask.correct).label("right"),
     )
     .select_from(GoldQuestion)
@@ -96,7 +92,7 @@ _STANDINGS: Final = (
         col(FieldName.name).label("field"),
         FieldTest.pass_share,
         *(
-            _share(Qualification.state, word).label(word)
+            sum_where(col(Qualification.state) == word).label(word)
             for word in ("passed", "failed", "open")
         ),
     )
