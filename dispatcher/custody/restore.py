@@ -46,10 +46,10 @@ from dispatcher.store.dumping import dumped, make_ready, rebuilt
 from dispatcher.store.transaction import Tx
 from dispatcher.store.vault import KeyFile
 
-# -- what a restored store would forget, and whether the shipped ledger is stale
-# -------- The shipped ledger says what was shown. That a copy of it ends too early only
-# others can show: the backup, where it knows more; roots that were anchored; and the
-# store that is to be replaced.
+# -- what a restored store would forget, and whether the shipped ledger is stale -------
+# The shipped ledger says what was shown. That a copy of it ends too early only others
+# can show: the backup, where it knows more; roots that were anchored; and the store that
+# is to be replaced.
 
 Heads = dict[str, tuple[int, str]]
 """By chain: number and hash of its last line."""
@@ -532,7 +532,7 @@ class There:
     ----------
     heads : Heads
         Heads of its chains.
-    folders : tuple of Noted
+    folders : tuple of BackupFolder
         Where backups of it were written to.
     """
 

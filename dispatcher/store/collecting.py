@@ -27,8 +27,7 @@ def save_cursor(tx: Tx, connector: str, value: str) -> None:
     )
 
 
-# -- calls of markets: each counts once, and triggers a collection
-# -----------------------
+# -- calls of markets: each counts once, and triggers a collection ---------------------
 
 KEPT: Final = 86_400 * 1_000_000
 """Microseconds that a call is remembered: far above the age at which it is refused."""
@@ -70,8 +69,7 @@ def latest_calls(tx: Tx) -> dict[str, int]:
     return dict(tx.execute(_LATEST_CALLS).all())
 
 
-# -- quarantine: answers that fit no task, kept until reviewed or dismissed
-# --------------
+# -- quarantine: answers that fit no task, kept until reviewed or dismissed ------------
 
 RefusedRow: TypeAlias = "Row[int, str, str, int, int | None, str | None]"
 """One refused answer without what it said: ``id``, ``connector``, ``reason``, ``at``,

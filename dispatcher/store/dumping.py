@@ -326,7 +326,7 @@ def layout(version: str) -> dict[str, Columns]:
     Parameters
     ----------
     version : str
-        Not after :data:`schema.HEAD`.
+        Not after :data:`.migrations.HEAD`.
     """
     found = _modelled() if version == migrations.HEAD else _migrated(version)
     return {name: columns for name, columns in found.items() if name not in LEFT_OUT}

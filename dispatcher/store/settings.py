@@ -75,31 +75,6 @@ def drop_setting(tx: Tx, name: str, value: bytes | None = None) -> None:
         tx.execute(_DROP_IF, {"setting": name, "content": value})
 
 
-# -- what the daemon cannot do --------------------------------------------------------
-
-_FAILING: Final = "failing-ticks"
-
-
-@dataclass(frozen=True)
-class TickFailure:
-    """A tick of the daemon that fails each time: its error's code, and since when."""
-
-    code: str
-    since: int
-
-
-def failing_ticks(tx: Tx) -> dict[str, TickFailure]:
-    """Return the ticks that fail, by name."""
-    found = json.loads(setting(tx, _FAILING) or b"{}")
-    return {name: TickFailure(*each) for name, each in sorted(found.items())}
-
-
-def note_failing_ticks(tx: Tx, failing: Mapping[str, TickFailure]) -> None:
-    """Keep the ticks that fail now, and no others."""
-    told = {name: [one.code, one.since] for name, one in failing.items()}
-    set_setting(tx, _FAILING, json.dumps(told).encode())
-
-
 def make_keys(tx: Tx, entropy: Callable[[int], bytes]) -> None:
     """Make the keys that are missing; those that are there stay as they are.
 
@@ -164,6 +139,31 @@ def moment(tx: Tx, name: str) -> int | None:
     """When it was last done; None if never."""
     found = setting(tx, name)
     return None if found is None else int(found)
+
+
+# -- what the daemon cannot do -----------------------------------------------------------
+
+_FAILING: Final = "failing-ticks"
+
+
+@dataclass(frozen=True)
+class TickFailure:
+    """A tick of the daemon that fails each time: its error's code, and since when."""
+
+    code: str
+    since: int
+
+
+def failing_ticks(tx: Tx) -> dict[str, TickFailure]:
+    """Return the ticks that fail, by name."""
+    found = json.loads(setting(tx, _FAILING) or b"{}")
+    return {name: TickFailure(*each) for name, each in sorted(found.items())}
+
+
+def note_failing_ticks(tx: Tx, failing: Mapping[str, TickFailure]) -> None:
+    """Keep the ticks that fail now, and no others."""
+    kept = {name: [one.code, one.since] for name, one in failing.items()}
+    set_setting(tx, _FAILING, json.dumps(kept).encode())
 
 
 # -- what tests of connectors' isolation came to -----------------------------------------

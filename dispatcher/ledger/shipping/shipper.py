@@ -317,8 +317,7 @@ def _slow(folder: Path) -> NotShipped:
     )
 
 
-# -- status: writes nothing, and reads only the last file
-# -------------------------------
+# -- status: writes nothing, and reads only the last file ------------------------------
 
 
 @dataclass(frozen=True)
