@@ -25,6 +25,7 @@ from dispatcher.model import (
 )
 from dispatcher.store import column_blocks, relations
 from dispatcher.store.column_blocks import Ints
+from dispatcher.store.ledger import ENTRY_NUMBERS
 from dispatcher.store.statements import DriverStatement, select_columns
 from dispatcher.store.transaction import Row, Tx
 
@@ -97,13 +98,7 @@ def _page(*columns: Any) -> DriverStatement:  # noqa: ANN401
     )
 
 
-_ENTRIES: Final = _page(
-    Entry.id,
-    Entry.record_id,
-    Entry.field_id,
-    func.coalesce(Entry.subject_id, -1),
-    func.coalesce(Entry.time, 0),
-)
+_ENTRIES: Final = _page(*ENTRY_NUMBERS)
 _TASKS: Final = _page(Task.id, Task.account_id, Task.entry_id)
 _COUNTS: Final = DriverStatement(
     select_columns(

@@ -27,6 +27,7 @@ from dispatcher.store.ledger import (
     ACCOUNT,
     CHAIN,
     ENTRY,
+    ENTRY_NUMBERS,
     AccountRow,
     EntryRow,
     parts,
@@ -211,13 +212,7 @@ def lock_question(entry_id: int, adversary_id: int, *, alone: bool) -> Question:
 # garbage collector traverse all objects again and again.
 
 _LOCK_FACTS: Final = DriverStatement(
-    select_columns(
-        Entry.id,
-        Entry.record_id,
-        Entry.field_id,
-        func.coalesce(Entry.subject_id, -1),
-        func.coalesce(Entry.time, 0),
-    )
+    select_columns(*ENTRY_NUMBERS)
     .where(in_list(Entry.id, "ids"))
     .order_by(col(Entry.id))
     .with_for_update(key_share=True)

@@ -241,6 +241,15 @@ ENTRY: Final = (
 )
 """Columns of :class:`EntryRow`."""
 
+ENTRY_NUMBERS: Final = (
+    Entry.id,
+    Entry.record_id,
+    Entry.field_id,
+    func.coalesce(Entry.subject_id, -1),
+    func.coalesce(Entry.time, 0),
+)
+"""Columns of an entry as numbers: id, record, field, subject or -1, time or 0."""
+
 _ACCOUNTS: Final = DriverStatement(
     select_columns(*ACCOUNT).where(in_list(Account.id, "ids"))
 )

@@ -32,6 +32,7 @@ from dispatcher.model import (
 )
 from dispatcher.store.booking import SHOWN_BYTES
 from dispatcher.store.exhausted_fields import granted
+from dispatcher.store.ledger import ENTRY_NUMBERS
 from dispatcher.store.statements import (
     DriverStatement,
     in_list,
@@ -116,13 +117,7 @@ def _tasks_by_entry(*states: str) -> DriverStatement:
 
 
 _ENTRIES: Final = DriverStatement(
-    select_columns(
-        Entry.id,
-        Entry.record_id,
-        Entry.field_id,
-        func.coalesce(Entry.subject_id, -1),
-        func.coalesce(Entry.time, 0),
-    ).order_by(col(Entry.id))
+    select_columns(*ENTRY_NUMBERS).order_by(col(Entry.id))
 )
 _LONGER: Final = DriverStatement(
     select(Entry.id, SHOWN_BYTES).where(bindparam("most") < SHOWN_BYTES)
