@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
 
 from dispatcher.ledger.active_policy import (
@@ -15,6 +15,7 @@ from dispatcher.ledger.active_policy import (
     trusted_rules_of,
 )
 from dispatcher.ledger.decision import AskFacts, decide, findings
+from dispatcher.ledger.limit_usage import LimitUsage, judge_counts
 from dispatcher.ledger.lines import adversary_name
 from dispatcher.ledger.refusals import Refusal
 from dispatcher.store import accounts, exposure_counts, exposure_queries
@@ -133,43 +134,22 @@ def takers(
     return Takers(tuple(able.values()), len(every))
 
 
-@dataclass(frozen=True)
-class RuleUsage:
-    """How close an adversary is to one limit.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleUsage(LimitUsage):
+    """How close an adversary is to one limit, and what would be refused next.
 
     Attributes
     ----------
     rule : str
-    f : Fraction
-        Largest disclosure over its units, in [0, 1].
-    tau : Fraction or None
-        The limit, f < tau; None is no limit.
-    units : int
-        Records or subjects of which it holds something that the rule judges.
     full : int
-        Those of which one more field would be refused.
+        Units of which one more field would be refused.
     refused : tuple of str
         The fields that would be.
-    left : int or None
-        Fields that may be shown of the nearest unit until the last of them is refused;
-        0 where the limit is reached. None: none is refused.
-    nearest : int
-        How many units are that near.
     """
 
     rule: str
-    f: Fraction
-    tau: Fraction | None
-    units: int
     full: int
     refused: tuple[str, ...]
-    left: int | None
-    nearest: int
-
-    @property
-    def share(self) -> Fraction:
-        """Share of the limit, f / tau; of 1 where there is none."""
-        return self.f / (self.tau or 1)
 
 
 @dataclass(frozen=True)
@@ -223,43 +203,24 @@ def _nearness(one: RuleUsage) -> tuple[bool, int, Fraction, str]:
 
 def _usages(tx: Tx, force: ActivePolicy, adversary: int) -> list[RuleUsage]:
     units: dict[int, dict[tuple[str, int], int]] = defaultdict(dict)
-    names = force.numbered
-    for unit, field, time, count in exposure_counts.all_counts(tx, adversary):
+    names, counts = force.numbered, exposure_counts.all_counts(tx, adversary)
+    for unit, field, time, count in counts:
         if field in names:
             units[unit][names[field], time] = count
-    trusted = trusted_rules_of(tx, force, adversary)
     found = []
-    for rule in force.rules.all.values():
+    trusted = trusted_rules_of(tx, force, adversary)
+    for name, usage in judge_counts(force, counts, trusted).items():
+        rule = force.rules.all[name]
         odd = int(rule.scope is Scope.SUBJECT)
-        mine = [
-            held
+        next_ = [
+            {field for field in rule.fields if _would_refuse(rule, held, field)}
             for unit, held in units.items()
             if unit & 1 == odd and any(field in rule.fields for field, _ in held)
         ]
-        if mine and rule.name not in trusted:
-            found.append(_usage(rule, mine))
+        full, refused = sum(map(bool, next_)), tuple(sorted(set().union(*next_)))
+        known = {one.name: getattr(usage, one.name) for one in fields(usage)}
+        found.append(RuleUsage(**known, rule=name, full=full, refused=refused))
     return found
-
-
-def _usage(rule: Rule, units: list[dict[tuple[str, int], int]]) -> RuleUsage:
-    full, refused = 0, set[str]()
-    for held in units:
-        next_ = {name for name in rule.fields if _would_refuse(rule, held, name)}
-        full += bool(next_)
-        refused |= next_
-    worst = max(rule.value(held) for held in units)
-    left = [n for n in map(rule.left, units) if n is not None]
-    least = min(left, default=None)
-    return RuleUsage(
-        rule.name,
-        worst,
-        rule.tau,
-        len(units),
-        full,
-        tuple(sorted(refused)),
-        least,
-        0 if least is None else left.count(least),
-    )
 
 
 def _would_refuse(rule: Rule, held: Held, name: str) -> bool:

@@ -112,11 +112,19 @@ class LimitUsages:
 def judge(tx: Tx, force: ActivePolicy, adversary_id: int) -> UsageByRule:
     """Judge all that one adversary holds (grows with it)."""
     held = exposure_counts.all_counts(tx, adversary_id)
+    return judge_counts(force, held, trusted_rules_of(tx, force, adversary_id))
+
+
+def judge_counts(
+    force: ActivePolicy,
+    held: Sequence[tuple[int, int, int, int]],
+    trusted: frozenset[str],
+) -> UsageByRule:
+    """Judge rows (unit, field, time, entries) of one adversary, but by no trusted rule."""
     if not held:
         return {}
     table = np.array(held, np.int64)
     table = table[np.lexsort(table.T[2::-1])]  # by unit, field, time
-    trusted = trusted_rules_of(tx, force, adversary_id)
     shares = {}
     for rule in force.rules.all.values():
         if rule.name in trusted:
