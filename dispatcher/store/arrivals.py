@@ -41,6 +41,7 @@ _OPEN: Final = insert(WorkerSession).values(
     seen_at=bindparam("now"),
     ends_at=bindparam("ends"),
 )
+_OF: Final = col(WorkerSession.digest) == bindparam("cookie")
 _SESSION: Final = DriverStatement(
     select_columns(
         WorkerSession.account_id,
@@ -52,9 +53,8 @@ _SESSION: Final = DriverStatement(
         Account.invite,
     )
     .join(Account, col(Account.id) == WorkerSession.account_id)
-    .where(WorkerSession.digest == bindparam("cookie"))
+    .where(_OF)
 )
-_OF: Final = col(WorkerSession.digest) == bindparam("cookie")
 _TOUCH: Final = (
     update(WorkerSession)
     .where(_OF, col(WorkerSession.seen_at) < bindparam("now"))
@@ -148,10 +148,6 @@ _DISMISS: Final = (
     .where(*_ONE, col(SuspectPair.dismissed_at).is_(None))
     .values(dismissed_at=bindparam("now"))
 )
-_is_open = (
-    col(SuspectPair.dismissed_at).is_(None),
-    _first.adversary_id != _second.adversary_id,
-)
 _SUSPECTS: Final = (
     select_columns(
         col(_first.connector) + "/" + col(_first.name),
@@ -162,16 +158,13 @@ _SUSPECTS: Final = (
     .select_from(SuspectPair)
     .join(_first, col(_first.id) == SuspectPair.first_id)
     .join(_second, col(_second.id) == SuspectPair.second_id)
-    .where(*_is_open)
+    .where(
+        col(SuspectPair.dismissed_at).is_(None),
+        _first.adversary_id != _second.adversary_id,
+    )
     .order_by(col(SuspectPair.first_id), col(SuspectPair.second_id))
 )
-_COUNT: Final = (
-    select(func.count())
-    .select_from(SuspectPair)
-    .join(_first, col(_first.id) == SuspectPair.first_id)
-    .join(_second, col(_second.id) == SuspectPair.second_id)
-    .where(*_is_open)
-)
+_COUNT: Final = _SUSPECTS.with_only_columns(func.count()).order_by(None)
 _FORGET_ONE: Final = delete(BrowserArrival).where(
     col(BrowserArrival.browser) == bindparam("cookie"),
     col(BrowserArrival.account_id) == bindparam("account"),
