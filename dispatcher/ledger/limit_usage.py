@@ -161,7 +161,7 @@ def _near(rule: Rule, force: ActivePolicy, held: Ints) -> LimitUsage:
     assert f is not None, "every unit has an f"
     left, nearest = _lowest(
         kind,
-        [None if rule.cap is None else rule.left_of(one) for one in counts],
+        [rule.left_of(one) for one in counts],
         None if rule.window is None else lambda i: rule.left(unit(i)),
     )
     least = None if left is None else int(left)

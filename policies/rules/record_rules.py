@@ -272,8 +272,6 @@ class Rule:
         The least that reach the limit, wherever they lie: 1 if one more could, 0 if the
         unit is at or past it. None: no number does, or there is no limit.
         """
-        if self.cap is None:
-            return None
         if self.window is None:
             return self.left_of(by_field(held))
         windows = self.slide(held, self._times(held))
@@ -282,8 +280,9 @@ class Rule:
         return min((left for left in found if left is not None), default=None)
 
     def left_of(self, counts: Mapping[str, int]) -> int | None:
-        """Do the same for one set of held entries, by field; there is a limit."""
-        assert self.cap is not None
+        """Do the same for one set of held entries, by field."""
+        if self.cap is None:
+            return None
         score = self.score(counts)
         if score > self.cap:
             return 0
