@@ -15,7 +15,7 @@ from policies.model.measures import MEASURES
 from policies.model.problem import Plan
 from policies.solvers import PRINTED, SOLVERS, Limits, Solution, Verdict
 from policies.solvers.contract import GOALS, SolverContract, best, drawn, every_plan
-from policies.solvers.interfaces import answer, free_bound
+from policies.solvers.interfaces import answer, free_bound, timeless
 from policies.solvers.third_party import Foreign
 from tests.unit.policies.tiny import Tiny, pairs_of, step
 
@@ -254,7 +254,7 @@ def test_who_has_no_form_in_the_paper_works_alike_in_both_modes(name):
             solver(
                 problem,
                 np.random.default_rng(1),
-                Limits(0.5, paper=mode, clock=lambda: 0.0),
+                Limits(0.5, paper=mode, clock=timeless),
             )
             for mode in (False, True)
         )

@@ -16,7 +16,7 @@ from policies.solvers.auto import TABLE, Auto
 from policies.solvers.bounds import certificates
 from policies.solvers.bounds.certificates import Prover, made, steps
 from policies.solvers.exact.cpsat import exactly
-from policies.solvers.interfaces import Ground, Solution
+from policies.solvers.interfaces import Ground, Solution, timeless
 from tests.unit.policies.tiny import Tiny, step, tinies
 
 WORK = {"work": 2.0}
@@ -106,8 +106,8 @@ def test_the_steps_are_bounded_by_the_time_given():
     """20 sets of four entries: 16 sums each, and little more."""
     problem = windows(20, 4).problem()
     assert steps(problem) == 20 * 16 + 8
-    assert Prover(Limits(seconds=0.05, clock=lambda: 0.0))(problem) is None
-    prover = Prover(Limits(seconds=0.1, clock=lambda: 0.0))
+    assert Prover(Limits(seconds=0.05, clock=timeless))(problem) is None
+    prover = Prover(Limits(seconds=0.1, clock=timeless))
     assert prover(problem) is not None
     assert prover(problem) is None  # all is spent
     assert Prover(Limits()).steps == certificates.STEPS
@@ -167,7 +167,7 @@ NOTHING = Auto(frozenset(row.name for row in TABLE) - SETTLED)
 def test_without_a_plan_in_time_it_is_certified():
     """Nothing was found: the verdict says what is known all the same."""
     best = [[9, 1, 1, 1]] * 73
-    limits, rng = Limits(seconds=9.0, clock=lambda: 0.0), np.random.default_rng(0)
+    limits, rng = Limits(seconds=9.0, clock=timeless), np.random.default_rng(0)
     found = NOTHING(windows(70, 4, weights=best).problem(), rng, limits)
     assert found.verdict is Verdict.CERTIFIED
     assert not len(found.plan)

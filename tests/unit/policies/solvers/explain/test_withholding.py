@@ -22,6 +22,7 @@ from policies.solvers.contract import drawn, every_plan
 from policies.solvers.exact import cpsat, linear_model
 from policies.solvers.explain import withholding
 from policies.solvers.explain.withholding import cheapest, without
+from policies.solvers.interfaces import timeless
 from tests.unit.policies.solvers.bounds.test_link_bounds import friends
 from tests.unit.policies.tiny import Made, Tiny, step
 
@@ -270,7 +271,7 @@ def test_parts_share_the_time(monkeypatch):
     def slow(part, rng, limits):
         given.append(limits.seconds)
         now[0] += limits.seconds
-        return search(part, rng, replace(limits, clock=lambda: 0.0))
+        return search(part, rng, replace(limits, clock=timeless))
 
     monkeypatch.setattr(withholding, "_search", slow)
     assert solved(five, seconds=100, clock=lambda: now[0]).price == 10
