@@ -58,7 +58,7 @@ class LimitsNow:
     ----------
     crossed : tuple of str
         Rules whose limit is reached.
-    worst : NearestLimit or None
+    worst : NearestLimit
         The largest share of a limit.
     left : int or None
         Fewest fields left to a refusal; None where none is to be refused.
@@ -69,7 +69,7 @@ class LimitsNow:
     """
 
     crossed: tuple[str, ...]
-    worst: NearestLimit | None
+    worst: NearestLimit
     left: int | None
     rule: str
     units: int
@@ -328,12 +328,13 @@ def status(
         oldest = statistics.oldest_waiting(tx)
         leads = leader is not None and leader.leased_until > now
         version = policy_rows.version_in_force(tx)
+        counts = statistics.counts(tx)
         return Status(
             at=now,
             policy_version=version,
             leader=describe_process(leader.holder) if leader and leads else None,
             epoch=leader.epoch if leader else 0,
-            counts=statistics.counts(tx),
+            counts=counts,
             tasks=statistics.states(tx, "task"),
             connectors=statistics.connectors(tx, now),
             outbox=statistics.states(tx, "outbox"),
@@ -355,7 +356,9 @@ def status(
                 Counter(one.field for one in exhausted_fields.burnt(tx)).most_common()
             ),
             plan=_plan(tx, version),
-            limits=None if usages is None else _limits(tx, usages),
+            limits=None
+            if usages is None or counts["exposures"] > JUDGED
+            else _limits(tx, usages),
             failing=settings.failing_ticks(tx) if leads else {},
         )
 
@@ -383,8 +386,6 @@ def _pilots(tx: Tx) -> list[WaitingPilot]:
 
 
 def _limits(tx: Tx, usages: LimitUsages) -> LimitsNow | None:
-    if statistics.counts(tx)["exposures"] > JUDGED:
-        return None
     found = [
         (name, usage)
         for by_rule in usages.look(tx).values()

@@ -105,8 +105,8 @@ def _limits(limits: LimitsNow | None) -> str:
     if limits is None:
         return ""
     parts = [f"limits reached: {', '.join(limits.crossed) or 'none'}"]
-    if (worst := limits.worst) and worst.share:
-        parts.append(f"worst share {worst.share:.2f} ({worst.rule})")
+    if limits.worst.share:
+        parts.append(f"worst share {limits.worst.share:.2f} ({limits.worst.rule})")
     if limits.left is not None:
         left = count(limits.left, "field") if limits.left else "no field"
         units = count(limits.units, "unit")
