@@ -42,7 +42,7 @@ from dispatcher.core import meters
 from dispatcher.core.errors import DispatcherError
 from dispatcher.ledger import comparison, exhausted_fields
 from dispatcher.ledger.active_policy import current_policy
-from dispatcher.ledger.limit_usage import LimitUsages
+from dispatcher.ledger.limit_usage import LimitUsage, LimitUsages, nearest_units
 from dispatcher.ledger.lines import adversary_name
 from dispatcher.model import UNIT
 from dispatcher.store import (
@@ -341,31 +341,32 @@ class Tables(Collector):
         yield _gauge("lease_epoch", "Epoch of the lease.", found.epoch if found else 0)
         held = bool(found and found.leased_until > self._clock())
         yield _gauge("lease_held", "Whether any daemon holds the lease.", int(held))
-        near: dict[str, float] = {}
-        left: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
-        for shares in self._nearness.look(tx).values():
-            for name, one in shares.items():
-                if one.tau is not None:
-                    near[name] = max(near.get(name, 0.0), float(one.share))
-                if one.left is not None:
-                    left[name][one.left] += one.nearest
+        usages: dict[str, list[LimitUsage]] = defaultdict(list)
+        for by_rule in self._nearness.look(tx).values():
+            for name, one in by_rule.items():
+                usages[name].append(one)
+        near = {name: nearest_units(each) for name, each in sorted(usages.items())}
         yield _labelled(
             "disclosure_fields_left",
             "Fewest fields left to a refusal of anybody; 1: the next may be refused.",
             ("property",),
-            [(name, min(found)) for name, found in sorted(left.items())],
+            [(name, left) for name, (left, _) in near.items() if left is not None],
         )
         yield _labelled(
             "disclosure_nearest_units",
             "Pairs of a worker and a record or person with so few fields left.",
             ("property",),
-            [(name, found[min(found)]) for name, found in sorted(left.items())],
+            [(name, units) for name, (left, units) in near.items() if left is not None],
         )
         yield _labelled(
             "disclosure_max_ratio",
             "Largest disclosure to anybody over the limit; 1 is the limit.",
             ("property",),
-            sorted(near.items()),
+            [
+                (name, float(max(one.share for one in each)))
+                for name, each in sorted(usages.items())
+                if each[0].tau is not None
+            ],
         )
         self._read_on(tx)
         exposures = CounterMetricFamily(

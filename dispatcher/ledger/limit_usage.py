@@ -7,7 +7,7 @@ is judged again only when its chain has grown or another policy is in force.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
@@ -70,6 +70,12 @@ class LimitUsage:
 
 UsageByRule = Mapping[str, LimitUsage]
 """By rule; without rules that judge nothing of what is held."""
+
+
+def nearest_units(usages: Collection[LimitUsage]) -> tuple[int | None, int]:
+    """Fewest fields left to a refusal in any of these, and how many units are that near."""
+    left = min((one.left for one in usages if one.left is not None), default=None)
+    return left, sum(one.nearest for one in usages if one.left == left)
 
 
 class LimitUsages:

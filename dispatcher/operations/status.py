@@ -10,7 +10,7 @@ from typing import Final
 
 from dispatcher.core.processes import describe_process
 from dispatcher.ledger import exhausted_fields
-from dispatcher.ledger.limit_usage import LimitUsages
+from dispatcher.ledger.limit_usage import LimitUsages, nearest_units
 from dispatcher.operations.questions import gold_left
 from dispatcher.operations.runs import Budget, budgets_in
 from dispatcher.preflight import Obstacle, Preflight
@@ -395,7 +395,7 @@ def _limits(tx: Tx, usages: LimitUsages) -> LimitsNow | None:
     if not found:
         return None
     rule, usage = max(found, key=lambda one: one[1].share)
-    left = min((one.left for _, one in found if one.left is not None), default=None)
+    left, _ = nearest_units([one for _, one in found])
     near = Counter[str]()
     for name, one in found:
         near[name] += one.nearest * (one.left == left)

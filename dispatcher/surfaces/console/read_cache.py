@@ -15,7 +15,12 @@ from math import inf
 from typing import Any, Final, TypeVar, cast
 
 from dispatcher.ledger.active_policy import ActivePolicy, current_policy
-from dispatcher.ledger.limit_usage import LimitUsage, LimitUsages, UsageByRule
+from dispatcher.ledger.limit_usage import (
+    LimitUsage,
+    LimitUsages,
+    UsageByRule,
+    nearest_units,
+)
 from dispatcher.operations.status import Status, status
 from dispatcher.preflight import Preflight
 from dispatcher.store import (
@@ -276,7 +281,7 @@ def _limit(force: ActivePolicy, name: str, near: Mapping[int, UsageByRule]) -> L
     prop = force.policy.properties[name]
     found = [shares[name] for shares in near.values() if name in shares]
     best = max((one.f for one in found), default=Fraction(0))
-    left = min((one.left for one in found if one.left is not None), default=None)
+    left, nearest = nearest_units(found)
     return Limit(
         name=name,
         scope=prop.scope.value,
@@ -289,7 +294,7 @@ def _limit(force: ActivePolicy, name: str, near: Mapping[int, UsageByRule]) -> L
         adversaries=len(found),
         at_worst=sum(one.f == best for one in found) if best else 0,
         left=left,
-        nearest=sum(one.nearest for one in found if one.left == left),
+        nearest=nearest,
         crossed=sum(_crossed(one) for one in found),
     )
 
