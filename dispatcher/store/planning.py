@@ -71,8 +71,6 @@ _PULSE: Final[tuple[Any, ...]] = (
     select(func.max(Entry.id)),
     select(_COUNT).select_from(Account).where(Account.state == "active"),
     select(func.max(Account.id)),
-    select(func.max(Plan.id)).where(Plan.state == "applied"),
-    select(func.sum(Plan.refused)).where(Plan.state == "applied"),
     select(_COUNT)
     .select_from(Task)
     .where(col(Task.state).in_(("returned", "expired", "dead"))),
@@ -80,6 +78,9 @@ _PULSE: Final[tuple[Any, ...]] = (
     select(func.sum(func.coalesce(Run.pilot, 0) + func.coalesce(Run.piloted, 0))),
     select(func.sum(Qualification.attempt)).where(Qualification.state == "failed"),
 )
+_IN_FORCE: Final = select(
+    func.coalesce(func.max(Plan.id), 0), func.coalesce(func.sum(Plan.refused), 0)
+).where(Plan.state == "applied")
 _HAS_ACCOUNT: Final = (
     select(Account.id)
     .where(Account.state == "active", in_list(Account.connector, "connectors"))
@@ -172,10 +173,16 @@ def pulse(tx: Tx) -> tuple[int, ...]:
     """A few numbers that change when there may be something new to plan.
 
     Grants of extra showings, :func:`upsets`, last entry, active accounts, last account,
-    plans applied, pairs that left them unbooked, tasks that ended without an answer,
-    open fields, records let go by pilots, and tests failed for good.
+    tasks that ended without an answer, open fields, records let go by pilots, and tests
+    failed for good. :func:`in_force` changes with the plan itself.
     """
     return granted(tx), *(int(tx.scalar(number) or 0) for number in _PULSE)
+
+
+def in_force(tx: Tx) -> tuple[int, int]:
+    """Return the plan that is applied, 0 for none, and how many pairs left it unbooked."""
+    plan_id, unbooked = tx.execute(_IN_FORCE).one()
+    return int(plan_id), int(unbooked)
 
 
 def upsets(tx: Tx) -> tuple[int, ...]:

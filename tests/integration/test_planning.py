@@ -292,6 +292,31 @@ def test_a_tick_does_not_rest_where_the_plan_no_longer_holds(case, how):
     assert len({entry for _, entry in pairs(case)}) == 12
 
 
+@pytest.mark.parametrize("how", ["load", "block"])
+def test_what_changes_while_a_tick_plans_is_planned_by_the_next(case, monkeypatch, how):
+    """After the backlog was read a record is loaded, or ann is blocked."""
+    planning = ready(case, accounts=("x/ann", "x/bob", "x/cat"))
+    with case.store.write() as tx:
+        epoch = lease.take(tx, lease.SHARD, "test", case.now, case.now + 10**9)
+    case.load(*((f"r{i}", "p", None, "ab") for i in range(6)))
+    write = planning._write
+
+    def changed_meanwhile(*args):
+        monkeypatch.setattr(planning, "_write", write)
+        if how == "load":
+            case.load(("r6", "q", None, "ab"))
+        else:
+            with case.store.write() as tx:
+                accounts.set_state(tx, case.accounts["x/ann"], "active", "blocked")
+        return write(*args)
+
+    monkeypatch.setattr(planning, "_write", changed_meanwhile)
+    assert planning.tick(epoch) == 12
+    assert planning.tick(epoch) > 0
+    assert planning.tick(epoch) == 0
+    assert len({entry for _, entry in pairs(case)}) == (14 if how == "load" else 12)
+
+
 def test_new_records_are_planned_beside_what_is_planned(case):
     """The second plan has the new record alone, and takes over the first one's rest."""
     planning = ready(case)

@@ -62,6 +62,9 @@ pause a large backlog would be planned endlessly, and the page would starve.
 
 SECOND: Final = 1_000_000
 
+Pulse = tuple[tuple[int, ...], tuple[int, int]]
+"""What a tick compares: numbers of the work, and of the plan in force."""
+
 
 @dataclass(frozen=True, eq=False)
 class Drafted:
@@ -108,7 +111,7 @@ class Planning:
         self._clock = clock
         self._rest = rest
         self._rests_until = 0
-        self._pulse: tuple[int, ...] | None = None
+        self._pulse: Pulse | None = None
         self._upsets: tuple[int, ...] = ()
         self._log = get_logger("planning")
 
@@ -257,28 +260,33 @@ class Planning:
         self._rests_until = ended + round(self._rest * (ended - began))
         return planned
 
-    def _plan_all(self, pulse: tuple[int, ...], epoch: int) -> int:
-        """Plan what can be planned, and apply it."""
+    def _plan_all(self, pulse: Pulse, epoch: int) -> int:
+        """Plan what can be planned, and apply it.
+
+        What changes meanwhile differs from the pulse, and is for the next tick.
+        """
+        work, in_force = pulse
         drafted = self.draft(partial=True, epoch=epoch)
         planned = int(drafted.summary["pairs"])
         if drafted.plan_id is not None and planned:
             self.apply(drafted.plan_id, epoch=epoch)
+            in_force = (drafted.plan_id, 0)
         if drafted.summary["held"]:
             self._log.warning(
                 "fields-held-back",
                 fields=drafted.summary["held"],
                 verdict=drafted.verdict,
             )
-        with self._store.read() as tx:
-            self._pulse = self._beat(tx) if planned else pulse
+        self._pulse = work, in_force
         return planned
 
     def _look(self, tx: Tx) -> Clearance:
         return Clearance() if self._preflight is None else self._preflight.look(tx)
 
-    def _beat(self, tx: Tx) -> tuple[int, ...]:
+    def _beat(self, tx: Tx) -> Pulse:
         """Numbers that change when there may be something new to plan."""
-        return *rows.pulse(tx), *sorted(self._look(tx).barred)
+        work = *rows.pulse(tx), *sorted(self._look(tx).barred)
+        return work, rows.in_force(tx)
 
     def limits(self, seconds: float = math.inf) -> Limits:
         """Return the stage's own search limits, with at most so many seconds."""
