@@ -111,6 +111,7 @@ class Daemon:
         self._was_lost = False
         self._failed: StoreEdited | None = None
         self._failing: dict[str, TickFailure] = {}
+        self._noted: dict[str, TickFailure] | None = None  # in the store, by us
         self._noting = threading.Lock()
         self._afresh: Callable[[], Sequence[Tick]] | None = None
         self._log = get_logger("daemon")
@@ -316,19 +317,19 @@ class Daemon:
         """Let ``status`` know that a tick fails, or does so no longer."""
         with self._noting:
             known = self._failing.get(name)
-            if (known and known.code) == code:
-                return
             if code is None:
-                del self._failing[name]
-            else:
+                self._failing.pop(name, None)
+            elif known is None or known.code != code:
                 self._failing[name] = TickFailure(code, self._clock())
-            self._keep_failing()
+            if self._failing != self._noted:  # or an earlier turn could not write it
+                self._keep_failing()
 
     def _keep_failing(self) -> None:
         try:
             with self._store.write() as tx:
                 lease.check_epoch(tx, lease.SHARD, self._epoch)
                 settings.note_failing_ticks(tx, self._failing)
+            self._noted = dict(self._failing)
         except DispatcherError as error:  # the log has told of the tick itself
             self._log.warning("failing-ticks-not-noted", code=error.code)
 

@@ -250,6 +250,39 @@ def test_what_a_tick_can_do_again_needs_nobody(store, clock, daemon):
     assert not any("planning" in one for one in status(store, clock()).needs_you)
 
 
+def test_a_failure_is_told_and_taken_back_once_the_store_takes_writes(
+    store, clock, daemon, monkeypatch
+):
+    """Each turn tries again what the turn before could not write."""
+    fails = [True]
+
+    def plan(_epoch):
+        if fails:
+            raise ValueError("Canary")
+        return 0
+
+    def locked():
+        raise StoreLocked("busy")
+
+    def is_told():
+        return any("planning" in one for one in status(store, clock()).needs_you)
+
+    tick = Tick("planning", 60, plan)
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(store, "write", locked)
+        daemon._turn(tick)
+    assert not is_told()
+    daemon._turn(tick)
+    assert is_told()
+    fails.clear()
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(store, "write", locked)
+        daemon._turn(tick)
+    assert is_told()
+    daemon._turn(tick)
+    assert not is_told()
+
+
 def test_a_connector_that_hangs_holds_up_its_own_job_alone(store, clock):
     """And is not called a second time while it hangs."""
     go, quick, begun = threading.Event(), threading.Semaphore(0), []
