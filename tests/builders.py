@@ -52,9 +52,9 @@ def block(store: Store, *names: str) -> None:
             identity.block(tx, name, 1, "operator")
 
 
-def unblock(store: Store, name: str, at: int = 1) -> None:
+def unblock(store: Store, name: str) -> None:
     with store.write() as tx:
-        identity.unblock(tx, name, at, "operator")
+        identity.unblock(tx, name, 1, "operator")
 
 
 def move_account(store: Store, name: str, state: str) -> None:
@@ -81,18 +81,18 @@ def rate(store: Store, name: str, quality: float) -> None:
         accounts.set_qualities(tx, [(identity.find(tx, name).id, quality)])
 
 
-def hold_for_pilot(store: Store, run_id: int = 1, *, only: int | None = None) -> None:
-    """Let every record of a run wait for a pilot, or only one: the others are its own."""
+def hold_for_pilot(store: Store, *, only: int | None = None) -> None:
+    """Let every record of run 1 wait for a pilot, or only one: the others are its own."""
     with store.write() as tx:
-        records.begin_pilot(tx, run_id, 0, 1)
+        records.begin_pilot(tx, 1, 0, 1)
         if only is not None:
-            records.choose_records(tx, run_id, 2**31 - 1)
-            records.hold_records(tx, run_id, only, 1, (), 1)
+            records.choose_records(tx, 1, 2**31 - 1)
+            records.hold_records(tx, 1, only, 1, (), 1)
 
 
-def end_pilot(store: Store, run_id: int = 1) -> None:
+def end_pilot(store: Store) -> None:
     with store.write() as tx:
-        records.accept_pilot(tx, run_id)
+        records.accept_pilot(tx, 1)
 
 
 # -- runs --------------------------------------------------------------------------------
@@ -104,7 +104,7 @@ def add_run(store: Store, name: str, state: str = "active") -> int:
         return records.run(tx, name, 1, state).id
 
 
-def erase_records(store: Store, record_ids: Sequence[int], at: int = 1) -> None:
+def erase_records(store: Store, record_ids: Sequence[int]) -> None:
     """Delete the values of records, as an erasure does."""
     with store.write() as tx:
         entries = [
@@ -113,7 +113,7 @@ def erase_records(store: Store, record_ids: Sequence[int], at: int = 1) -> None:
                 tx, "SELECT id FROM entry WHERE record_id = ANY(?)", [list(record_ids)]
             )
         ]
-        records.erase_values(tx, record_ids, entries, at)
+        records.erase_values(tx, record_ids, entries, 1)
 
 
 # -- plans -------------------------------------------------------------------------------
@@ -186,7 +186,6 @@ def answer_tasks(
     ids: Sequence[int] | None = None,
     text: str = "x",
     *,
-    valid: bool = True,
     counted: bool = False,
     at: int = 1,
 ) -> None:
@@ -204,8 +203,8 @@ def answer_tasks(
                     entry_id=task.entry_id,
                     account_id=task.account_id,
                     raw=raw,
-                    normal=raw if valid else None,
-                    valid=int(valid),
+                    normal=raw,
+                    valid=1,
                     at=at,
                     counted=int(counted),
                 )

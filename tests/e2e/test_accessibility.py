@@ -15,17 +15,18 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 
 from connectors.base import Notice
-from dispatcher import access
 from dispatcher.app.guard import Guard
 from dispatcher.ledger.chains import seal
-from dispatcher.surfaces.console import ConsoleSettings, console_app
 from dispatcher.surfaces.taskpage.pages import Pages
 from dispatcher.surfaces.web import static
 from tests import sql
 from tests.e2e.browsing import Served, keys_work
+from tests.e2e.test_console_browser import Running as Console
+from tests.e2e.test_console_browser import sign_in
 from tests.e2e.test_taskpage_browser import Running
 from tests.integration.ledger_cases import Case, policy
 from tests.integration.serving_house import House, png
+from tests.integration.test_console import RULES
 
 pytestmark = [
     pytest.mark.browser,
@@ -196,8 +197,8 @@ def asked_about(site: Site) -> None:
 
 
 def sending(site: Site) -> None:
+    site.page.route("**/answer", lambda route: None)  # before a key could send one
     site.begin(name="Ada")
-    site.page.route("**/answer", lambda route: None)
     site.page.keyboard.type("Ada")
     site.page.keyboard.press("Enter")
     expect(site.page.locator("#told")).to_contain_text("Sending")
@@ -310,33 +311,10 @@ def test_no_page_that_a_market_leads_to_has_a_fault(rendered, open_page, name):
 
 # -- the console -----------------------------------------------------------------------
 
-RULES = """
-[property.who-what]
-of = ["a", "b"]
-
-[property.history]
-scope = "subject"
-of = ["c", "d"]
-disclosure = { kind = "linear", per = "entry", weight = 0.25 }
-tau = 0.75
-"""
-
-
-class Console(Served):
-    def __init__(self, case: Case, clock, page: Page) -> None:
-        self.case, self.clock, self.page = case, clock, page
-        settings = ConsoleSettings(stale=0)
-        super().__init__(console_app(case.store, clock=clock, settings=settings))
-
-    def sign_in(self) -> None:
-        code = access.make_link(self.case.store, self.clock())
-        self.page.goto(access.sign_in_link(self.base, code))
-        expect(self.page.locator("[data-page=overview]")).to_be_visible()
-
 
 @pytest.fixture
-def console(sqlite_store, clock, page):
-    served = Console(Case(sqlite_store), clock, page)
+def console(sqlite_store, clock):
+    served = Console(Case(sqlite_store), clock)
     yield served
     served.stop()
 
@@ -363,18 +341,18 @@ CONSOLE = ("/", "/workers", "/workers?page=2", "/workers?page=999", "/rules", "/
 
 
 @pytest.mark.parametrize("filled", [False, True], ids=["empty", "filled"])
-def test_no_page_of_the_console_has_a_fault(console, clock, filled):
+def test_no_page_of_the_console_has_a_fault(console, page, clock, filled):
     if filled:
         fill(console.case)
     clock.now = console.case.now
-    console.sign_in()
+    sign_in(page, console)
     for path in CONSOLE:
-        console.page.goto(console.base + path)
-        assert faults(console.page) == [], path
+        page.goto(console.base + path)
+        assert faults(page) == [], path
 
 
 @pytest.mark.parametrize("hash_part", ["", "#k=wrong"], ids=["first", "refused"])
-def test_the_way_into_the_console_has_no_fault(console, hash_part):
-    console.page.goto(f"{console.base}/login{hash_part}")
-    expect(console.page.get_by_role("alert")).to_have_count(1 if hash_part else 0)
-    assert faults(console.page) == []
+def test_the_way_into_the_console_has_no_fault(console, page, hash_part):
+    page.goto(f"{console.base}/login{hash_part}")
+    expect(page.get_by_role("alert")).to_have_count(1 if hash_part else 0)
+    assert faults(page) == []

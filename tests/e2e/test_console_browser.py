@@ -9,6 +9,7 @@ from dispatcher import access
 from dispatcher.surfaces.console import ConsoleSettings, console_app
 from tests.e2e.browsing import Served
 from tests.integration.ledger_cases import Case, policy
+from tests.integration.test_console import RULES
 
 pytestmark = [
     pytest.mark.browser,
@@ -17,20 +18,10 @@ pytestmark = [
 ]
 
 PAGES = ("/", "/workers", "/rules", "/queue?state=ready", "/records", "/ledger")
-RULES = """
-[property.who-what]
-of = ["a", "b"]
-
-[property.history]
-scope = "subject"
-of = ["c", "d"]
-disclosure = { kind = "linear", per = "entry", weight = 0.25 }
-tau = 0.75
-"""
 
 
 class Running(Served):
-    """The console over a store in which something was shown already."""
+    """The console on a port of its own, over a store that a test fills."""
 
     def __init__(self, case: Case, clock) -> None:
         self.case, self.clock = case, clock

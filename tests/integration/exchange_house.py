@@ -100,7 +100,3 @@ class Exchange:
     def rows(self, statement: str, *parameters):
         with self.store.read() as tx:
             return sql.rows(tx, statement, list(parameters))
-
-    def do(self, statement: str, *parameters) -> None:
-        with self.store.write() as tx:
-            sql.execute(tx, statement, list(parameters))

@@ -34,11 +34,6 @@ def found(case):
         return [(one.entry_id, one.field, one.showings) for one in burnt(tx)]
 
 
-def do(case, statement, *parameters):
-    with case.store.write() as tx:
-        sql.execute(tx, statement, parameters)
-
-
 def burn(case):
     """Show r1.a to ann and bob, as often as t allows, and let both tasks come back."""
     case.book(("x/ann", "r1.a"), ("x/bob", "r1.a"))

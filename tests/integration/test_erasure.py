@@ -24,7 +24,6 @@ from dispatcher.store.vault import KeyFile
 from tests import builders, sql
 from tests.integration.clinic import PEOPLE, Clinic, canary
 
-DAY = 86_400 * 1_000_000
 PLAIN = [
     "answer.normal", "answer.raw", "entry.shown", "quarantine.payload",
     "record.columns", "record.key", "result.value", "subject.value", "task.draft",

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from dispatcher.ledger.book import Asks, Pull, book
 from dispatcher.operations import workers
 from dispatcher.operations.status import status
 from dispatcher.operations.workspace import Workspace
@@ -50,15 +51,11 @@ def pairs(house) -> list[tuple[str, str]]:
         return [(one.first, one.second) for one in rows.suspects(tx)]
 
 
-def who(client, app, house) -> str:
-    """Whose session a browser has."""
+def signed_in(house) -> str:
+    """Whose sessions there are."""
+    asked = "SELECT a.name FROM worker_session s JOIN account a ON a.id = s.account_id"
     with house.store.read() as tx:
-        found = sql.rows(tx, "SELECT id, name FROM account")
-    names = dict(found)
-    client.get("/")
-    with house.store.read() as tx:
-        live = sql.rows(tx, "SELECT account_id FROM worker_session")
-    return ",".join(sorted(names[one] for (one,) in live))
+        return ",".join(sorted(name for (name,) in sql.rows(tx, asked)))
 
 
 # -- whose session it is -----------------------------------------------------------------
@@ -66,8 +63,7 @@ def who(client, app, house) -> str:
 
 @pytest.mark.parametrize(("go_on", "stays"), [("first", "ann"), ("other", "bob")])
 def test_a_second_persons_link_asks_who_goes_on(make_app, house, go_on, stays):
-    app = make_app()
-    client = browser(app, headers=SAME)
+    client = browser(make_app(), headers=SAME)
     come(client, house, "ann")
     page = come(client, house, "bob")
     assert page_of(page) == "whose"
@@ -78,7 +74,7 @@ def test_a_second_persons_link_asks_who_goes_on(make_app, house, go_on, stays):
     assert page_of(client.get("/")) == "ready"  # nothing has changed so far
     page = client.post("/whose", data={"go_on": go_on})
     assert page_of(page) == "ready"
-    assert who(client, app, house) == stays
+    assert signed_in(house) == stays
     assert "task-other" not in client.cookies
 
 
@@ -93,7 +89,7 @@ def test_who_goes_on_as_somebody_signed_out_meanwhile_ends_the_other_as_well(
     browser(app, headers=SAME, cookies={"task": first}).post("/leave")
     assert page_of(client.post("/whose", data={"go_on": "first"})) == "arrive"
     assert "task-other" not in client.cookies
-    assert who(client, app, house) == ""
+    assert signed_in(house) == ""
 
 
 def test_who_goes_on_is_asked_without_scripts_and_fetch_headers(make_app, house):
@@ -198,8 +194,6 @@ def test_they_are_listed_with_what_a_merge_would_do(shared, house, workspace):
 
 
 def saw(house, account_id: int, entry_id: int) -> None:
-    from dispatcher.ledger.book import Asks, Pull, book
-
     with house.store.write() as tx:
         delivery = Pull(leased_until=house.clock() + 1)
         book(tx, [Asks(account_id, [entry_id])], delivery=delivery, at=house.clock(),
@@ -217,13 +211,12 @@ def test_two_people_are_not_named_again(shared, make_app, house, workspace):
 
 
 def test_a_shared_browser_is_refused_where_it_is_to_be(make_app, house):
-    app = make_app("refuse")
-    client = browser(app, headers=SAME)
+    client = browser(make_app("refuse"), headers=SAME)
     come(client, house, "ann")
     page = come(client, house, "bob")
     assert (page.status_code, page_of(page)) == (403, "message")
     assert "Another account works in this browser" in page.text
-    assert who(client, app, house) == "ann"
+    assert signed_in(house) == "ann"
     assert pairs(house) == [("inhouse/ann", "inhouse/bob")]
 
 
@@ -237,11 +230,10 @@ def test_who_is_refused_does_not_keep_the_first_one_out(make_app, house):
 
 
 def test_a_shared_browser_makes_one_worker_where_it_is_to_be(make_app, house):
-    app = make_app("merge")
-    client = browser(app, headers=SAME)
+    client = browser(make_app("merge"), headers=SAME)
     come(client, house, "ann")
     assert page_of(come(client, house, "bob")) == "ready"
-    assert who(client, app, house) == "bob"  # what the first one had is over
+    assert signed_in(house) == "bob"  # what the first one had is over
     assert house.ask("SELECT count(DISTINCT adversary_id) FROM account") == 2
     assert house.count("ledger_line", "kind = 'join'") == 2
     assert pairs(house) == []

@@ -12,16 +12,15 @@ import pytest
 
 from connectors.base import Progress
 from connectors.testing.hostile import Memory
-from dispatcher import identity
 from dispatcher.ledger import identity_changes
 from dispatcher.ledger.book import Asks, Push, book
 from dispatcher.stages.serving import Terms, leave, stop_by_agreement
 from dispatcher.store import Store, booking
-from tests import sql
+from tests import builders, sql
 from tests.contract.memory_feed import MemoryFeed
 from tests.contract.paying_market import PayingMarket
 from tests.integration import stages
-from tests.integration.paying_house import PayingHouse, many
+from tests.integration.paying_house import PayingHouse, many, planned
 
 EARLIER = 9999
 """A task that was answered before, for what the floor counts."""
@@ -84,8 +83,7 @@ def house(store: Store, clock) -> Standings:
 
 
 def block(house, connector, who):
-    with house.store.write() as tx:
-        identity.block(tx, f"{connector}/ann", house.clock(), "test")
+    builders.block(house.store, f"{connector}/ann")
 
 
 def leaves(house, connector, who):
@@ -93,7 +91,7 @@ def leaves(house, connector, who):
 
 
 def floor(house, connector, who):
-    house.do("UPDATE account SET quality = 0.3 WHERE id = ?", who.account_id)
+    builders.rate(house.store, f"{connector}/ann", 0.3)
     house.do(
         "INSERT INTO task (id, entry_id, account_id, adversary_id, connector, state,"
         " created_at) VALUES (?, 9999, ?, 1, ?, 'answered', 1)",
@@ -118,8 +116,7 @@ OUT = [block, leaves, floor]
 @pytest.mark.parametrize("change", CHANGES)
 def test_an_offer_that_nobody_took_is_withdrawn_and_its_money_freed(house, change):
     house.budget(bonus=12)
-    ann = house.account("ann", "paying")
-    house.plan((ann, many(house, 4)))
+    ann = planned(house)
     house.offer()
     assert house.taken() == (120, 0)
     change(house, "paying", ann)
@@ -131,8 +128,7 @@ def test_an_offer_that_nobody_took_is_withdrawn_and_its_money_freed(house, chang
 @pytest.mark.parametrize("change", CHANGES)
 def test_an_offer_that_was_taken_is_withdrawn_and_its_money_kept(house, change):
     house.budget()
-    ann = house.account("ann", "paying")
-    house.plan((ann, many(house, 4)))
+    ann = planned(house)
     house.offer()
     house.hand_in("ann")
     change(house, "paying", ann)
@@ -143,8 +139,7 @@ def test_an_offer_that_was_taken_is_withdrawn_and_its_money_kept(house, change):
 @pytest.mark.parametrize("change", CHANGES)
 def test_an_offer_that_has_not_left_stays_here(house, change):
     house.budget()
-    ann = house.account("ann", "paying")
-    house.plan((ann, many(house, 4)))
+    ann = planned(house)
     with house.store.write() as tx:
         booking.add_offers(tx, [(ann.account_id, "paying")], house.clock())
     change(house, "paying", ann)
@@ -158,8 +153,7 @@ def test_work_in_hand_on_our_page_is_taken_away_unless_it_may_be_finished(
     house, change
 ):
     house.budget(bonus=12)
-    ann = house.account("ann")
-    house.plan((ann, many(house, 4)))
+    ann = planned(house, "inhouse")
     showing = house.serving(gold=0).start(ann)
     assert house.taken() == (12, 0)
     change(house, "inhouse", ann)
@@ -174,13 +168,19 @@ def test_work_in_hand_on_our_page_is_taken_away_unless_it_may_be_finished(
     assert house.exposures() == 1
 
 
-@pytest.mark.parametrize("change", OUT)
-def test_tasks_at_a_market_are_withdrawn_and_a_late_answer_counts(house, change):
-    ann = house.account("ann", "memory")
+def one_sent_and_one_booked(house, connector):
+    """Give ann a field that has left, and one that has not."""
+    ann = house.account("ann", connector)
     first, second = many(house, 2)
     house.book(ann, [first])
     assert house.send() == 1
     house.book(ann, [second])
+    return ann
+
+
+@pytest.mark.parametrize("change", OUT)
+def test_tasks_at_a_market_are_withdrawn_and_a_late_answer_counts(house, change):
+    ann = one_sent_and_one_booked(house, "memory")
     change(house, "memory", ann)
     house.send()
     assert house.memory.withdrawn == set(house.memory.offers)
@@ -196,11 +196,7 @@ def test_tasks_at_a_market_are_withdrawn_and_a_late_answer_counts(house, change)
 
 @pytest.mark.parametrize("change", OUT)
 def test_what_a_feed_has_not_got_never_leaves(house, change):
-    ann = house.account("ann", "feed")
-    first, second = many(house, 2)
-    house.book(ann, [first])
-    assert house.send() == 1
-    house.book(ann, [second])
+    ann = one_sent_and_one_booked(house, "feed")
     change(house, "feed", ann)
     assert house.send() == 0
     assert house.states("task", ann.account_id) == {"published", "returned"}

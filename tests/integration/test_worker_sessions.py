@@ -8,13 +8,12 @@ import hashlib
 import pytest
 
 from connectors.base import Arrival, Identity
-from dispatcher import identity
 from dispatcher.ledger import identity_changes
 from dispatcher.stages.serving import Arrivals, SessionTerms
 from dispatcher.stages.serving.arrivals import forget_over
 from dispatcher.store import Store, lease
 from dispatcher.surfaces.taskpage import PageSettings, task_app
-from tests import sql
+from tests import builders, sql
 from tests.integration.serving_house import House
 from tests.integration.test_taskpage import SAME, arrived, browser, page_of, token_of
 
@@ -57,26 +56,18 @@ def sign_out(client, house):
     client.post("/leave")
 
 
-def block(house):
-    with house.store.write() as tx:
-        identity.block(tx, "inhouse/ann", house.clock(), "test")
-
-
 def block_and_unblock(_, house):
-    block(house)
-    with house.store.write() as tx:
-        identity.unblock(tx, "inhouse/ann", house.clock(), "test")
+    builders.block(house.store, "inhouse/ann")
+    builders.unblock(house.store, "inhouse/ann")
 
 
 def invite_anew(_, house):
-    with house.store.write() as tx:
-        identity.revoke_invites(tx, "inhouse/ann")
+    builders.revoke_invites(house.store, "inhouse/ann")
 
 
 def leave_and_come_back(client, house):
     client.post("/me/leave", data={"sure": "yes"})
-    with house.store.write() as tx:
-        identity.unblock(tx, "inhouse/ann", house.clock(), "test")
+    builders.unblock(house.store, "inhouse/ann")
 
 
 def merge(_, house):
@@ -189,7 +180,7 @@ def test_who_is_out_is_told_so_by_a_link_that_held(app, house, end, words):
     if end == "left":
         arrived(app, house, "ann").post("/me/leave", data={"sure": "yes"})
     else:
-        block(house)
+        builders.block(house.store, "inhouse/ann")
     told = browser(app, headers=SAME).post("/arrive", data={"invite": code})
     assert (told.status_code, page_of(told)) == (403, "arrive")
     assert words in told.text
@@ -206,7 +197,7 @@ def test_who_is_below_the_floor_is_told_and_may_finish(app, house):
     client = arrived(app, house, "ann")
     task = f"/task/{token_of(client.post('/start'))}"
     assert "no new tasks for now" not in client.get("/").text
-    house.do("UPDATE account SET state = 'stopped'")
+    builders.move_account(house.store, "inhouse/ann", "stopped")
     for path in ("/", task):
         told = client.get(path)
         assert "You are given no new tasks for now" in told.text
