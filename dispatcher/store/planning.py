@@ -78,9 +78,9 @@ _PULSE: Final[tuple[Any, ...]] = (
     select(func.sum(func.coalesce(Run.pilot, 0) + func.coalesce(Run.piloted, 0))),
     select(func.sum(Qualification.attempt)).where(Qualification.state == "failed"),
 )
-_IN_FORCE: Final = select(
-    func.coalesce(func.max(Plan.id), 0), func.coalesce(func.sum(Plan.refused), 0)
-).where(Plan.state == "applied")
+_IN_FORCE: Final = select(func.max(Plan.id), func.sum(Plan.refused)).where(
+    Plan.state == "applied"
+)
 _HAS_ACCOUNT: Final = (
     select(Account.id)
     .where(Account.state == "active", in_list(Account.connector, "connectors"))
@@ -182,7 +182,7 @@ def pulse(tx: Tx) -> tuple[int, ...]:
 def in_force(tx: Tx) -> tuple[int, int]:
     """Return the plan that is applied, 0 for none, and how many pairs left it unbooked."""
     plan_id, unbooked = tx.execute(_IN_FORCE).one()
-    return int(plan_id), int(unbooked)
+    return plan_id or 0, unbooked or 0
 
 
 def upsets(tx: Tx) -> tuple[int, ...]:
