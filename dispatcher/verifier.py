@@ -112,8 +112,8 @@ relations.jsonl relation:text ends:pair
 tables.jsonl property:text chance:chance secret:natural values:[natural]
 shown utility?:amount send?:flag free?:flag redact?:[text] image?:text answers?:whole
 asked ask?:transcribe|choose|number|date|yes_no|spans|table question?:any help?:any
-field +shown +asked choices?:(text) columns?:(text) min?:any max?:any decimal?:any order?:any ignore?:any
-record key:text subject?:text time?:text retain?:span layout?:{box} fields:{field}
+field +shown +asked choices?:(text) columns?:(text) min?:any max?:any decimal?:any order?:any ignore?:any locale?:any
+record key:text subject?:text time?:text retain?:span locale?:any layout?:{box} fields:{field}
 box page:whole box:corners
 budget objective?:disc-budget|tradeoff tau?:default average?:share t?:whole lambda?:amount utility?:text
 limits tau?:tau average?:share window?:span disclosure?:any note?:any

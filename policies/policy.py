@@ -106,15 +106,15 @@ class Property:
 
 
 QUESTIONS: Final = {
-    "transcribe": "Type exactly what you see",
-    "choose": "Choose what you see",
-    "number": "Type the number you see",
-    "date": "Type the date you see",
-    "yes_no": "Is it so?",
-    "spans": "Copy each passage that is asked for",
-    "table": "Type the table you see, row by row",
+    "transcribe": "{field}: type exactly what you see",
+    "choose": "{field}: choose what you see",
+    "number": "{field}: type the number you see",
+    "date": "{field}: type the date you see",
+    "yes_no": "{field}: is it so?",
+    "spans": "{field}: copy each passage that says it",
+    "table": "{field}: type the table you see, row by row",
 }
-"""Default questions, by ``ask``, for fields without a question of their own."""
+"""Questions by ``ask`` for fields without one of their own; they say which value is meant."""
 
 
 @dataclass(frozen=True)
@@ -137,6 +137,9 @@ class Field:
     maximum: Fraction | None = None
     decimal: str | None = None  # decimal separator of a number: comma or point
     order: str | None = None  # order of day, month and year in a date: dmy, mdy or ymd
+    locale: str | None = (
+        None  # language and region of what is written, and of the words
+    )
     ignore: tuple[str, ...] = ()  # differences between answers that agree all the same
     question: str | None = None
     image_column: str | None = None
@@ -156,8 +159,15 @@ class Field:
 
     @property
     def asked(self) -> str:
-        """The question that workers are asked: its own, or the default of its kind."""
-        return self.question or QUESTIONS.get(self.ask or "", "")
+        """The question that workers are asked: its own, or one from its name and kind."""
+        default = QUESTIONS.get(self.ask or "", "")
+        return self.question or default.replace("{field}", self.title)
+
+    @property
+    def title(self) -> str:
+        """Its name as people read it: ``patient_name`` is ``Patient name``."""
+        words = " ".join(self.name.replace("_", " ").split()) or self.name
+        return words[:1].upper() + words[1:]
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from datetime import date
 from decimal import Decimal
+from functools import cache
 from typing import Final
 
 MAX_DIGITS = 30
@@ -55,6 +58,77 @@ def _narrow(char: str) -> str:
     return unicodedata.normalize("NFKC", char) if wide else char
 
 
+class Unreadable(str):
+    """Why a text is no number or no date; it does not repeat the text."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True)
+class Notation:
+    """How a language and region writes numbers and dates.
+
+    Attributes
+    ----------
+    decimal, order : str or None
+        Keys of :data:`DECIMALS` and :data:`ORDERS`. None: not fixed, so what could be
+        two numbers or two days is refused.
+    months : Mapping[str, int]
+        Number by name, whole or short, folded.
+    """
+
+    decimal: str | None = None
+    order: str | None = None
+    months: Mapping[str, int] = dataclass_field(default_factory=dict)
+
+
+ORDERS: Final = ("dmy", "mdy", "ymd")
+"""Orders of day, month and year in a date written in numbers."""
+
+
+@cache
+def notation_of(locale: str) -> Notation:
+    """Notation of a locale, as the Unicode Common Locale Data Repository has it.
+
+    Parameters
+    ----------
+    locale : str
+        A language, with a region where it matters: ``de``, ``de-CH``, ``es-MX``.
+
+    Raises
+    ------
+    ValueError
+        There is no such locale.
+    """
+    # most policies declare none, and the data of locales are slow to load
+    from babel import Locale, UnknownLocaleError
+    from babel.numbers import get_decimal_symbol
+
+    try:
+        known = Locale.parse(locale, sep="-")
+    except (UnknownLocaleError, TypeError) as unknown:
+        raise ValueError(str(unknown)) from unknown
+    sign = get_decimal_symbol(known, numbering_system="latn")
+    pattern = known.date_formats["short"].pattern
+    places = {part: pattern.lower().find(part) for part in "dmy"}
+    order = "".join(sorted(places, key=lambda part: places[part]))
+    months = {
+        _folded_name(name): number
+        for context in ("format", "stand-alone")
+        for width in ("wide", "abbreviated")
+        for number, name in known.months[context][width].items()
+    }
+    return Notation(
+        next((name for name, written in DECIMALS.items() if written == sign), None),
+        order if order in ORDERS else None,
+        months,
+    )
+
+
+def _folded_name(name: str) -> str:
+    return agreed(name, ("accents", "case", "width")).strip(".")
+
+
 _NUMBER = re.compile(r"([+-]?)([0-9]+(?:[.,' ][0-9]+)*|[.,][0-9]+)")
 _DASHES = str.maketrans({"\u2212": "-", "\u2010": "-", "\u2011": "-", "\u2013": "-"})
 _SPACES = str.maketrans(dict.fromkeys("\u2019\u02bc\u066c_", "'"))
@@ -69,7 +143,7 @@ def _digits(text: str) -> str:
     )
 
 
-def read_number(raw: str, decimal: str | None = None) -> Decimal | str:
+def read_number(raw: str, decimal: str | None = None) -> Decimal | Unreadable:
     """Read a number as it is written; return the reason as text if it is not one.
 
     Decimals are kept as written (``12.50``), leading zeros are dropped.
@@ -85,19 +159,19 @@ def read_number(raw: str, decimal: str | None = None) -> Decimal | str:
     """
     found = _NUMBER.fullmatch(" ".join(_digits(raw).split()))
     if found is None:
-        return "not a number: write it with digits, as in -1234.5"
+        return Unreadable("not a number: write it with digits, as in -1234.5")
     sign = _decimal_sign(found[2]) if decimal is None else DECIMALS[decimal]
     if sign is None:
-        return (
+        return Unreadable(
             "thousands or decimals? Leave out the sign between thousands, or add a "
             "zero to the decimals"
         )
     split = _split_number(found[2], sign)
     if split is None:
-        return "not a number: its groups of digits do not fit"
+        return Unreadable("not a number: its groups of digits do not fit")
     whole, decimals = split
     if len(whole) + len(decimals) > MAX_DIGITS:
-        return f"more than {MAX_DIGITS} digits"
+        return Unreadable("more than 30 digits")
     value = Decimal(f"{whole}.{decimals}" if decimals else whole)
     return value.copy_negate() if found[1] == "-" and value else value
 
@@ -144,12 +218,20 @@ _MONTHS = [
 ]
 _YMD = re.compile(r"(\d{4})([-/. ])(\d{1,2})\2(\d{1,2})|(\d{4})(\d\d)(\d\d)")
 _DMY = re.compile(r"(\d{1,2})([-/. ])(\d{1,2})\2(\d{4})")
-_D_NAME_Y = re.compile(r"(\d{1,2})(?:st|nd|rd|th)?[-/. ]*([a-z]+)[-/., ]*(\d{4})")
-_NAME_D_Y = re.compile(r"([a-z]+)[-/. ]*(\d{1,2})(?:st|nd|rd|th)?[-/., ]+(\d{4})")
-_Y_NAME_D = re.compile(r"(\d{4})[-/. ]*([a-z]+)[-/. ]*(\d{1,2})")
+# a name is written in any script; behind a day may stand how it is counted
+_D_NAME_Y = re.compile(
+    r"(\d{1,2})(?:st|nd|rd|th|er|[ºª])?[-/. ]*([^\d\s.,/-]+)[-/., ]*(\d{4})"
+)
+_NAME_D_Y = re.compile(r"([^\d\s.,/-]+)[-/. ]*(\d{1,2})(?:st|nd|rd|th)?[-/., ]+(\d{4})")
+_Y_NAME_D = re.compile(r"(\d{4})[-/. ]*([^\d\s.,/-]+)[-/. ]*(\d{1,2})")
+_SHORT_YEAR = re.compile(r"\d{1,2}([-/. ])\d{1,2}\1\d{2}")
+_CJK: Final = re.compile("[年月년월] ?")
+_OF: Final = re.compile(" (?:of|de|del) ")
 
 
-def read_date(raw: str, order: str | None = None) -> date | str:
+def read_date(
+    raw: str, order: str | None = None, months: Mapping[str, int] | None = None
+) -> date | Unreadable:
     """Read a date as it is written; return the reason as text if it is not one.
 
     ISO order and English names of months are always read.
@@ -161,18 +243,23 @@ def read_date(raw: str, order: str | None = None) -> date | str:
         Order of day, month and year in numbers: ``dmy``, ``mdy`` or ``ymd``. None: a
         dot means day first, and a number above 12 is a day; ``03/04/2026`` is ambiguous
         and refused.
+    months : Mapping[str, int], optional
+        Further names of months, as :class:`Notation` has them.
     """
-    parts = _date_parts(fold(_digits(raw)).replace(" of ", " "), order)
-    if isinstance(parts, str):
+    text = _CJK.sub("-", fold(_digits(raw)).rstrip("日일"))
+    parts = _date_parts(_OF.sub(" ", text), order, months or {})
+    if isinstance(parts, Unreadable):
         return parts
     try:
         return date(*parts)
     except ValueError:
-        return "there is no such day"
+        return Unreadable("there is no such day")
 
 
-def _date_parts(text: str, order: str | None) -> tuple[int, int, int] | str:
-    unclear = "not a date: write year-month-day, as in 2026-01-31"
+def _date_parts(
+    text: str, order: str | None, months: Mapping[str, int]
+) -> tuple[int, int, int] | Unreadable:
+    unclear = Unreadable("not a date: write year-month-day, as in 2026-01-31")
     if found := _YMD.fullmatch(text):
         year, _, month, day = found.group(1, 2, 3, 4)
         if year is None:
@@ -186,21 +273,22 @@ def _date_parts(text: str, order: str | None) -> tuple[int, int, int] | str:
     for pattern, places in ((_D_NAME_Y, "dny"), (_NAME_D_Y, "ndy"), (_Y_NAME_D, "ynd")):
         if found := pattern.fullmatch(text):
             by = dict(zip(places, found.groups(), strict=True))
-            month_number = _month(by["n"])
+            month_number = months.get(_folded_name(by["n"])) or _month(by["n"])
             if month_number is None:
                 return unclear
             return int(by["y"]), month_number, int(by["d"])
-    return unclear
+    century = Unreadable("which century? Write the year with four digits")
+    return century if _SHORT_YEAR.fullmatch(text) else unclear
 
 
 def _day_and_month(
     first: int, second: int, year: int, separator: str
-) -> tuple[int, int, int] | str:
+) -> tuple[int, int, int] | Unreadable:
     if separator == "." or first > 12 or first == second:
         return year, second, first
     if second > 12:
         return year, first, second
-    return "day or month first? Write year-month-day, as in 2026-01-31"
+    return Unreadable("day or month first? Write year-month-day, as in 2026-01-31")
 
 
 def _month(name: str) -> int | None:

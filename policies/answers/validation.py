@@ -12,13 +12,21 @@ import json
 import re
 import unicodedata
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from dataclasses import field as dataclass_field
 from enum import StrEnum
 from fractions import Fraction
 from typing import Final
 
-from policies.answers.notation import agreed, fold, read_date, read_number
+from policies.answers.notation import (
+    Notation,
+    Unreadable,
+    agreed,
+    fold,
+    notation_of,
+    read_date,
+    read_number,
+)
 from policies.policy import Field
 
 MAX_TEXT = 100_000
@@ -83,7 +91,7 @@ def check(field: Field, raw: str, mark: Mark | None = None) -> Valid | Invalid:
     if mark is not None:
         return Valid("", f"[{mark.value}]", mark)
     if len(raw) > MAX_TEXT:
-        return Invalid(f"longer than {MAX_TEXT} characters")
+        return Invalid("longer than 100,000 characters")
     if any("\ud800" <= char <= "\udfff" for char in raw):
         return Invalid("broken characters (half of a pair)")
     if not raw.strip():
@@ -146,9 +154,19 @@ def _yes_no(_: Field, raw: str) -> Valid | Invalid:
     return Invalid("neither yes nor no")
 
 
+def _notation(field: Field) -> Notation:
+    """Notation of a field: that of its locale, with what it says itself."""
+    known = notation_of(field.locale) if field.locale else Notation()
+    return replace(
+        known,
+        decimal=field.decimal or known.decimal,
+        order=field.order or known.order,
+    )
+
+
 def _number(field: Field, raw: str) -> Valid | Invalid:
-    read = read_number(raw, field.decimal)
-    if isinstance(read, str):
+    read = read_number(raw, _notation(field).decimal)
+    if isinstance(read, Unreadable):
         return Invalid(read)
     value = Fraction(read)
     if field.minimum is not None and value < field.minimum:
@@ -161,8 +179,9 @@ def _number(field: Field, raw: str) -> Valid | Invalid:
 
 
 def _date(field: Field, raw: str) -> Valid | Invalid:
-    read = read_date(raw, field.order)
-    if isinstance(read, str):
+    notation = _notation(field)
+    read = read_date(raw, notation.order, notation.months)
+    if isinstance(read, Unreadable):
         return Invalid(read)
     return Valid(read.isoformat(), read.isoformat())
 
@@ -222,8 +241,8 @@ def _table(field: Field, raw: str) -> Valid | Invalid:
     rows = _table_rows(field.columns, raw.strip("\r\n"))
     if rows is None or len(rows) > MAX_PARTS:
         return Invalid(
-            f"not a table of {len(field.columns)} columns: give one line a row, cells "
-            "divided by a tab or |"
+            "not a table of these columns: give one line a row, cells divided by a tab "
+            "or |"
         )
     tidy = [[_text(cell) for cell in row] for row in rows]
     tidy = [row for row in tidy if any(row)]

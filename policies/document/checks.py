@@ -408,8 +408,21 @@ def _unused(
     )
 
 
+def check_questions(policy: Policy, root: Reader) -> None:
+    """Warn of fields whose default question says too little: POL314."""
+    for field in policy.entity.fields.values():
+        if field.ask in ("yes_no", "spans") and field.send and field.question is None:
+            root.findings.warning(
+                "POL314",
+                root.key_span("entity", policy.entity.name, "fields", field.name),
+                f"`{shown(field.name)}` has no question",
+                f'workers would be asked "{shown(field.asked)}", and not know what counts',
+                'add question = "…" that says which value or passage is wanted',
+            )
+
+
 def check_strict(policy: Policy, rules: RuleReaders, root: Reader) -> None:
-    """Warn of what ``--strict`` doubts: POL309, POL311."""
+    """Warn of what ``--strict`` doubts: POL309, POL311, POL315."""
     for prop, reader in rules.values():
         if prop.scope is Scope.RECORD and policy.entity.subject is not None:
             root.findings.warning(
@@ -430,4 +443,14 @@ def check_strict(policy: Policy, rules: RuleReaders, root: Reader) -> None:
                 f"`{shown(field.name)}` is in no rule",
                 "any worker may be shown it together with anything",
                 "name it in a rule, or say free = true",
+            )
+    for field in policy.entity.fields.values():
+        default = field.ask not in (None, "yes_no", "spans") and field.question is None
+        if default and field.send:
+            root.findings.warning(
+                "POL315",
+                root.key_span("entity", policy.entity.name, "fields", field.name),
+                f"`{shown(field.name)}` has no question of its own",
+                f'workers are asked "{shown(field.asked)}"',
+                'add question = "…" in the words of the form',
             )

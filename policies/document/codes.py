@@ -346,6 +346,22 @@ CODES: Final[Mapping[str, Code]] = {
         'name = { ask = "transcribe", image = "scan#roi.name" }\n…\n'
         '"roi.name" = { page = 1, box = [0.1, 0.1, 0.5, 0.1] }',
     ),
+    "POL314": Code(
+        "a question that only its writer understands",
+        "Without `question` a worker is asked by the field's name and kind. For yes_no and "
+        "spans that says too little: what is to be so, and which passages are meant?",
+        'signed = { ask = "yes_no" }',
+        'signed = { ask = "yes_no", question = "Is the form signed?" }',
+    ),
+    "POL315": Code(
+        "a field without a question of its own",
+        "The worker is asked by the field's name and kind: `patient_name` becomes "
+        '"Patient name: type exactly what you see". A question in the words of the form '
+        "is understood sooner, and in the language of your people.",
+        'dob = { ask = "date" }',
+        'dob = { ask = "date", question = "Which date of birth is written here?" }',
+        strict=True,
+    ),
 }
 
 

@@ -7,16 +7,23 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Final
 
-from policies.answers.notation import DECIMALS, IGNORED
+from policies.answers.notation import DECIMALS, IGNORED, ORDERS, notation_of
 from policies.document.diagnostic import Span, shown
 from policies.document.reading import Reader, report_no_effect, suggestion
 from policies.policy import Box, Entity, Example, Field
 
-ENTITY_KEYS: Final = ("key", "subject", "time", "retain", "fields", "layout")
+ENTITY_KEYS: Final = (
+    "key",
+    "subject",
+    "time",
+    "retain",
+    "locale",
+    "fields",
+    "layout",
+)
 ASKS: Final = ("choose", "date", "number", "spans", "table", "transcribe", "yes_no")
 TAGS: Final = ("card", "date", "email", "iban", "ip", "number", "phone", "url")
 """What `redact` can mask; every masking program must know them all."""
-ORDERS: Final = ("dmy", "mdy", "ymd")
 OF_ASK: Final[Mapping[str, tuple[str, ...]]] = {
     "choices": ("choose",),
     "columns": ("table",),
@@ -35,6 +42,7 @@ FIELD_KEYS: Final = (
     "decimal",
     "order",
     "ignore",
+    "locale",
     "question",
     "image",
     "answers",
@@ -76,7 +84,7 @@ def read_entity(root: Reader) -> Entity | None:
     reader.knows(ENTITY_KEYS)
     key = reader.needed_text("key", 'add key = "<column>", the record\'s own id')
     subject, time = reader.text("subject"), reader.text("time")
-    fields = _fields(reader)
+    fields = _fields(reader, _locale(reader))
     entity = Entity(
         name=name,
         key=key or "",
@@ -90,15 +98,27 @@ def read_entity(root: Reader) -> Entity | None:
     return entity
 
 
-def _fields(entity: Reader) -> dict[str, Field]:
+def _locale(reader: Reader) -> str | None:
+    """Read the language and region in which something is written."""
+    locale = reader.text("locale")
+    if locale is not None:
+        try:
+            notation_of(locale)
+        except ValueError:
+            reader.wrong("locale", 'a language, with or without a region, like "de-CH"')
+            return None
+    return locale
+
+
+def _fields(entity: Reader, locale: str | None) -> dict[str, Field]:
     if "fields" not in entity or not entity.values["fields"]:
         entity.missing("fields", "add a [entity.<name>.fields] table with the fields")
         return {}
     named = entity.named("fields", "a field")
-    return {name: _field(name, reader) for name, reader in named}
+    return {name: _field(name, reader, locale) for name, reader in named}
 
 
-def _field(name: str, reader: Reader) -> Field:
+def _field(name: str, reader: Reader, locale: str | None) -> Field:
     whose = f"field `{shown(name)}`"
     reader.knows(FIELD_KEYS)
     ask = reader.word("ask", ASKS, whose)
@@ -119,6 +139,7 @@ def _field(name: str, reader: Reader) -> Field:
         maximum=high,
         decimal=reader.word("decimal", DECIMALS, whose),
         order=reader.word("order", ORDERS, whose),
+        locale=_locale(reader) or locale,
         ignore=_words(reader, whose, "ignore", IGNORED),
         question=reader.text("question"),
         image_column=column,

@@ -9,6 +9,7 @@ from policies.document.checks import (
     check_budget,
     check_crops,
     check_limits,
+    check_questions,
     check_rules,
     check_strict,
     check_unused,
@@ -161,6 +162,7 @@ def _policy(root: Reader, *, strict: bool) -> Policy:
     check_crops(policy, root)
     check_limits(policy, rules, root)
     check_unused(policy, root)
+    check_questions(policy, root)
     if strict:
         check_strict(policy, rules, root)
     tests = read_tests(root, policy)

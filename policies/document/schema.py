@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from policies.answers.notation import DECIMALS, IGNORED
-from policies.document.entity import ASKS, EXAMPLE_KEYS, ORDERS, TAGS
+from policies.answers.notation import DECIMALS, IGNORED, ORDERS
+from policies.document.entity import ASKS, EXAMPLE_KEYS, TAGS
 from policies.document.policy_tests import TEST_KEYS
 from policies.document.properties import WORDS
 from policies.document.sections import CAPACITY_KEYS
@@ -26,6 +26,9 @@ SHARE: Schema = {"type": "number", "exclusiveMinimum": 0, "maximum": 1}
 WORTH: Schema = {"type": "number", "minimum": 0}
 COUNT: Schema = {"type": "integer", "minimum": 1}
 DURATION: Schema = {"type": "string", "pattern": "^[0-9]+[smhdw]$"}
+LOCALE: Schema = TEXT | {
+    "description": "language and region of what is written: de, de-CH, es-MX"
+}
 TAU: Schema = {
     "anyOf": [SHARE, {"const": "none"}],
     "description": "hard limit, f < tau; 1.0 means never the whole set",
@@ -125,6 +128,7 @@ def _entity_schema() -> Schema:
             "decimal": _enum(DECIMALS),
             "order": _enum(ORDERS),
             "ignore": TEXTS | {"minItems": 0, "items": _enum(IGNORED)},
+            "locale": LOCALE,
             "question": TEXT,
             "image": TEXT | {"description": "COLUMN or COLUMN#BOX"},
             "answers": COUNT,
@@ -149,6 +153,7 @@ def _entity_schema() -> Schema:
             "subject": TEXT | {"description": "column of the person; never sent"},
             "time": TEXT | {"description": "column of the moment; never sent"},
             "retain": DURATION,
+            "locale": LOCALE,
             "fields": _by_name_schema(field) | {"minProperties": 1},
             "layout": _by_name_schema(box),
         },

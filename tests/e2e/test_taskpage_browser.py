@@ -247,7 +247,7 @@ def test_the_instruction_and_the_made_up_example_stand_by_the_box(running, house
     fill(house, name="Ada")
     start(page, running)
     expect(
-        page.get_by_label("Type exactly what you see")
+        page.get_by_label("Name: type exactly what you see")
     ).to_have_accessible_description("Ada As it is written")
     shown = page.get_by_text("Dr Jo Doe")
     expect(shown).to_be_hidden()

@@ -145,7 +145,7 @@ def test_a_test_that_was_failed_says_when_it_may_be_tried_again(app, house, cloc
         data={"answer": "wrong", "outcome": "answered", "then": "stop"},
     )
     assert re.search(
-        r"Type exactly what you see: not passed, once more from \d{4}-\d\d-\d\d",
+        r"Name: type exactly what you see: not passed, once more from \d{4}-\d\d-\d\d",
         words(client.get("/me")),
     )
     with house.store.write() as tx:

@@ -249,6 +249,9 @@ EXACT = [
     ("unless they are one", ["POL214", "POL304", "POL304"], SCAN.replace("scan#two", "scan#own").replace("scan#one", "scan#own")),
     ("or one is the page", ["POL214", "POL312", "POL304", "POL304"], SCAN.replace("scan#two", "scan").replace("scan#three", "scan#own")),
     ("a box that is the page, alone", ["POL313"], BASE.replace("a = { ask", 'a = { image = "scan#x", ask') + "[entity.form.layout]\nx = { page = 1, box = [0, 0, 1, 1.0] }\n"),
+    ("yes or no to what", ["POL314"], BASE.replace('a = { ask = "transcribe"', 'a = { ask = "yes_no"')),
+    ("a locale is one that exists", ["POL003"], BASE.replace('time = "at"', 'time = "at"\nlocale = "german"')),
+    ("a field may be of another locale", [], BASE.replace('time = "at"', 'time = "at"\nlocale = "de"').replace("a = { ask", 'a = { locale = "fr-CA", ask')),
     ("a duration has a unit", ["POL003"], BASE.replace('time = "at"', 'time = "at"\nretain = "90"')),
     ("a duration is positive", ["POL003"], BASE.replace('time = "at"', 'time = "at"\nretain = "0d"')),
     ("of or any_of", ["POL005"], RULE),
@@ -331,8 +334,8 @@ EXACT = [
     ("and means it", ["POL003"], EXAMPLE.format('synthetic = false, shown = "Mr Ey", answer = "Mr Ey"')),
     ("shows something and answers it", ["POL005", "POL005"], EXAMPLE.format("synthetic = true")),
     ("with a lawful answer", ["POL003"], EXAMPLE.replace('"transcribe"', '"date"').format('synthetic = true, shown = "2 May 26", answer = "soon"')),
-    ("or passages of what is shown", ["POL003"], EXAMPLE.replace('"transcribe"', '"spans"').format('synthetic = true, shown = "take two", answer = "three"')),
-    ("each on its line", [], EXAMPLE.replace('"transcribe"', '"spans"').format('synthetic = true, shown = "take two daily", answer = "two\\ndaily"')),
+    ("or passages of what is shown", ["POL003"], EXAMPLE.replace('"transcribe"', '"spans", question = "Which?"').format('synthetic = true, shown = "take two", answer = "three"')),
+    ("each on its line", [], EXAMPLE.replace('"transcribe"', '"spans", question = "Which?"').format('synthetic = true, shown = "take two daily", answer = "two\\ndaily"')),
     ("is a table", ["POL003"], BASE.replace("a = {", 'a = { example = "Ey",')),
     ("belongs to a question", ["POL205"], EXAMPLE.replace('ask = "transcribe", ', "").format('synthetic = true, shown = "x", answer = "x"')),
     # tests
@@ -418,7 +421,14 @@ def test_two_boxes_overlap_where_they_have_a_pixel_in_common(boxes):
 def test_a_record_rule_is_doubted_only_when_strict():
     text = RULE + 'of = ["a", "b"]\n'
     assert codes(text) == []
-    assert codes(text, strict=True) == ["POL311", "POL309"]  # c is in no rule
+    # c is in no rule, and no field has a question of its own
+    assert codes(text, strict=True) == [
+        "POL315",
+        "POL315",
+        "POL311",
+        "POL315",
+        "POL309",
+    ]
 
 
 def test_names_are_compared_code_point_by_code_point():

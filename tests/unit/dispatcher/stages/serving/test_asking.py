@@ -29,7 +29,7 @@ def test_the_range_of_a_number_is_told_exactly(low, high, words):
 
 def test_the_operators_words_come_before_ours():
     assert asked(Field("x", ask="yes_no", question="Signed?")).question == "Signed?"
-    assert asked(NAME).question == "Type exactly what you see"
+    assert asked(NAME).question == "Name: type exactly what you see"
 
 
 def test_a_table_has_room_below_what_was_typed():
