@@ -282,10 +282,14 @@ class Tables(Collector):
             ("field",),
             [(name, yes / (yes + no)) for name, yes, no in statistics.agreement(tx)],
         )
-        utility = _utility(statistics.plan_summary(tx))
-        if utility is not None:
+        summary = statistics.plan_summary(tx)
+        if summary is not None:
+            plan = json.loads(summary)
             help_text = "Utility of the last plan, of the best without limits."
-            yield _gauge("plan_utility_ratio", help_text, utility)
+            yield _gauge("plan_utility_ratio", help_text, _utility(plan))
+            if "gap" in plan:  # not in a plan made before it was kept
+                help_text = "By how much the last plan could be better, at most."
+                yield _gauge("plan_gap_ratio", help_text, plan["gap"])
         yield _gauge(
             "retention_overdue_records",
             "Records with values that are older than the policy's retain.",
@@ -430,11 +434,8 @@ def _crossed(chain: int, body: dict[str, Any]) -> list[str]:
     return [str(past["property"]) for past in body.get("accepted", ())]
 
 
-def _utility(text: str | None) -> float | None:
-    """Return the share of the best utility that a plan has; None without a plan."""
-    if text is None:
-        return None
-    numbers = json.loads(text)
+def _utility(numbers: dict[str, Any]) -> float:
+    """Return the share of the best utility that a plan has."""
     best = Fraction(numbers["best"])
     return float(Fraction(numbers["utility"]) / best) if best else 1.0
 

@@ -65,7 +65,12 @@ def _before(store: Store, preflight: Preflight, workspace: Workspace) -> list[Ti
         inbox.open()  # an unusable inbox is reported at the start
         ticks.append(Tick("intake", every.intake, inbox.tick, shows=True))
     if config.plans == "auto":
-        planning = Planning(store, workspace.clock, preflight=preflight)
+        planning = Planning(
+            store,
+            workspace.clock,
+            preflight=preflight,
+            seconds=config.planning.seconds,
+        )
         ticks.append(Tick("planning", every.planning, planning.tick, shows=True))
     return ticks
 

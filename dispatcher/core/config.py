@@ -67,6 +67,16 @@ class Ticks(_Section):
     leading: Annotated[float, Field(gt=0, le=5)] = 2.0
 
 
+class Planning(_Section):
+    """How the daemon plans.
+
+    For ``seconds`` after a plan was constructed, better ones are searched for; 0 applies
+    it as it is.
+    """
+
+    seconds: Annotated[float, Field(ge=0, le=86_400)] = 3.0
+
+
 class Tasks(_Section):
     """Leases and retries of tasks.
 
@@ -200,6 +210,7 @@ class Config(_Section):
     inbox: PathText | None = None  # a folder whose files are loaded by the daemon
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     ticks: Ticks = Ticks()
+    planning: Planning = Planning()
     tasks: Tasks = Tasks()
     quality: Quality = Quality()
     sessions: Sessions = Sessions()

@@ -65,7 +65,7 @@ def draft(
     algorithm : str
         ``auto``, or a solver.
     time_limit : float, optional
-        Seconds of search, at most.
+        Seconds of search, at most; None: those of the settings.
 
     Raises
     ------
@@ -74,7 +74,12 @@ def draft(
     """
     find_solver(algorithm)
     preflight = workspace.preflight(store)
-    planning = Planning(store, workspace.clock, preflight=preflight)
+    planning = Planning(
+        store,
+        workspace.clock,
+        preflight=preflight,
+        seconds=workspace.config.planning.seconds,
+    )
     return planning.draft(
         partial=partial,
         dry_run=dry_run,

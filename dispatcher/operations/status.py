@@ -98,6 +98,9 @@ class PlanInForce:
         Its nearest limit, once all was shown that it meant when it was made.
     planned_complete : int
         Sets that it would complete, or that were complete before.
+    gap : float or None
+        By how much of its proven bound it could be better, at most, in 0..1; None: it
+        was made before this was kept.
     outdated : bool
         A merge took showings out of it, and nothing was planned since.
     """
@@ -106,6 +109,7 @@ class PlanInForce:
     pairs: int
     planned_worst: NearestLimit | None
     planned_complete: int
+    gap: float | None
     outdated: bool
 
 
@@ -421,6 +425,7 @@ def _plan(tx: Tx, version: int) -> PlanInForce | None:
                 planning.showings(tx, version),
                 NearestLimit(**worst) if worst else None,
                 numbers["complete"],
+                numbers.get("gap"),
                 bool(row.refused) and last.get("joins") != planning.joins(tx),
             )
     return None

@@ -65,6 +65,7 @@ NAMES = {
     "limit_crossings_total": ("counter", {"property", "cause"}),
     "plan_duration_seconds": ("histogram", {"algorithm"}),
     "plan_utility_ratio": ("gauge", set()),
+    "plan_gap_ratio": ("gauge", set()),
     "plan_unassignable_fields": ("gauge", set()),
     "connector_up": ("gauge", {"connector"}),
     "connector_requests_total": ("counter", {"connector", "code"}),
@@ -207,7 +208,7 @@ def busy(case, seen):
     for correct in (1, 0, 1, 1):
         builders.answer_gold(case.store, 1, account, correct)
     builders.save_results(case.store, [entry])
-    summary = json.dumps({"utility": "3/2", "best": "2"})
+    summary = json.dumps({"utility": "3/2", "best": "2", "gap": 0.25})
     builders.add_plan(case.store, [], summary=summary)
     with case.store.write() as tx:
         purse = Budget(run_id=1, currency="GBP", cap=5 * UNIT)
@@ -284,6 +285,7 @@ def test_limits_that_a_merge_crossed_are_counted_by_property_and_cause(case, see
 def test_answers_that_agree_are_a_share_of_each_field(busy):
     assert busy.value('dispatcher_agreement_ratio{field="c"}') == 1
     assert busy.value("dispatcher_plan_utility_ratio") == 0.75
+    assert busy.value("dispatcher_plan_gap_ratio") == 0.25
 
 
 def test_money_is_summed_by_currency_and_payments_by_state(busy):

@@ -787,6 +787,38 @@ def test_a_solver_that_finds_no_plan_at_all_leaves_all_that_is_owed(case, monkey
     assert (drafted.summary["pairs"], drafted.summary["held"]) == (0, 2)
 
 
+SCARCE = """
+[capacity]
+"x/ann" = { total = 1 }
+[[utility]]
+worker = "x/ann"
+field = "a"
+weight = 9.0
+[[utility]]
+worker = "x/ann"
+field = "b"
+weight = 8.0
+[[utility]]
+worker = "x/bob"
+field = "a"
+weight = 5.0
+"""
+
+
+@pytest.mark.parametrize(
+    ("seconds", "ann", "gap"), [(0.0, "r0.a", 3 / 13), (3600.0, "r0.b", 0.0)]
+)
+def test_a_constructed_plan_is_improved_for_the_seconds_given(case, seconds, ann, gap):
+    """Ann, who has room for one field, is better at both, and bob is poor at b."""
+    ready(case, SCARCE + PAIR)
+    case.load(("r0", "p", None, "ab"))
+    planning = Planning(case.store, case.tick, rest=0.0, seconds=seconds)
+    drafted = planning.draft()
+    planning.apply(drafted.plan_id)
+    assert ("x/ann", ann) in pairs(case)
+    assert drafted.summary["gap"] == pytest.approx(gap, abs=1e-6)
+
+
 def test_the_utility_of_a_tradeoff_is_told_without_what_disclosure_costs(case):
     """Every answer is worth as much from everybody: no plan has less than all."""
     linear = '[property.both]\nof = ["a", "b"]\ndisclosure = "linear"\n'

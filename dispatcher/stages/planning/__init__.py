@@ -13,7 +13,7 @@ import json
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -44,6 +44,7 @@ from dispatcher.store.accounts import Account
 from dispatcher.store.planning import LeftRow
 from dispatcher.strategies import find_solver, solvers_for
 from policies.model.problem import Problem
+from policies.planning.improving import improve
 from policies.planning.solving import plan_rest, solve
 from policies.solvers import SOLVERS, Limits, Solution, Verdict
 from policies.solvers.template_assignment import evenly
@@ -96,6 +97,8 @@ class Planning:
         See :data:`REST`; 0 lets every tick plan.
     preflight : Preflight, optional
         Finds who can be sent what. None: every account can be sent anything.
+    seconds : float
+        For how long better plans are searched for, once one was constructed, >= 0.
     """
 
     def __init__(
@@ -105,8 +108,10 @@ class Planning:
         *,
         rest: float = REST,
         preflight: Preflight | None = None,
+        seconds: float = 0.0,
     ) -> None:
         self._store = store
+        self._seconds = seconds
         self._preflight = preflight
         self._clock = clock
         self._rest = rest
@@ -134,12 +139,13 @@ class Planning:
         dry_run : bool
             Write nothing.
         seed : int, optional
-            The same seed and backlog give the same plan. None: by the clock.
+            The same seed and backlog give the same plan, unless time ends the search.
+            None: by the clock.
         algorithm : str
             A name of ``policies.solvers.SOLVERS``, or of a solver of an installed
             package.
         limits : Limits, optional
-            Of the search; None: the stage's own.
+            Of the whole search; None: the stage's own.
         epoch : int, optional
             The daemon's fencing token.
 
@@ -154,7 +160,7 @@ class Planning:
         Unfinished
             The search ended without a verdict.
         """
-        chosen = self.limits() if limits is None else limits
+        chosen, began = self.limits() if limits is None else limits, self._clock()
         seed = self._clock() if seed is None else seed
         with self._store.read() as tx:
             force = current_policy(tx)
@@ -172,6 +178,12 @@ class Planning:
             rng = np.random.default_rng(seed)
             raise refusal(made, solution, rng, chosen)
         solution = plan_rest(made, solution, auto, seed, chosen)
+        rest = chosen.left(began / SECOND)
+        seconds = self._seconds if limits is None else rest.seconds
+        search = algorithm == "auto" and seconds > 0
+        if search:
+            rest = replace(rest, seconds=seconds, work=seconds)
+        solution = improve(made, solution, seed, rest, search=search)
         planned = list(_assignments(made, solution, np.random.default_rng(seed)))
         numbers = summary(made, solution) | {
             "base": base,

@@ -48,7 +48,9 @@ def summary(made: Translation, solution: Solution) -> Summary:
         ``pairs`` planned; ``held`` and ``burnt`` fields; ``spare`` showings that t keeps
         in reserve for answers that do not come, and fields with ``no_spare``;
         ``utility`` and ``best``: of the plan, and without any limit; ``utility_by`` the
-        user's function that says it; ``worst``: the
+        user's function that says it; ``gap``: by how much of the proven bound the best
+        plan of what is planned, with loads as even, could be worth more, at most, as a
+        number in 0..1; ``worst``: the
         rule nearest to its limit, with f and the limit as exact fractions and ``share``
         as a number; ``complete`` sets; ``cores`` and ``tried`` where something has no
         plan.
@@ -74,6 +76,7 @@ def summary(made: Translation, solution: Solution) -> Summary:
         "utility": str(utility),
         "utility_by": made.utility and f"plugin:{made.utility}",
         "best": str(best),
+        "gap": _gap(solution),
         "worst": worst(made, _reached(made, solution)) if judged else None,
         "complete": judged.complete if judged else 0,
         "past": judged.past if judged else 0,
@@ -87,8 +90,15 @@ def _utility(problem: Problem, solution: Solution) -> tuple[Fraction, Fraction]:
     """Return the plan's and the best utility; for a tradeoff without the cost of f."""
     goal, judged = problem.goal, solution.judged
     if goal.objective is not Objective.TRADEOFF or judged is None:
-        return solution.value, solution.bound
+        return solution.value, free_bound(problem)
     return judged.u, free_bound(problem) - goal.lambda_ * goal.tau
+
+
+def _gap(solution: Solution) -> float:
+    """Return the distance of the plan's worth to the proven bound, as a share of it."""
+    if not solution.bound:
+        return 0.0
+    return round(float((solution.bound - solution.value) / abs(solution.bound)), 6)
 
 
 def digest(planned: Iterable[tuple[int, int, bytes]]) -> str:

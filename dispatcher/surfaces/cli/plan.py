@@ -192,6 +192,14 @@ def _reserve(numbers: dict[str, Any]) -> list[str]:
     ]
 
 
+def _proven(numbers: dict[str, Any]) -> str:
+    """Say how far the best plan can be away."""
+    if "gap" not in numbers:  # a plan made before it was kept
+        return ""
+    gap = numbers["gap"]
+    return f"; proven within {gap:.2%} of the best plan" if gap else "; proven best"
+
+
 def _cost(one: dict[str, Any]) -> str:
     """Say what a plan costs one run."""
     work = count(one["fields"], "field")
@@ -225,7 +233,7 @@ def numbers_of(numbers: dict[str, Any]) -> str:
             f"  planned      {count(numbers['pairs'], 'showing')} · "
             f"{count(numbers['held'], 'field')} held back",
             *_reserve(numbers),
-            f"  utility      {share:.3f} of the best without limits{by}",
+            f"  utility      {share:.3f} of the best without limits{by}{_proven(numbers)}",
             f"  worst share  {nearest}   complete sets: {numbers['complete']}",
             *(_cost(one) for one in numbers.get("costs", [])),
         ]

@@ -123,6 +123,8 @@ def _plan(plan: PlanInForce) -> str:
         parts.append(f"planned complete sets {plan.planned_complete}")
         if worst := plan.planned_worst:
             parts.append(f"planned worst share {worst.share:.2f} ({worst.rule})")
+        if plan.gap is not None:
+            parts.append(f"within {plan.gap:.2%} of the best plan")
     return "   ".join(parts)
 
 

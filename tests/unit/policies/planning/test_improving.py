@@ -1,0 +1,100 @@
+"""Search on from a constructed plan, and the bound by copies and capacities."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+from hypothesis import assume, given, settings
+
+from policies.judging.judge import judge
+from policies.model.problem import Goal, Pairs, Plan
+from policies.planning import improving
+from policies.planning.improving import better_plan, transport_bound
+from policies.solvers import Limits
+from policies.solvers.contract import every_plan
+from policies.solvers.interfaces import timeless
+from tests.unit.policies.tiny import Tiny, step, tinies
+
+LIMITS = Limits(work=1.0, clock=timeless)
+
+
+def worth(problem, plan):
+    return judge(problem, Plan(plan.entry, plan.adversary)).objective
+
+
+@pytest.fixture(params=["whole", "blocks"])
+def size(request, monkeypatch):
+    """Search it whole, or a block of two entries at a time."""
+    if request.param == "blocks":
+        monkeypatch.setattr(improving, "WHOLE", 0)
+        monkeypatch.setattr(improving, "BLOCK", 2)
+
+
+CROSSED = Tiny(2, 2, weights=[[9, 5], [8, 1]], capacity=[1, 1])
+"""The first worker is better at both fields, and has room for one."""
+
+
+def test_the_scarce_worker_gets_what_only_that_worker_does_well(size):
+    problem = CROSSED.problem()
+    plan, bound = better_plan(problem, Pairs.of([(0, 0), (1, 1)]), 0, LIMITS)
+    assert set(plan) == {(0, 1), (1, 0)}
+    assert bound == 13
+
+
+def test_what_must_stay_apart_stays_apart(size):
+    """Both fields would be worth most with the first worker, who may see one."""
+    problem = Tiny(2, 2, [step(0, 1)], weights=[[9, 5], [8, 1]]).problem()
+    plan, bound = better_plan(problem, Pairs.of([(0, 0), (1, 1)]), 0, LIMITS)
+    assert set(plan) == {(0, 1), (1, 0)}
+    assert bound >= 13
+
+
+def test_what_was_shown_counts(size):
+    """The first worker saw field 2, which completes a set with field 1."""
+    made = Tiny(3, 2, [step(1, 2)], lo=[1, 1, 0], weights=[[9, 5], [8, 1], [1, 1]])
+    made.capacity, made.history = [1, 1], [(2, 0)]
+    plan, _ = better_plan(made.problem(), Pairs.of([(0, 0), (1, 1)]), 0, LIMITS)
+    assert set(plan) == {(0, 0), (1, 1)}
+
+
+def test_a_plan_that_is_proven_best_is_returned_without_a_search(monkeypatch):
+    monkeypatch.setattr(improving, "solve_by_highs", None)
+    plan, bound = better_plan(CROSSED.problem(), Pairs.of([(0, 1), (1, 0)]), 0, LIMITS)
+    assert (set(plan), bound) == ({(0, 1), (1, 0)}, 13)
+
+
+def test_where_there_are_too_many_groups_for_prices_the_bound_is_that_without_capacities(
+    monkeypatch,
+):
+    monkeypatch.setattr(improving, "_PRICED", 0)
+    assert transport_bound(CROSSED.problem())[0] == 17
+
+
+def test_a_pair_that_must_not_be_planned_is_worth_nothing_to_the_bound():
+    made = replace(CROSSED, capacity=None, forbidden=[(0, 0)])
+    assert transport_bound(made.problem())[0] == 5 + 8
+
+
+@settings(max_examples=80)
+@given(tinies())
+def test_no_plan_is_worth_more_than_the_bound(tiny):
+    problem = replace(tiny.problem(), goal=Goal(tau=Fraction(2)))
+    plans = [p for p in every_plan(problem) if judge(problem, p).feasible]
+    assume(plans)
+    bound = transport_bound(problem)[0] * problem.weights.unit
+    assert max(worth(problem, plan) for plan in plans) <= bound
+
+
+@settings(max_examples=30)
+@given(tinies())
+def test_from_any_plan_it_finds_the_best(tiny):
+    """Where the whole is small enough; the bound is then the value."""
+    problem = tiny.problem()
+    assume(improving.Milp().supports(problem))
+    plans = [p for p in every_plan(problem) if judge(problem, p).feasible]
+    assume(plans)
+    most = max(worth(problem, plan) for plan in plans)
+    plan, bound = better_plan(problem, plans[0], 0, LIMITS)
+    assert judge(problem, plan).feasible
+    assert worth(problem, plan) <= most <= bound
+    assert float(most - worth(problem, plan)) <= 1e-4 * abs(float(bound))
