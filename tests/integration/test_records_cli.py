@@ -70,8 +70,11 @@ def test_preview_says_what_is_in_a_file_and_no_value(run, file):
     assert head.startswith(
         "scans.csv  CSV, utf-8 (valid UTF-8), ';' separated, 11 rows"
     )
-    assert rows[0].split("\t") == ["rx_id", "text", "0", "9", "-", "field"]
-    assert rows[2].startswith("zip\ttext\t0\t10\tUS_ZIP")
+    assert rows[0].split("\t") == [
+        "rx_id", "text", "0", "9", "78 %", "-",
+        "field, quasi-identifier (number that links records)",
+    ]  # fmt: skip
+    assert rows[2].startswith("zip\ttext\t0\t10\t100 %\tUS_ZIP")
     assert "2 rows would be rejected: line 11 (4 columns, expected 3)" in rows[-1]
     assert "Canary" not in done.output
     assert "Canary0" in run("preview", file, "--show-values").stdout

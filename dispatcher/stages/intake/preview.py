@@ -9,13 +9,10 @@ values is examined; none is written to the policy.
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
-
-from stdnum import iban, luhn
 
 from dispatcher.core.errors import Invalid
 from dispatcher.stages.intake.opening import open_table
@@ -31,29 +28,19 @@ from dispatcher.stages.intake.table import (
 )
 from policies.answers.notation import DECIMALS
 from policies.answers.validation import Valid, check
+from policies.discovery.coded_table import CodedTable, TableSampler
+from policies.discovery.column_names import (
+    FULL_NAME,
+    GIVEN_NAME,
+    PLAIN,
+    SURNAME,
+    meaning_of,
+    names_key,
+)
+from policies.discovery.profile import ColumnProfile, Profile, profile
+from policies.discovery.value_shapes import ENOUGH
 from policies.document import Column, starter
 from policies.policy import Field
-
-IMAGE_ENDINGS: Final = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp")
-
-_PATTERNS: Final[Mapping[str, re.Pattern[str]]] = {
-    "DATE": re.compile(
-        r"\d{4}-\d{1,2}-\d{1,2}|\d{1,2}[./-]\d{1,2}[./-]\d{2,4}|\d{4}[./]\d{1,2}[./]\d{1,2}"
-    ),
-    "TIME": re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}.{0,20}"),
-    "EMAIL": re.compile(r"[^\s@]+@[^\s@]+\.[^\s@.]+"),
-    "URL": re.compile(r"[a-z]{2,10}://\S+", re.IGNORECASE),
-    "PHONE": re.compile(r"[+(]\d[\d ().\-/]{5,20}\d|0\d{1,4}[ \-/]\d[\d \-/]{3,14}\d"),
-    "BOX": re.compile(r"\d{1,6},\s?\d{1,6},\s?\d{1,6},\s?\d{1,6}"),
-    "US_ZIP": re.compile(r"\d{5}(?:-\d{4})?"),
-    "BOOLEAN": re.compile(r"true|false|yes|no|y|n", re.IGNORECASE),
-    "INTEGER": re.compile(r"[-+]?(?:0|[1-9]\d*)"),
-    "DECIMAL": re.compile(r"[-+]?(?:0|[1-9]\d*)?[.,]\d+(?:[eE][-+]?\d+)?"),
-    "PERSON": re.compile(
-        r"(?:[A-ZÀ-ÞŠŽ][\w'’.\-]*\s?,?\s){1,4}[A-ZÀ-ÞŠŽ][\w'’.\-]*|[A-Z]+(?: [A-Z]\.?)* [A-Z]+"
-    ),
-}
-
 
 TYPES: Final = {
     "DATE": "date",
@@ -63,33 +50,11 @@ TYPES: Final = {
     "DECIMAL": "decimal",
 }
 """Shape -> type that the preview names; all others are text."""
-KEY_NAME: Final = re.compile(
-    r"(?:^|[_\W])(?:id|key|no|nr|uuid|guid|number|code)$|^(?:id|uuid|guid)[_\W]|[a-z]Id$",
-    re.IGNORECASE,
-)
-SUBJECT_NAME: Final = re.compile(
-    r"patient|person|customer|client|subject|user|member|citizen|employee|owner|account",
-    re.IGNORECASE,
-)
-TIME_NAME: Final = re.compile(r"time|stamp|_at$|^at$|moment|visited", re.IGNORECASE)
-QUASI_NAME: Final = re.compile(
-    r"zip|post_?(?:al)?_?code|birth|\bdob\b|gender|\bsex\b|\bage\b|city|town|county|race|"
-    r"ethnic|marital|nation|religion|occupation|job|employer|doctor|provider|language",
-    re.IGNORECASE,
-)
-SENSITIVE_NAME: Final = re.compile(
-    r"name|\b(?:first|last|middle|maiden)\b|disease|diagnos|illness|condition|drug|medic|prescri|symptom|e-?mail|phone|"
-    r"mobile|iban|card|address|street|ssn|soc_sec|social|passport|salary|income|account|reason|"
-    r"allerg|result|company|merchant",
-    re.IGNORECASE,
-)
-SAMPLED: Final = 5_000  # most values of a column whose form is examined
-SAMPLES: Final = 200_000  # over all columns
 HASHES: Final = 1_000_000  # over all columns
 EXAMPLES: Final = 5
 SHOWN_REJECTS: Final = 100
 KEYS: Final = 2_000_000  # rows in which duplicate keys are searched
-ENOUGH: Final = 0.9  # share of values that make a shape the column's
+READ: Final = 5_000  # different values of a column that a reading must accept
 READINGS: Final = (
     Field("", ask="yes_no"),
     Field("", ask="number"),
@@ -98,45 +63,6 @@ READINGS: Final = (
     *(Field("", ask="date", order=order) for order in ("dmy", "mdy")),
 )
 """Candidate readings of a column; within a kind, those without a notation first."""
-
-
-def _matches(name: str) -> Callable[[str], bool]:
-    pattern = _PATTERNS[name]
-    return lambda value: pattern.fullmatch(value) is not None
-
-
-def _is_image(value: str) -> bool:
-    return value.lower().endswith(IMAGE_ENDINGS)
-
-
-def _is_iban(value: str) -> bool:
-    return value[:2].isalpha() and value[2:4].isdecimal() and iban.is_valid(value)
-
-
-def _is_card(value: str) -> bool:
-    if len(value) < 13 or not value[0].isdecimal():
-        return False
-    digits = re.sub(r"[ -]", "", value)
-    return 13 <= len(digits) <= 19 and digits.isdecimal() and luhn.is_valid(digits)
-
-
-SHAPES: Final[Mapping[str, Callable[[str], bool]]] = {
-    "IMAGE": _is_image,
-    "EMAIL": _matches("EMAIL"),
-    "IBAN": _is_iban,
-    "CARD": _is_card,
-    "URL": _matches("URL"),
-    "TIME": _matches("TIME"),
-    "DATE": _matches("DATE"),
-    "PHONE": _matches("PHONE"),
-    "BOX": _matches("BOX"),
-    "US_ZIP": _matches("US_ZIP"),
-    "BOOLEAN": _matches("BOOLEAN"),
-    "INTEGER": _matches("INTEGER"),
-    "DECIMAL": _matches("DECIMAL"),
-    "PERSON": _matches("PERSON"),
-}
-"""Shape -> whether one value has it; the first that nearly all have is the column's."""
 
 
 @dataclass(slots=True)
@@ -158,8 +84,8 @@ class ColumnFacts:
     examples : list of str
         First values; to be shown only when asked for.
     ask : str
-        What workers may be asked: ``date``, ``number`` or ``yes_no`` if every value of
-        the column is valid for it; else ``text``.
+        How the values can be read: ``date``, ``number`` or ``yes_no`` if every value
+        of the column is valid for it; else ``text``.
     notation : tuple of (str, str)
         Keys of the field that say how its dates or numbers are written.
     """
@@ -190,6 +116,9 @@ class Preview:
         The first hundred rows that would be rejected, by line.
     rejections : int
         How many there are.
+    profile : Profile
+        What the columns tell about people: measured on the rows, or on a sample of
+        them.
     """
 
     file: Facts
@@ -197,6 +126,7 @@ class Preview:
     columns: list[ColumnFacts]
     rejected: list[Rejected]
     rejections: int
+    profile: Profile
 
 
 class Distinct:
@@ -239,15 +169,9 @@ class Distinct:
 
 @dataclass(slots=True)
 class _Column:
-    name: str
     distinct: Distinct
-    samples: int
     filled: int = 0
-    sampled: int = 0
-    zeros: int = 0  # sampled digits with a leading zero
-    shapes: Counter[str] = field(default_factory=Counter)
     examples: list[str] = field(default_factory=list)
-    readings: list[Field] = field(default_factory=lambda: list(READINGS))
 
     def add(self, cells: Sequence[str]) -> None:
         values = [cell for cell in cells if cell and not cell.isspace()]
@@ -255,51 +179,6 @@ class _Column:
         self.distinct.add(values)
         if len(self.examples) < EXAMPLES:
             self.examples.extend(values[: EXAMPLES - len(self.examples)])
-        if self.readings:
-            self._try(values)
-        for value in values[: self.samples - self.sampled]:
-            self.sampled += 1
-            short = value[:200].strip()
-            self.zeros += len(short) > 1 and short[0] == "0" and short.isdecimal()
-            self.shapes.update(name for name, has in SHAPES.items() if has(short))
-
-    def _try(self, values: Sequence[str]) -> None:
-        """Keep the readings that accept every value of the column."""
-        different = set(values)
-        self.readings = [
-            reading
-            for reading in self.readings
-            if all(isinstance(check(reading, value), Valid) for value in different)
-        ]
-
-    def reading(self) -> Field | None:
-        """Return how all values are read as one kind; None if that is ambiguous.
-
-        A reading without a notation is preferred. Of the others exactly one must fit:
-        if two accept every value, the intended one is unknown.
-        """
-        if not self.filled or self.zeros:
-            return None
-        for kind in ("number", "date", "yes_no"):
-            found = [reading for reading in self.readings if reading.ask == kind]
-            if found and (len(found) == 1 or not _notation(found[0])):
-                return found[0]
-        return None
-
-    def shape(self) -> tuple[str, float]:
-        """The column's shape and the share that has it; empty if it has none."""
-        for name in SHAPES:
-            share = self.share(name)
-            if share >= ENOUGH and not (name == "PERSON" and self._is_no_name()):
-                return name, share
-        return "", 0.0
-
-    def share(self, name: str) -> float:
-        """Share of the sampled values that have a shape."""
-        return self.shapes[name] / self.sampled if self.sampled else 0.0
-
-    def _is_no_name(self) -> bool:
-        return SENSITIVE_NAME.search(self.name) is None
 
 
 class _Keys:
@@ -344,6 +223,7 @@ def preview(
     """
     columns: list[_Column] = []
     keys: list[_Keys] = []
+    sampler = TableSampler()
     rows = unread = rejections = 0
     rejected: list[Rejected] = []
     for batch in table.batches:
@@ -354,20 +234,41 @@ def preview(
             column.add(cells)
         for candidate in keys:
             candidate.add(batch)
+        sampler.add(batch.columns, batch.rows)
         rows += len(batch.rows)
         unread += len(batch.rejected)
         refused = batch.rejected if screen is None else screen(batch)
         rejections += len(refused)
         rejected.extend(refused[: SHOWN_REJECTS - len(rejected)])
     _grow(columns, table.columns)
+    coded = sampler.finish(table.columns)
     key = _key(columns, keys, rows)
-    if key and screen is None:
-        name = columns[key.column].name
+    name = coded.columns[key.column].name if key else None
+    if key and name and screen is None:
         rejections += key.doubled + key.empty
         rejected.extend(Rejected(line, name, reason) for line, reason in key.lost)
         rejected = sorted(rejected, key=lambda r: r.line)[:SHOWN_REJECTS]
-    known = _known(columns, key, rows)
-    return Preview(table.facts, rows + unread, known, rejected, rejections)
+    measured = profile(coded, name)
+    facts = [
+        _facts(column, seen, measured, rows)
+        for column, seen in zip(measured.columns, columns, strict=True)
+    ]
+    return Preview(table.facts, rows + unread, facts, rejected, rejections, measured)
+
+
+def read_sample(file: Path, options: Options | None = None) -> CodedTable:
+    """Read the columns of a file as numbers, or those of a sample of its rows.
+
+    Raises
+    ------
+    Invalid
+        The file is no table.
+    """
+    sampler = TableSampler()
+    with open_table(file, options) as table:
+        for batch in table.batches:
+            sampler.add(batch.columns, batch.rows)
+        return sampler.finish(table.columns)
 
 
 def _grow(columns: list[_Column], names: Sequence[str]) -> None:
@@ -376,16 +277,17 @@ def _grow(columns: list[_Column], names: Sequence[str]) -> None:
     Missing cells of earlier rows count as empty.
     """
     capacity = max(256, min(65_536, HASHES // max(1, len(names))))
-    samples = max(20, min(SAMPLED, SAMPLES // max(1, len(names))))
-    columns.extend(
-        _Column(name, Distinct(capacity), samples) for name in names[len(columns) :]
-    )
+    columns.extend(_Column(Distinct(capacity)) for _ in names[len(columns) :])
 
 
 def _candidates(names: Sequence[str]) -> list[_Keys]:
-    """The first column, and up to three whose names are those of keys."""
-    named = [i for i, name in enumerate(names) if KEY_NAME.search(name)]
-    return [_Keys(i) for i in dict.fromkeys([*named[:3], 0])] if names else []
+    """Up to three columns whose names are those of keys, and the first column.
+
+    The first column is none if its name says that it is about people.
+    """
+    named = [i for i, name in enumerate(names) if names_key(name)][:3]
+    first = [0] if names and meaning_of(names[0]) is PLAIN else []
+    return [_Keys(i) for i in dict.fromkeys([*named, *first])]
 
 
 def _key(columns: list[_Column], keys: list[_Keys], rows: int) -> _Keys | None:
@@ -397,72 +299,93 @@ def _key(columns: list[_Column], keys: list[_Keys], rows: int) -> _Keys | None:
     return None
 
 
-def _known(columns: list[_Column], key: _Keys | None, rows: int) -> list[ColumnFacts]:
-    facts = []
-    subject_found = False
-    for index, column in enumerate(columns):
-        is_key = key is not None and key.column == index
-        shape, share = column.shape()
-        suggestion = "key" if is_key else _suggestion(column, shape, subject_found)
-        subject_found = subject_found or suggestion == "subject"
-        kind = "text" if column.zeros else TYPES.get(shape, "text")
-        reading = column.reading()
-        looks = "unique key" if is_key else _looks(column, shape, share, suggestion)
-        facts.append(
-            ColumnFacts(
-                column.name,
-                kind,
-                rows - column.filled,
-                column.distinct.count,
-                column.distinct.exact,
-                looks,
-                suggestion,
-                column.examples,
-                "text" if reading is None else reading.ask or "text",
-                () if reading is None else _notation(reading),
-            )
-        )
-    return facts
+def _facts(
+    column: ColumnProfile, seen: _Column, measured: Profile, rows: int
+) -> ColumnFacts:
+    coded = measured.table[column.name]
+    zeros = sum(
+        int(count)
+        for value, count in zip(coded.values, coded.counts, strict=True)
+        if len(value) > 1 and value[0] == "0" and value.isdecimal()
+    )
+    reading = None if zeros else _reading(coded.values[:READ])
+    exact = not measured.table.is_sample or seen.distinct.exact
+    return ColumnFacts(
+        column.name,
+        "text" if zeros else TYPES.get(column.shape.name, "text"),
+        rows - seen.filled,
+        len(coded.values) if not measured.table.is_sample else seen.distinct.count,
+        exact,
+        _looks(column, measured, zeros),
+        _suggestion(column, measured, zeros, filled=bool(seen.filled)),
+        seen.examples,
+        "text" if reading is None else reading.ask or "text",
+        () if reading is None else _notation(reading),
+    )
 
 
-def _looks(column: _Column, shape: str, share: float, suggestion: str) -> str:
-    if suggestion == "subject":
-        person = column.share("PERSON")  # whatever the column is called
+def _reading(values: Sequence[str]) -> Field | None:
+    """Return how all values are read as one kind; None if that is ambiguous.
+
+    A reading without a notation is preferred. Of the others exactly one must fit: if
+    two accept every value, the intended one is unknown.
+    """
+    if not values:
+        return None
+    fitting = [
+        reading
+        for reading in READINGS
+        if all(isinstance(check(reading, value), Valid) for value in values)
+    ]
+    for kind in ("number", "date", "yes_no"):
+        found = [reading for reading in fitting if reading.ask == kind]
+        if found and (len(found) == 1 or not _notation(found[0])):
+            return found[0]
+    return None
+
+
+def _looks(column: ColumnProfile, measured: Profile, zeros: int) -> str:
+    shape = column.shape
+    if column.name == measured.key:
+        return "unique key"
+    if column.name == measured.person:
+        person = shape.shares.get("PERSON", 0.0)  # whatever the column is called
         return f"repeats  PERSON ({person:.2f})" if person >= ENOUGH else "repeats"
-    words = shape if shape not in ("INTEGER", "DECIMAL", "BOOLEAN") else ""
+    words = shape.name if shape.name not in ("INTEGER", "DECIMAL", "BOOLEAN") else ""
     if words == "PERSON":
-        words = f"PERSON ({share:.2f})"
-    if column.zeros:
-        more = "+" if column.sampled < column.filled else ""
-        zeros = f"{column.zeros:,}{more} leading 0"
-        words = f"{words}  {zeros}" if words else zeros
+        named = column.meaning in (FULL_NAME, GIVEN_NAME, SURNAME)
+        words = f"PERSON ({shape.share:.2f})" if named else ""
+    if zeros:
+        more = "+" if measured.table.is_sample else ""
+        leading = f"{zeros:,}{more} leading 0"
+        words = f"{words}  {leading}" if words else leading
     return words or "-"
 
 
-def _suggestion(column: _Column, shape: str, subject_found: bool) -> str:
-    name = column.name
-    repeats = column.distinct.count < column.filled
-    text = "   keep as text" if column.zeros else ""
-    telling = shape in ("EMAIL", "IBAN", "CARD", "PHONE", "PERSON")
+def _suggestion(
+    column: ColumnProfile, measured: Profile, zeros: int, *, filled: bool
+) -> str:
+    meaning = column.meaning
+    roles = [
+        word
+        for word, applies in (
+            ("direct identifier", meaning.direct),
+            ("quasi-identifier", meaning.quasi),
+            ("sensitive", meaning.sensitive),
+        )
+        if applies
+    ]
+    text = "   keep as text" if zeros else ""
+    label = f" ({meaning.label})" if roles else ""
     suggestions = (  # the first that applies
-        (not column.filled, "leave out: it is empty"),
-        (shape == "IMAGE", "image: a page to cut crops from"),
-        (shape == "BOX", "box on the page, in pixels"),
-        (not subject_found and repeats and _names_subject(name), "subject"),
-        (
-            shape == "TIME" or (shape == "DATE" and bool(TIME_NAME.search(name))),
-            "field, or the entity's time",
-        ),
-        (bool(QUASI_NAME.search(name)), f"field, quasi-identifier{text}"),
-        (telling or bool(SENSITIVE_NAME.search(name)), f"field, sensitive{text}"),
+        (column.name == measured.key, "key"),
+        (not filled, "leave out: it is empty"),
+        (column.is_image, "image: a page to cut crops from"),
+        (column.is_box, "box on the page, in pixels"),
+        (column.name == measured.person, "subject"),
     )
-    return next((keys for applies, keys in suggestions if applies), f"field{text}")
-
-
-def _names_subject(name: str) -> bool:
-    return bool(SUBJECT_NAME.search(name)) and bool(
-        KEY_NAME.search(name) or re.fullmatch(SUBJECT_NAME, name)
-    )
+    otherwise = f"{', '.join(['field', *roles])}{label}{text}"
+    return next((word for applies, word in suggestions if applies), otherwise)
 
 
 def suggest_policy(file: Path, options: Options | None = None) -> str:
@@ -515,7 +438,7 @@ def _column(column: ColumnFacts) -> Column:
         column.name,
         column.ask,
         notation=column.notation,
-        sensitive="sensitive" in column.suggestion,
+        sensitive="sensitive" in column.suggestion or "direct" in column.suggestion,
         quasi="quasi-identifier" in column.suggestion,
     )
 

@@ -13,6 +13,7 @@ import typer
 
 from dispatcher.core.errors import EXIT_PARTLY, NoStore, Usage
 from dispatcher.surfaces.cli.context import CliContext, leave
+from policies.document.diagnostic import listed
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
@@ -21,12 +22,15 @@ if TYPE_CHECKING:
     from dispatcher.stages.intake.loading import Progress
     from dispatcher.stages.intake.preview import ColumnFacts, Preview
     from dispatcher.stages.intake.table import Facts, Options
+    from policies.discovery.profile import Profile
 
 app = typer.Typer(
     help="Look into files, load them, write records whole again.", no_args_is_help=True
 )
 
 SHOWN_REJECTS: Final = 5
+SHOWN_FINDINGS: Final = 12
+SHOWN_KEYS: Final = 4
 UNITS: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 SEPARATORS: Final = {"\t": "tab"}
 
@@ -329,29 +333,99 @@ def _preview_text(context: CliContext, found: Preview, show_values: bool) -> str
         f"{_facts_line(found.file)}, {found.rows:,} rows, "
         f"{len(found.columns):,} columns{hint}"
     )
-    header = ["column", "type", "empty", "distinct", "looks like", "suggestion"]
-    rows = [_column_cells(column, show_values) for column in found.columns]
+    header = ["column", "type", "empty", "distinct", "singles out", "looks like"]
+    header.append("suggestion")
+    rows = [
+        _column_cells(column, found.profile, show_values) for column in found.columns
+    ]
     lines = [head, context.table(rows, [*header, *(["values"] if show_values else [])])]
     if not found.rows:
         lines.append("the file has a header and no row: there is nothing to load")
+    else:
+        lines += profile_lines(found.profile)
     if found.rejections:
         lines.append(_rejects_line(found))
     return "\n".join(lines)
 
 
-def _column_cells(column: ColumnFacts, show_values: bool) -> list[str]:
+def _column_cells(
+    column: ColumnFacts, measured: Profile, show_values: bool
+) -> list[str]:
+    from policies.discovery.dependencies import percent
+
     about = "" if column.exact else "~"
+    single = measured.singles.get(column.name)
     cells = [
         _printable(column.name),
         column.kind,
         f"{column.empty:,}",
         f"{about}{column.distinct:,}",
+        "-" if single is None else percent(single.share),
         column.looks_like,
         column.suggestion,
     ]
     if show_values:
         cells.append(" | ".join(_printable(value)[:40] for value in column.examples))
     return cells
+
+
+def profile_lines(measured: Profile) -> list[str]:
+    """Say what the columns of a file tell about people, a finding a line."""
+    from policies.discovery.dependencies import percent
+
+    whose = f"by {measured.person}" if measured.person else "each row is one"
+    rows = f"{measured.table.rows:,}"
+    if measured.table.is_sample:
+        rows += f" of {measured.table.total:,} rows, drawn evenly"
+    lines = [
+        f"measured on {rows}{'' if ' ' in rows else ' rows'}, {measured.people:,} people ({whose})"
+    ]
+    for found in measured.identifying[:SHOWN_FINDINGS]:
+        beyond = ""
+        if measured.table.is_sample:
+            beyond = f"; of the whole file at most about {percent(found.beyond)}"
+        verb = "singles" if len(found.columns) == 1 else "single"
+        lines.append(f"{found} {verb} out {percent(found.share)} of the people{beyond}")
+    if (more := len(measured.identifying) - SHOWN_FINDINGS) > 0:
+        lines.append(f"and {more:,} more combinations; --json has them all")
+    if measured.unsearched:
+        lines.append(
+            "pairs and triples were searched among the columns with the most different "
+            f"values; {measured.unsearched:,} were left out"
+        )
+    lines += [
+        f"the smallest combinations that tell all rows apart: "
+        f"{listed(measured.keys, SHOWN_KEYS)}"
+    ] * bool(measured.keys)
+    lines += [str(found) for found in measured.dependencies[:SHOWN_FINDINGS]]
+    lines += [
+        f"{percent(found.share)} of the texts of {found.column} have {found.what}"
+        for found in measured.names
+    ]
+    return [_printable(line) for line in lines]
+
+
+def profile_document(measured: Profile) -> dict[str, Any]:
+    """Return what the columns of a file tell about people, for ``--json``."""
+    return {
+        "rows": measured.table.rows,
+        "of_rows": measured.table.total,
+        "person": measured.person,
+        "people": measured.people,
+        "identifying": [
+            {"columns": c.columns, "share": c.share, "share_beyond": c.beyond}
+            for c in measured.identifying
+        ],
+        "keys": [c.columns for c in measured.keys],
+        "dependencies": [
+            {"columns": d.columns, "tells": d.told, "share": d.share}
+            for d in measured.dependencies
+        ],
+        "names_in_text": [
+            {"column": n.column, "what": n.what, "share": n.share}
+            for n in measured.names
+        ],
+    }
 
 
 def _printable(text: str) -> str:
@@ -398,11 +472,15 @@ def _preview_document(found: Preview, show_values: bool) -> dict[str, Any]:
                 "distinct": column.distinct,
                 "distinct_exact": column.exact,
                 "looks_like": column.looks_like,
+                "singles_out": getattr(
+                    found.profile.singles.get(column.name), "share", None
+                ),
                 "suggestion": column.suggestion,
                 **({"values": column.examples} if show_values else {}),
             }
             for column in found.columns
         ],
+        "measured": profile_document(found.profile),
         "rejections": found.rejections,
         "rejected": [
             {"line": r.line, "column": r.column, "reason": r.reason}

@@ -29,17 +29,19 @@ def test_a_form_gets_the_roles_that_an_operator_would_give():
     assert found["rx_id"].looks_like == "unique key"
     assert found["patient_id"].suggestion == "subject"
     assert found["patient_id"].distinct == 10
-    assert found["patient_name"].suggestion == "field, sensitive"
+    assert found["patient_name"].suggestion == ("field, direct identifier (full name)")
     assert found["patient_name"].looks_like == "PERSON (1.00)"
     assert (found["birth_date"].kind, found["birth_date"].suggestion) == (
         "date",
-        "field, quasi-identifier",
+        "field, quasi-identifier (birth date)",
     )
     assert (found["zip"].kind, found["zip"].looks_like) == (
         "text",
         "US_ZIP  20 leading 0",
     )
-    assert found["zip"].suggestion == "field, quasi-identifier   keep as text"
+    assert found["zip"].suggestion == (
+        "field, quasi-identifier (postal code)   keep as text"
+    )
     assert (found["disease"].empty, found["disease"].distinct) == (10, 1)
     assert found["scan"].suggestion.startswith("image")
     assert found["roi"].suggestion.startswith("box")

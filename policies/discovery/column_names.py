@@ -1,0 +1,300 @@
+"""What the name of a column says about it, in eight languages.
+
+English, German, French, Spanish, Portuguese, Dutch, Polish, and Hindi in Latin letters.
+Names are compared without case, accents and separators: ``Geburtsdatum``, ``GEBURTS_DATUM``
+and ``geburts datum`` are one name.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What a column is about.
+
+    Attributes
+    ----------
+    label : str
+        In words, for reasons.
+    direct : bool
+        Says alone who somebody is.
+    quasi : bool
+        Is known of people, and says together with others who somebody is.
+    sensitive : bool
+        Tells something about people that strangers should not know.
+    """
+
+    label: str
+    direct: bool = False
+    quasi: bool = False
+    sensitive: bool = False
+
+
+NATIONAL_ID: Final = Meaning("national id number", direct=True)
+EMAIL: Final = Meaning("e-mail address", direct=True)
+PHONE: Final = Meaning("phone number", direct=True)
+BANK_ACCOUNT: Final = Meaning("bank account", direct=True)
+CARD: Final = Meaning("card number", direct=True)
+ACCOUNT: Final = Meaning("user account", direct=True)
+DEVICE: Final = Meaning("device or network address", direct=True)
+FULL_NAME: Final = Meaning("full name", direct=True)
+GIVEN_NAME: Final = Meaning("given name", quasi=True)
+SURNAME: Final = Meaning("surname", quasi=True)
+ORGANISATION: Final = Meaning("name of an organisation", quasi=True)
+BIRTH_DATE: Final = Meaning("birth date", quasi=True)
+SEX: Final = Meaning("sex", quasi=True)
+POSTAL_CODE: Final = Meaning("postal code", quasi=True)
+DATE: Final = Meaning("date", quasi=True)
+COORDINATE: Final = Meaning("coordinate", quasi=True)
+FREE_TEXT: Final = Meaning("free text", sensitive=True)
+PLAIN: Final = Meaning("")
+
+_PLACE: Final = Meaning("place of living", quasi=True)
+_REGION: Final = Meaning("region", quasi=True)
+_ADDRESS: Final = Meaning("address", quasi=True)
+
+_MEANINGS: Final[tuple[tuple[Meaning, str], ...]] = (
+    # Direct identifiers.
+    (
+        NATIONAL_ID,
+        r"\bssn\b|\bsoc(ial)? ?sec|national ?id\b|identity card|tax ?(payer )?id\b|passport|"
+        r"\bdrivers?\b|driving|aadha?ar|\bpan\b|pesel|\bnip\b|dowod|\bbsn\b|burgerservice|"
+        r"\bdni\b|\bnie\b|\bnif\b|\bcpf\b|\brg\b|steuer ?(id|nummer|nr)|sozialvers|\bsvnr\b|"
+        r"versicherten ?(nr|nummer|id)|krankenvers\w* ?(nr|nummer)|\bkv ?nr\b|ausweis|reisepass|"
+        r"fuhrerschein|num\w* (de )?secu|\bnir\b|\bnss\b|carte (nationale )?d ?identite|passeport|"
+        r"permis de conduire|seguridad social|pasaporte|passaporte|carteira|"
+        r"rijbewijs|paspoort|paszport|prawo jazdy|matdata|voter|\bnhs\b ?(no|nr|num)",
+    ),
+    (EMAIL, r"e ?mail|courriel|correo|\bmel\b"),
+    (
+        PHONE,
+        r"phone|mobile|\btel\b|telef|handy|portable|celular|\bmovil|telemovel|mobiel|komork|"
+        r"durbhash|\bfax\b|\bmob\b|rufnummer",
+    ),
+    (
+        BANK_ACCOUNT,
+        r"\biban\b|bank ?(account|konto|verbindung|rekening)|account ?(no|nr|num)|"
+        r"konto ?(nr|num)|compte bancaire|\bcuenta|conta (banc|corr)|rekening|numer konta|"
+        r"rachun|bank khata|khata (no|sank)",
+    ),
+    (
+        CARD,
+        r"(credit|debit|kredit|bank|payment) ?(card|karte)|card ?(no|nr|num)|karten ?(nr|num)|"
+        r"carte (banc|bleue|de credit)|tarjeta|cartao|kredietkaart|kaart ?num|numer karty|^card$",
+    ),
+    (
+        ACCOUNT,
+        r"user ?name|\blogin\b|\bhandle\b|nick ?name|benutzername|\butilisateur|\busuario|"
+        r"gebruikersnaam|uzytkownik|twitter|facebook|linkedin|instagram|account ?name",
+    ),
+    (DEVICE, r"\bip\b( ?addr\w*)?$|\bmac ?addr|device ?id|\bimei\b|cookie ?id|kennzeichen|license plate"),
+    # Parts of a name, before whole names.
+    (
+        GIVEN_NAME,
+        r"given|fore ?name|first ?name|^first$|middle ?name|^middle$|vorname|prenom|primer nombre|"
+        r"primeiro nome|voornaam|\bimie\b(?! i )|pratham naam",
+    ),
+    (
+        SURNAME,
+        r"surname|last ?name|^last$|family ?name|maiden|nachname|familienname|nom de famille|"
+        r"apellido|sobrenome|apelido|achternaam|^nazwisko|upnaam|kul ?naam",
+    ),
+    (
+        ORGANISATION,
+        r"(hospital|clinic|klinik|company|firm\w*|organi[sz]ation|contractor|agency|school|"
+        r"employer|merchant|vendor|supplier|shop|store|bank|payer|insurer|facility|brand)"
+        r" ?(name|naam|nom|nome|nombre)|^(company|organi[sz]ation|contractor|firma|empresa|"
+        r"entreprise|bedrijf|employer|arbeitgeber|employeur|werkgever|pracodawca|empleador|"
+        r"empregador)$",
+    ),
+    (
+        PLAIN,
+        r"(file|measure|product|item|bird|food|drug|column|test|course|table|host|domain|"
+        r"display|common|code) ?name",
+    ),
+    # Quasi-identifiers.
+    (
+        Meaning("birthplace", quasi=True),
+        r"birth ?(place|city|country)|geburts(ort|land)|lieu de naiss|lugar de nac|"
+        r"(local|naturalidade) de nasc|geboorteplaats|miejsce urodz|janm ?sthan",
+    ),
+    (
+        BIRTH_DATE,
+        r"birth|\bdob\b|geburt|\bgeb\b ?(dat|tag|jahr)?|geboren|naissance|\bne e? le\b|nacimiento|"
+        r"\bf ?nac\b|nascimento|geboorte|urodz|\bjanm|\bjanam|\bborn\b",
+    ),
+    (
+        Meaning("date of death", quasi=True, sensitive=True),
+        r"death|deceased|sterbe|todes|\bdeces\b|defuncion|\bobito|overlijd|zgon|mrityu",
+    ),
+    (Meaning("age", quasi=True), r"\bage\b|^alter\b|\bedad\b|\bidade\b|leeftijd|\bwiek\b|\bayu\b|\bumar\b|\bumr\b"),
+    (
+        SEX,
+        r"\bsex(e|o)?\b|gender|geschlecht|anrede|^genre$|\bgenero\b|geslacht|\bplec\b|\bling\b|"
+        r"^(title|prefix)$|salutation|civilite|name ?title",
+    ),
+    (
+        POSTAL_CODE,
+        r"\bzip|post ?(al)? ?code|\bplz\b|postleitzahl|code postal|^cp$|codigo postal|\bcep\b|"
+        r"kod pocztowy|\bpin ?code|postnummer",
+    ),
+    (
+        _ADDRESS,
+        r"addr|street|strasse|\bstr\b|haus ?(nummer|nr)|anschrift|\brue\b|adres|direccion|\bcalle\b|"
+        r"domicilio|endereco|\brua\b|morada|straat|huisnummer|\bulica\b|\bpata\b|\bgali\b|\bapartment",
+    ),
+    (
+        _PLACE,
+        r"\bcity|\btown|suburb|village|municip|\bort\b|wohnort|stadt|\bville\b|\bcommune\b|ciudad|"
+        r"localidad|poblacion|cidade|concelho|woonplaats|\bstad\b|gemeente|miasto|miejscow|\bshahar|"
+        r"\bnagar|\bgaon\b|\bneighbou?rhood|home ?town",
+    ),
+    (
+        _REGION,
+        r"county|\bstate\b|province|\bregion|district|bundesland|\bkreis\b|departement|provincia|"
+        r"\bestado\b(?! civil)|distrito|provincie|wojewodz|powiat|\brajya\b|\bzila\b|\bfips\b",
+    ),
+    (COORDINATE, r"\blat(itude)?\b|\blo?ng?(itude)?\b|breitengrad|langengrad|\bgeo ?(loc|point)"),
+    (
+        Meaning("ethnic origin", quasi=True, sensitive=True),
+        r"\brace\b|ethni|\braza\b|\braca\b|\bjati\b|\bcaste\b|herkunft|origen etnico",
+    ),
+    (
+        Meaning("nationality", quasi=True),
+        r"nationalit|citizen|staatsang|nacionalid|narodowo|obywatel|\bcountry|\bland\b|\bpays\b|"
+        r"\bpais\b|\bkraj\b|\bdesh\b|nagrikta",
+    ),
+    (
+        Meaning("religion", quasi=True, sensitive=True),
+        r"relig|konfession|\bfaith\b|\bchurch\b|wyznan|\bdharm",
+    ),
+    (
+        Meaning("marital status", quasi=True),
+        r"marital|married|familienstand|zivilstand|etat civil|situation (de )?famil|estado civil|"
+        r"burgerlijke|stan cywilny|vaivahik|relationship|\bspouse|\bchildren\b|\bkinder\b|household",
+    ),
+    (
+        Meaning("occupation", quasi=True),
+        r"occupation|professi|\bjob\b|employ|\bberuf|arbeitgeber|\bmetier\b|\bemploi|\bprofesion|"
+        r"ocupacion|profissao|\bberoep|werkgever|\bzawod|pracodawca|vyavasa?y|\bpesha\b|work ?class|"
+        r"speciali?ty|fachrichtung|position held",
+    ),
+    (
+        Meaning("education", quasi=True),
+        r"educat|\bschool|\bdegree\b|bildung|abschluss|\betudes\b|diplome|educacion|\bestudios|"
+        r"escolaridade|opleiding|wykszt|shiksha",
+    ),
+    (Meaning("language", quasi=True), r"language|sprache|langue|\bidioma|\btaal\b|jezyk|\bbhasha"),
+    (Meaning("working hours", quasi=True), r"hours ?per ?week|arbeitszeit|work(ing)? hours"),
+    (
+        Meaning("doctor or place of treatment", quasi=True),
+        r"doctor|physician|\barzt|hausarzt|medecin|\bmedico\b|\bmedica\b|\barts\b|huisarts|lekarz|"
+        r"chikitsak|\bprovider|practitioner|\bward\b|\bstation\b|hospital|krankenhaus|klinik|\bclinic\b|"
+        r"\bhopital|ziekenhuis|szpital|\baspatal|abteilung",
+    ),
+    (
+        Meaning("insurer", quasi=True),
+        r"\bpayer\b|insur|kranken ?kasse|\bkasse\b|versicherung|assurance|mutuelle|asegurad|segurad|"
+        r"verzeker|ubezpiecz|\bbima\b",
+    ),
+    # Sensitive.
+    (
+        FREE_TEXT,
+        r"comment|remark|bemerk|notiz|^notes?$|free ?text|freitext|\bbody\b|message|nachricht|"
+        r"observac|opmerk|\buwag|beschwerde|complaint|anamnes|anmerk|\bmemo\b|remarques|tippani",
+    ),
+    (
+        Meaning("health", sensitive=True),
+        r"disease|diagnos|illness|\bcondition\b|symptom|\bicd|krank|\bbefund|maladie|enfermedad|"
+        r"doenca|ziekte|chorob|rozpozn|\brog\b|bimari|\bdrugs?\b|medic(?!al record)|medik|prescri|"
+        r"rezept|arznei|wirkstoff|dosis|dosage|\bdose\b|ordonnance|traitement|\breceta|tratamiento|"
+        r"\bremedio|\blek\b|\bleki\b|\bdawa\b|\bdava\b|therap|behandlung|behandel|procedure|surgery|"
+        r"allerg|reaction|\breason|\bfinding|\blabor|\blab\b|blood|\bblut|\bhiv\b|pregnan|schwanger|"
+        r"disabil|behinder|smok|alcohol|\bbmi\b|severity|vaccin|impf|treatment|pathol|upchar|"
+        r"encounter ?class|\bdispens",
+    ),
+    (
+        Meaning("money", sensitive=True),
+        r"salar|income|\bwage|gehalt|\blohn\b|einkommen|\brevenu|\bingreso|\brenda\b|inkomen|\bloon\b|"
+        r"dochod|pensja|\bvetan\b|\baay\b|balance|\bsaldo\b|\bdebt|schuld|\bloan|\bamount|betrag|"
+        r"\bsumme\b|\btotal|\bprice|\bpreis\b|\bcosts?\b|totalcost|expense|coverage|payment|montant|"
+        r"importe|\bvalor\b|bedrag|kwota|\brashi\b|umsatz|capital ?(gain|loss)|credit ?(score|rating|limit)|"
+        r"\bspend|\bprix\b|\bprecio|\bpreco|\bprijs|\bcena\b|total value",
+    ),
+    (
+        Meaning("belief or offence", sensitive=True),
+        r"politic|\bparty\b|trade ?union|gewerkschaft|sexual|orientation|\bcrime|offen[cs]e|convict|"
+        r"\bstraf|sindicato|syndicat",
+    ),
+    (
+        Meaning("behaviour", sensitive=True),
+        r"merchant|purchase|bought|\bproduct|\bkauf|\bachat|\bcompra|aankoop|\bzakup|\bsearch|"
+        r"\blocation\b|\bplace\b|\bvenue\b|\bpoi\b|check ?in|\btopic\b|\bstandort\b|\bvisited\b|"
+        r"last ?order|warenkorb|\bsegment\b|artikel",
+    ),
+    (
+        Meaning("assessment", sensitive=True),
+        r"\bscore\b|\bgrade\b|\bmark\b|\brating\b|\bnote\b|\bnoten\b|zensur|performance|beurteilung",
+    ),
+    # The words for a name, after all that are names of something else.
+    (
+        FULL_NAME,
+        r"\b(full|patient\w*|person\w*|customer|client|kunden?|employee|mitarbeiter|member|contact|"
+        r"holder|card ?holder|owner|inhaber|subject|worker|student|teacher|author|winner|guest|"
+        r"doctor|arzt|applicant|borrower|tenant|mieter) ?(name|naam|nom|nome|nombre)\b|^(voller )?name$|"
+        r"^nom( complet)?$|^nombre( completo)?$|^nome( completo)?$|^(volledige )?naam$|"
+        r"^imie i nazwisko$|^pura naam$|\w+name\b(?<!filename)(?<!username)|\bname$|\bname\b",
+    ),
+    (Meaning("year", quasi=True), r"\byear\b|\bjahr\b|\bannee\b|\bano\b|\bjaar\b|\brok\b|\bsaal\b"),
+    (DATE, r"\bdate\b|\bdatum\b|\bfecha\b|\bdata\b|\btarikh|\bdinank|aufnahme|entlass|admission|discharge|"
+           r"\bvisit|besuch|\btermin\b|datum$|^start$|^stop$|^end$"),
+)  # fmt: skip
+"""Meaning -> names of columns; the first that fits decides."""
+_PATTERNS: Final = tuple(
+    (meaning, re.compile(pattern)) for meaning, pattern in _MEANINGS
+)
+_CAMEL: Final = re.compile(
+    r"(?<=[a-zà-þ0-9])(?=[A-ZÀ-Þ])|(?<=[A-ZÀ-Þ])(?=[A-ZÀ-Þ][a-zà-þ])"
+)
+_LETTERS: Final = str.maketrans({"ß": "ss", "ł": "l", "Ł": "L", "ø": "o", "æ": "ae"})
+KEY: Final = re.compile(
+    r"\b(?:id|key|no|nr|uuid|guid|number|code|nummer|numero|num|numer|sankhya|kennung)$|"
+    r"^(?:id|uuid|guid|uid|rec)\b|\w{3}(?:nummer|nr|kennung)$|\buid$"
+)
+_SUBJECT: Final = re.compile(
+    r"patient|person|customer|client|subject|\buser|member|citizen|employee|\bowner|account|"
+    r"kund|mitarbeiter|versicherte|utilisateur|salarie|paciente|usuario|empleado|cliente|"
+    r"funcionario|klant|gebruiker|werknemer|medewerker|pacjent|klient|pracownik|rogi\b|mariz|"
+    r"grahak|\buid\b|\bworker\b"
+)
+
+
+def words_of(name: str) -> str:
+    """Return a column's name as it is compared: words in small letters, no accents."""
+    spaced = _CAMEL.sub(" ", name.translate(_LETTERS))
+    bare = unicodedata.normalize("NFKD", spaced)
+    kept = "".join(c for c in bare if not unicodedata.combining(c)).casefold()
+    return " ".join(re.findall(r"[^\W_]+", kept))
+
+
+def meaning_of(name: str) -> Meaning:
+    """Return what the name of a column says; :data:`PLAIN` where it says nothing."""
+    words = words_of(name)
+    return next((m for m, pattern in _PATTERNS if pattern.search(words)), PLAIN)
+
+
+def names_key(name: str) -> bool:
+    """Whether a column of this name may number the rows."""
+    return KEY.search(words_of(name)) is not None
+
+
+def names_person(name: str) -> bool:
+    """Whether a column of this name may say whose a row is."""
+    words = words_of(name)
+    found = _SUBJECT.search(words)
+    return found is not None and (names_key(name) or len(words.split()) == 1)

@@ -1,0 +1,334 @@
+"""What the names and the values of a table's columns tell, together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from policies.discovery import exhaustive
+from policies.discovery.coded_table import CodedColumn, CodedTable
+from policies.discovery.column_names import (
+    BIRTH_DATE,
+    DATE,
+    FREE_TEXT,
+    FULL_NAME,
+    GIVEN_NAME,
+    ORGANISATION,
+    PHONE,
+    PLAIN,
+    POSTAL_CODE,
+    SEX,
+    SURNAME,
+    Meaning,
+    meaning_of,
+    names_key,
+    names_person,
+)
+from policies.discovery.dependencies import Dependency, dependencies
+from policies.discovery.text_names import NamesInText, names_in_text
+from policies.discovery.uniqueness import MOST_SEARCHED, Combination, Uniqueness
+from policies.discovery.value_shapes import MEANINGS, Shape, is_organisation, shape_of
+
+IDENTIFYING: Final = 0.05
+"""Share of people from which on a combination counts as identifying."""
+MOST_KEYS: Final = 100
+LINKS: Final = Meaning("number that links records", quasi=True)
+_LONG: Final = 4.0  # mean words of a free text
+_DIFFERENT: Final = 0.3  # share of different values of a free text
+_LIFETIME: Final = 40  # years that birth dates span, and dates of events do not
+_STATIC: Final = 2  # columns of a person that the person's number tells
+
+
+@dataclass(frozen=True)
+class ColumnProfile:
+    """What one column tells.
+
+    Attributes
+    ----------
+    name : str
+    meaning : Meaning
+        By its name, or by its values where the name says nothing or they say otherwise.
+    shape : Shape
+    by_values : bool
+        Whether the values decided.
+    constant : bool
+        Whether it has at most one value.
+    """
+
+    name: str
+    meaning: Meaning
+    shape: Shape
+    by_values: bool = False
+    constant: bool = False
+
+    @property
+    def is_free_text(self) -> bool:
+        """Whether its values are sentences."""
+        return self.meaning is FREE_TEXT
+
+    @property
+    def is_image(self) -> bool:
+        """Whether its values are names of pictures."""
+        return self.shape.name == "IMAGE"
+
+    @property
+    def is_box(self) -> bool:
+        """Whether its values are boxes on a page."""
+        return self.shape.name == "BOX"
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What a table tells about people.
+
+    Attributes
+    ----------
+    table : CodedTable
+    columns : tuple of ColumnProfile
+        All of them, in order of the table.
+    key, person : str or None
+        The column that numbers the rows, and the one that says whose they are.
+    people : int
+        People in the sample.
+    singles : Mapping of str to Combination
+        Each column that can be measured, alone.
+    identifying : tuple of Combination
+        The smallest combinations of quasi-identifiers that single out at least
+        :data:`IDENTIFYING` of the people.
+    keys : tuple of Combination
+        The smallest combinations of any columns that tell all rows apart.
+    unsearched : int
+        Columns that were not searched for combinations, since there were too many.
+    dependencies : tuple of Dependency
+        What tells sensitive columns.
+    names : tuple of NamesInText
+    """
+
+    table: CodedTable
+    columns: tuple[ColumnProfile, ...]
+    key: str | None
+    person: str | None
+    people: int
+    singles: dict[str, Combination]
+    identifying: tuple[Combination, ...]
+    keys: tuple[Combination, ...]
+    unsearched: int
+    dependencies: tuple[Dependency, ...] = ()
+    names: tuple[NamesInText, ...] = ()
+    by_name: dict[str, ColumnProfile] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "by_name", {c.name: c for c in self.columns})
+
+    @property
+    def fields(self) -> tuple[ColumnProfile, ...]:
+        """The columns that may be shown: neither key nor person, and not empty."""
+        return tuple(
+            column
+            for column in self.columns
+            if column.name not in (self.key, self.person)
+            and self.table[column.name].values
+        )
+
+
+def profile(
+    table: CodedTable, key: str | None = None, *, person: str | None = None
+) -> Profile:
+    """Measure what a table tells about people.
+
+    Parameters
+    ----------
+    table : CodedTable
+    key : str, optional
+        The column that numbers the rows.
+    person : str, optional
+        The column that says whose a row is; None: found by its name or its values.
+    """
+    columns = [_column(column) for column in table.columns]
+    person = person or _person(table, columns, key)
+    outside = {key, person, *(c.name for c in table.columns if not c.values)}
+    columns = [c if c.name in outside else _linking(c) for c in columns]
+    told = [c.name for c in columns if c.name not in outside and _is_told(c)]
+    by = [c.name for c in columns if c.name not in outside and _is_telling(c)]
+    told, telling = told[:MOST_SEARCHED], by[:MOST_SEARCHED]
+    wider = exhaustive.is_installed()
+    larger = exhaustive.candidates(table, told, telling) if wider else []
+    found = dependencies(table, told, telling, larger)
+    columns = _derived(columns, found)
+    quasi = [c.name for c in columns if c.name in by and c.meaning.quasi]
+    uniqueness = Uniqueness(table, person)
+    return Profile(
+        table,
+        tuple(columns),
+        key,
+        person,
+        uniqueness.people,
+        {name: uniqueness.measure([name]) for name in by},
+        tuple(uniqueness.search(quasi, IDENTIFYING)),
+        _keys(table, uniqueness, by),
+        max(0, len(quasi) - MOST_SEARCHED),
+        tuple(found),
+        tuple(_names(table, [c for c in columns if c.name not in outside])),
+    )
+
+
+def _keys(
+    table: CodedTable, uniqueness: Uniqueness, columns: Sequence[str]
+) -> tuple[Combination, ...]:
+    """Return the smallest combinations that tell all rows apart, of any size if can be."""
+    found = uniqueness.search(columns, 1.0)
+    if not exhaustive.is_installed():
+        return tuple(found)
+    known = {frozenset(one.columns) for one in found}
+    larger = [
+        uniqueness.measure(one)
+        for one in exhaustive.minimal_keys(table, columns)[:MOST_KEYS]
+        if frozenset(one) not in known
+    ]
+    return (*found, *larger)
+
+
+def _is_told(column: ColumnProfile) -> bool:
+    return column.meaning.sensitive and _is_telling(column)
+
+
+def _is_telling(column: ColumnProfile) -> bool:
+    """Whether different values of a column can be compared."""
+    apart = column.is_free_text or column.is_image or column.is_box
+    return not (apart or column.constant)
+
+
+def _names(table: CodedTable, columns: Sequence[ColumnProfile]) -> list[NamesInText]:
+    named = (FULL_NAME, GIVEN_NAME, SURNAME)
+    return names_in_text(
+        table,
+        [c.name for c in columns if c.is_free_text],
+        [c.name for c in columns if c.meaning in named],
+    )
+
+
+def _column(column: CodedColumn) -> ColumnProfile:
+    shape = shape_of(column)
+    by_name = meaning_of(column.name)
+    by_values = _by_values(column, shape, by_name)
+    return ColumnProfile(
+        column.name,
+        by_name if by_values is None else by_values,
+        shape,
+        by_values is not None,
+        len(column.values) < 2,
+    )
+
+
+def _by_values(column: CodedColumn, shape: Shape, named: Meaning) -> Meaning | None:
+    """Return what the values say, where they decide; None where the name does."""
+    if shape.name in MEANINGS and not named.direct:
+        return MEANINGS[shape.name]
+    if named is FULL_NAME and not _is_persons(column, shape):
+        return ORGANISATION
+    is_moment = shape.name in ("DATE", "TIME")
+    if (named is DATE and not is_moment) or (named is PHONE and is_moment):
+        return _values_alone(column, shape) or PLAIN
+    return _values_alone(column, shape) if named is PLAIN else None
+
+
+def _values_alone(column: CodedColumn, shape: Shape) -> Meaning | None:
+    """Return what the values say of a column whose name says nothing."""
+    different = len(column.values)
+    share = different / max(1, column.filled)
+    match shape.name:
+        case "SEX" if different > 1:
+            return SEX
+        case "DATE" | "TIME":
+            return BIRTH_DATE if _spans_lives(column) else DATE
+        case "US_ZIP" | "POSTCODE" if different > 2:
+            return POSTAL_CODE
+        case "PERSON" if _look_personal(column):
+            return FULL_NAME
+    is_text = shape.words >= _LONG and share >= _DIFFERENT
+    return FREE_TEXT if is_text else None
+
+
+def _is_persons(column: CodedColumn, shape: Shape) -> bool:
+    """Whether a column of names has names of people, as far as one can tell."""
+    return not is_organisation(column.values) and shape.words < _LONG
+
+
+def _look_personal(column: CodedColumn) -> bool:
+    """Whether names come from many first and last words, as those of people do.
+
+    Places and categories repeat whole; each name of a person is another one.
+    """
+    enough = len(column.values) >= max(3, 0.5 * column.filled)
+    return enough and not is_organisation(column.values)
+
+
+def _spans_lives(column: CodedColumn) -> bool:
+    years = [
+        int(year)
+        for value in column.values[:2_000]
+        for year in re.findall(r"(?<!\d)(?:1[89]|20)\d\d", value)[:1]
+    ]
+    return len(years) > 2 and max(years) - min(years) >= _LIFETIME
+
+
+def _person(
+    table: CodedTable, columns: Sequence[ColumnProfile], key: str | None
+) -> str | None:
+    """Return the column that says whose a row is: by its name, or by what it tells."""
+    repeating = [
+        c
+        for c in columns
+        if c.name != key
+        and 1 < len(table[c.name].values) < table[c.name].filled
+        and not (c.meaning.direct and c.by_values)
+    ]
+    named = [c.name for c in repeating if names_person(c.name)]
+    if named:
+        return named[0]
+    about = [c.name for c in columns if c.meaning.quasi or c.meaning.direct]
+    for column in repeating:
+        if names_key(column.name) and column.meaning is PLAIN:
+            others = [name for name in about if name != column.name]
+            told = dependencies(table, others, [column.name])
+            if len(told) >= _STATIC:
+                return column.name
+    return None
+
+
+def _linking(column: ColumnProfile) -> ColumnProfile:
+    """Take a number that occurs in other rows or files too as a quasi-identifier."""
+    numbers = names_key(column.name) or column.shape.name == "UUID"
+    if column.meaning is PLAIN and numbers and not column.constant:
+        return replace(column, meaning=LINKS)
+    return column
+
+
+def _derived(
+    columns: Sequence[ColumnProfile], found: Sequence[Dependency]
+) -> list[ColumnProfile]:
+    """Take a column that tells a sensitive one as sensitive too."""
+    telling = {d.columns[0]: d.told for d in found if len(d.columns) == 1}
+    return [
+        replace(
+            column,
+            meaning=Meaning(
+                column.meaning.label or f"tells {telling[column.name]}",
+                column.meaning.direct,
+                column.meaning.quasi,
+                sensitive=True,
+            ),
+        )
+        if column.name in telling and not column.meaning.sensitive
+        else column
+        for column in columns
+    ]
+
+
+def identifies_alone(profile: Profile, name: str) -> bool:
+    """Whether one column says who somebody is, by its kind or by its values."""
+    if profile.by_name[name].meaning.direct:
+        return True
+    return any(c.columns == (name,) for c in profile.identifying)
