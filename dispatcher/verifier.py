@@ -113,8 +113,9 @@ tables.jsonl property:text chance:chance secret:natural values:[natural]
 shown utility?:amount send?:flag free?:flag redact?:[text] image?:text answers?:whole
 asked ask?:transcribe|choose|number|date|yes_no|spans|table question?:any help?:any
 field +shown +asked choices?:(text) columns?:(text) min?:any max?:any decimal?:any order?:any ignore?:any locale?:any
-record key:text subject?:text time?:text retain?:span locale?:any layout?:{box} fields:{field}
-box page:whole box:corners
+record key:text subject?:text time?:text retain?:span locale?:any layout?:{box} template?:template fields:{field}
+box page:whole box:corners redact?:flag
+template image:text sha256:hash
 budget objective?:disc-budget|tradeoff tau?:default average?:share t?:whole lambda?:amount utility?:text
 limits tau?:tau average?:share window?:span disclosure?:any note?:any
 rule +limits of?:(text) any_of?:((text)) scope?:record|subject|relation relation?:text

@@ -172,13 +172,26 @@ class Field:
 
 @dataclass(frozen=True)
 class Box:
-    """A box on the scan: page from 1; x, y, width, height as fractions of the page."""
+    """A box on the scan: page from 1; x, y, width, height as fractions of the page.
+
+    With ``redact`` it is painted over on that page of every picture, and no field shows
+    it.
+    """
 
     page: int
     x: Fraction
     y: Fraction
     width: Fraction
     height: Fraction
+    redact: bool = False
+
+
+@dataclass(frozen=True)
+class Template:
+    """The scan that the boxes were drawn on, which every other scan is aligned to."""
+
+    image: str  # a path under the import folder
+    sha256: str  # of that file
 
 
 @dataclass(frozen=True)
@@ -192,6 +205,7 @@ class Entity:
     time: str | None = None
     retain: int | None = None  # microseconds
     layout: Mapping[str, Box] = field(default_factory=dict)
+    template: Template | None = None
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,7 @@ from dispatcher.store.transaction import Tx
 from policies.document import parse, run_tests
 from policies.policy import Box, Field, Policy
 from policies.rules.asks import unsupported
+from policies.rules.crops import box_of, redactions
 from policies.rules.field_utility import UTILITY_NAME as UTILITY
 from policies.rules.link_rules import place_columns
 from policies.rules.tabulated import FieldTable
@@ -381,13 +382,22 @@ def _other_words(before: Policy, after: Policy) -> Iterator[str]:
             continue
         if _shown_from(before, known) != _shown_from(after, field):
             yield f"the policy shows another part of the record for field {name}"
-        elif not set(field.redact) <= set(known.redact):
+        elif not _masked(after, field) <= _masked(before, known):
             yield f"the policy masks more in field {name}"
 
 
-def _shown_from(policy: Policy, field: Field) -> tuple[str | None, str | Box | None]:
-    """Return where a field's shown form comes from: its column, and the box in it."""
-    box = field.image_box
-    if box is None:
-        return field.image_column, None
-    return field.image_column, policy.entity.layout.get(box, box)
+def _shown_from(policy: Policy, field: Field) -> tuple[object, ...]:
+    """Return where a field's shown form comes from: column, box, and template."""
+    if field.image_column is None:
+        return ()
+    entity, box = policy.entity, field.image_box
+    found = None if box is None else entity.layout.get(box, box)
+    return field.image_column, found, entity.template
+
+
+def _masked(policy: Policy, field: Field) -> set[str | Box]:
+    """Return what is masked in a field: tags of its text, or boxes of its page."""
+    if field.image_column is None:
+        return {*field.redact}
+    box = box_of(policy.entity, field)
+    return {*redactions(policy.entity, 1 if isinstance(box, str) else box.page)}

@@ -10,7 +10,7 @@ from policies.document.diagnostic import Span, decimal, listed, shown
 from policies.document.reading import Findings, Reader
 from policies.model.objective import Objective
 from policies.policy import Field, Policy, Property, Scope
-from policies.rules.crops import box_of, is_whole, overlaps
+from policies.rules.crops import box_of, is_painted_over, is_whole, overlaps
 from policies.rules.kinds import PowerOfSum, disclosed_alone, family, needs_whole_set
 
 RuleReaders = Mapping[str, tuple[Property, Reader]]
@@ -291,7 +291,7 @@ def _unassignable(
 
 
 def check_crops(policy: Policy, root: Reader) -> None:
-    """Report crops that show more than their field: POL214, POL312, POL313."""
+    """Report crops that show too much or nothing: POL214, POL215, POL312, POL313."""
     entity = policy.entity
     found: dict[tuple[str, int, str | None], list[str]] = {}
     for overlap in overlaps(entity):
@@ -317,6 +317,14 @@ def check_crops(policy: Policy, root: Reader) -> None:
             )
     for field in entity.fields.values():
         box = box_of(entity, field)
+        if is_painted_over(entity, field):
+            root.findings.error(
+                "POL215",
+                _crop_span(root, policy, field),
+                f"the crop of `{shown(field.name)}` is painted over",
+                "a box with redact = true covers all of it: nothing is left to see",
+                "show another box, or make the painted one smaller",
+            )
         named = field.image_box is not None and not isinstance(box, str)
         if named and field.send and is_whole(box):
             root.findings.warning(
@@ -386,8 +394,9 @@ def check_unused(policy: Policy, root: Reader) -> None:
             "add a rule for each combination that must not come together",
         )
     used = {f.image_box for f in entity.fields.values()}
-    for box in entity.layout:
-        if box not in used:
+    pictures = any(f.image_column for f in entity.fields.values())
+    for box, spec in entity.layout.items():
+        if box not in used and not (spec.redact and pictures):
             _unused(root, "POL304", ("entity", entity.name, "layout", box), "box", box)
     named = {p.relation for p in policy.properties.values()}
     for relation in policy.relations:

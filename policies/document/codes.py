@@ -257,6 +257,19 @@ CODES: Final[Mapping[str, Code]] = {
         '"roi.name" = { page = 1, box = [0.1, 0.1, 0.5, 0.1] }\n'
         '"roi.diag" = { page = 1, box = [0.1, 0.2, 0.5, 0.1] }',
     ),
+    "POL215": Code(
+        "a crop that is painted over",
+        "A box with redact = true is painted over on that page of every picture before "
+        "a crop is cut. Here it covers all that the field would show, so that whoever "
+        "is asked for the field could see nothing; a field whose own box has redact = "
+        "true is such a field too.",
+        'name = { ask = "transcribe", image = "scan#roi.name" }\n…\n'
+        '"roi.name" = { page = 1, box = [0.1, 0.1, 0.5, 0.1] }\n'
+        '"roi.head" = { page = 1, box = [0, 0, 1, 0.3], redact = true }',
+        'name = { ask = "transcribe", image = "scan#roi.name" }\n…\n'
+        '"roi.name" = { page = 1, box = [0.1, 0.1, 0.5, 0.1] }\n'
+        '"roi.head" = { page = 1, box = [0, 0, 1, 0.1], redact = true }',
+    ),
     "POL301": Code(
         "a policy without rules",
         "Without [property.NAME] every worker may be shown every field, apart from t and "

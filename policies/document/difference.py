@@ -20,6 +20,7 @@ from policies.policy import (
     Policy,
     Property,
     Relation,
+    Template,
 )
 from policies.rules.kinds import title
 
@@ -86,7 +87,9 @@ def differences(before: Policy | None, after: Policy) -> list[Difference]:
         return _budget_looser(old, new) or (more and old.t != new.t)
 
     found = [*_changed("budget", "", before.budget, after.budget, budget_looser)]
-    found += _changed("entity", "", _Entity.of(before), _Entity.of(after), _never)
+    found += _changed(
+        "entity", "", _Entity.of(before), _Entity.of(after), _entity_looser
+    )
     old, new = before.entity.fields, after.entity.fields
     found += _maps("field", old, new, _field_looser)
     found += _maps("property", before.properties, after.properties, _property_looser)
@@ -110,11 +113,12 @@ class _Entity:
     time: str | None
     retain: int | None
     layout: Mapping[str, Any]
+    template: Template | None
 
     @classmethod
     def of(cls, policy: Policy) -> _Entity:
         one = policy.entity
-        return cls(one.name, one.key, one.subject, one.time, one.retain, one.layout)
+        return cls(**{at.name: getattr(one, at.name) for at in fields(cls)})
 
 
 Part = Budget | _Entity | Field | Property | Group | Relation
@@ -162,6 +166,12 @@ def _changed(
 
 def _never(_old: object, _new: object) -> bool:
     return False
+
+
+def _entity_looser(old: _Entity, new: _Entity) -> bool:
+    """Whether a place of the page is not painted over any more."""
+    painted = [{b for b in one.layout.values() if b.redact} for one in (old, new)]
+    return not painted[0] <= painted[1]
 
 
 def _budget_looser(old: Budget, new: Budget) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from fractions import Fraction
@@ -10,7 +11,7 @@ from typing import Final
 from policies.answers.notation import DECIMALS, IGNORED, ORDERS, notation_of
 from policies.document.diagnostic import Span, shown
 from policies.document.reading import Reader, report_no_effect, suggestion
-from policies.policy import Box, Entity, Example, Field
+from policies.policy import Box, Entity, Example, Field, Template
 
 ENTITY_KEYS: Final = (
     "key",
@@ -20,6 +21,7 @@ ENTITY_KEYS: Final = (
     "locale",
     "fields",
     "layout",
+    "template",
 )
 ASKS: Final = ("choose", "date", "number", "spans", "table", "transcribe", "yes_no")
 TAGS: Final = ("card", "date", "email", "iban", "ip", "number", "phone", "url")
@@ -93,6 +95,7 @@ def read_entity(root: Reader) -> Entity | None:
         time=time,
         retain=reader.duration("retain"),
         layout=_layout(reader),
+        template=_template(reader),
     )
     _never_sent(reader, entity)
     return entity
@@ -281,7 +284,7 @@ def _image(reader: Reader) -> tuple[str | None, str | None]:
 def _layout(entity: Reader) -> dict[str, Box]:
     boxes = {}
     for name, reader in entity.named("layout", "a box"):
-        reader.knows(("page", "box"))
+        reader.knows(("page", "box", "redact"))
         page = reader.integer("page")
         if "page" not in reader:
             reader.missing("page", "add page = 1")
@@ -290,8 +293,25 @@ def _layout(entity: Reader) -> dict[str, Box]:
             continue
         corners = _corners(reader)
         if page is not None and corners is not None:
-            boxes[name] = Box(page, *corners)
+            redact = reader.flag("redact", default=False)
+            boxes[name] = Box(page, *corners, redact)
     return boxes
+
+
+def _template(entity: Reader) -> Template | None:
+    """Read the scan that others are aligned to."""
+    if "template" not in entity:
+        return None
+    reader = entity.inner("template", "a template")
+    if not isinstance(entity.values["template"], dict):
+        return None
+    reader.knows(("image", "sha256"))
+    image = reader.needed_text("image", 'add image = "form.png", the scan')
+    digest = reader.needed_text("sha256", 'add sha256 = "…", the digest of the file')
+    if digest is not None and not re.fullmatch("[0-9a-f]{64}", digest):
+        reader.wrong("sha256", "a SHA-256: 64 digits of 0-9 and a-f")
+        return None
+    return Template(image, digest) if image and digest else None
 
 
 def _corners(reader: Reader) -> tuple[Fraction, Fraction, Fraction, Fraction] | None:

@@ -146,7 +146,21 @@ def _entity_schema() -> Schema:
     )
     share = {"type": "number", "minimum": 0, "maximum": 1}
     corners = {"type": "array", "items": share, "minItems": 4, "maxItems": 4}
-    box = _table_schema({"page": COUNT, "box": corners}, ("page", "box"))
+    box = _table_schema(
+        {
+            "page": COUNT,
+            "box": corners,
+            "redact": {"type": "boolean", "description": "true: painted over"},
+        },
+        ("page", "box"),
+    )
+    template = _table_schema(
+        {
+            "image": TEXT | {"description": "a scan under the import folder"},
+            "sha256": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
+        },
+        ("image", "sha256"),
+    )
     return _table_schema(
         {
             "key": TEXT | {"description": "column of the record's own id; never sent"},
@@ -156,6 +170,8 @@ def _entity_schema() -> Schema:
             "locale": LOCALE,
             "fields": _by_name_schema(field) | {"minProperties": 1},
             "layout": _by_name_schema(box),
+            "template": template
+            | {"description": "the scan that all others are aligned to"},
         },
         ("key", "fields"),
     )

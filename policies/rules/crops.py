@@ -70,6 +70,25 @@ def overlaps(entity: Entity) -> Iterator[Overlap]:
             yield Overlap(one, other, pages.pop())
 
 
+def redactions(entity: Entity, page: int) -> list[Box]:
+    """Return the boxes that are painted over on a page of every picture."""
+    return [box for box in entity.layout.values() if box.redact and box.page == page]
+
+
+def is_painted_over(entity: Entity, field: Field) -> bool:
+    """Whether one box painted over covers all that a field's crop would show."""
+    if field.image_column is None:
+        return False
+    box = box_of(entity, field)
+    return isinstance(box, Box) and any(
+        painted.x <= box.x
+        and painted.y <= box.y
+        and painted.x + painted.width >= box.x + box.width
+        and painted.y + painted.height >= box.y + box.height
+        for painted in redactions(entity, box.page)
+    )
+
+
 def box_of(entity: Entity, field: Field) -> Box | str:
     """Return the box of a field with `image`, or the column of each record's box."""
     if field.image_box is None:

@@ -17,10 +17,18 @@ import msgspec
 
 from dispatcher.core.errors import Invalid
 from dispatcher.core.keys import pseudonym, pseudonyms
-from dispatcher.stages.intake.images import BadPage, Box, Crop, Pages, pixel_box
+from dispatcher.stages.intake.images import (
+    BadPage,
+    Box,
+    Crop,
+    Form,
+    Pages,
+    pixel_box,
+)
 from dispatcher.stages.intake.redaction import TAGS, redacted
 from dispatcher.stages.intake.table import NO_KEY, ROW_KEY, Batch, Rejected
-from policies.policy import Field, Policy, Scope
+from policies.policy import Box as LayoutBox
+from policies.policy import Entity, Field, Policy, Scope
 from policies.rules.crops import overlaps
 
 TEXT: Final = "text/plain"
@@ -128,7 +136,7 @@ class RecordBuilder:
         self.columns = tuple(columns)
         self._at = {name: index for index, name in enumerate(self.columns)}
         self._secret = secret
-        self._pages = pages
+        self._pages = _pages_of(pages, policy.entity)
         self._entity = policy.entity
         self._needs_subject, self._needs_time, self._places = _needs(policy)
         _check_columns(policy, self.columns)
@@ -259,9 +267,7 @@ class RecordBuilder:
             return lambda cells: pages.crop(cells[page_at], None)
         layout = self._entity.layout.get(box_name)
         if layout is not None:
-            box = Box(
-                layout.x, layout.y, layout.width, layout.height, True, layout.page
-            )
+            box = share_box(layout)
             return lambda cells: pages.crop(cells[page_at], box)
         box_at = self._at[box_name]
 
@@ -271,6 +277,39 @@ class RecordBuilder:
             return pages.crop(cells[page_at], pixel_box(cells[box_at]))
 
         return crop
+
+
+def share_box(box: LayoutBox) -> Box:
+    """Return what to cut for a box of the layout."""
+    return Box(box.x, box.y, box.width, box.height, True, box.page)
+
+
+def form_of(entity: Entity) -> Form:
+    """Return what a policy says of all pages."""
+    painted = tuple(share_box(box) for box in entity.layout.values() if box.redact)
+    if entity.template is None:
+        return Form(redactions=painted)
+    return Form(entity.template.image, entity.template.sha256, painted)
+
+
+def _pages_of(pages: Pages, entity: Entity) -> Pages:
+    """Return the pages, to be aligned and painted over as the policy says.
+
+    Raises
+    ------
+    Invalid
+        The template is missing or another file.
+    """
+    try:
+        return pages.under(form_of(entity))
+    except BadPage as error:
+        assert entity.template is not None
+        raise Invalid(
+            f"the template {entity.template.image!r} cannot be used",
+            why=str(error),
+            fix="put it into the folder of the pages as it was, or draw the boxes on "
+            "another: dispatcher layout draw",
+        ) from None
 
 
 def _needs(policy: Policy) -> tuple[bool, bool, dict[str, str | None]]:

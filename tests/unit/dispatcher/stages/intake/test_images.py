@@ -6,18 +6,25 @@ import struct
 import subprocess
 import sys
 from fractions import Fraction
+from hashlib import sha256
 
 import numpy as np
 import pytest
-from PIL import Image, PngImagePlugin
+from PIL import Image, ImageDraw, PngImagePlugin
 
+from dispatcher.stages.intake import pdf
 from dispatcher.stages.intake.images import (
     BadPage,
     Box,
+    Form,
     Pages,
     crop,
+    cut,
+    pages_in,
     pixel_box,
 )
+from dispatcher.stages.intake.scan_geometry import Placement, align
+from tests.unit.dispatcher.stages.intake.test_scan_geometry import form
 
 SECRET = b"SEEDED-SECRET"
 
@@ -103,7 +110,7 @@ def test_safety_22_formats_are_known_by_their_bytes_not_their_names(tmp_path, ki
 
 @pytest.mark.parametrize("kind", ["GIF", "BMP", "PPM"])
 def test_other_image_formats_are_refused(kind):
-    with pytest.raises(BadPage, match="no PNG, JPEG, TIFF or WebP"):
+    with pytest.raises(BadPage, match="no PDF, PNG, JPEG, TIFF or WebP"):
         crop(saved(page(), kind), None)
 
 
@@ -118,7 +125,7 @@ def test_what_is_no_image_is_refused(data):
 def test_an_image_cut_short_is_refused(kind, share):
     noise = Image.frombytes("RGB", (60, 60), np.random.default_rng(1).bytes(10_800))
     data = saved(noise, kind)
-    with pytest.raises(BadPage, match=r"damaged|no PNG"):
+    with pytest.raises(BadPage, match=r"damaged|no PDF"):
         crop(data[: int(len(data) * share)], None)
 
 
@@ -359,3 +366,217 @@ def test_a_tile_larger_than_its_page_is_refused_by_its_header():
     data = header + entries + bytes(4) + bytes(200)
     with pytest.raises(BadPage, match="more than 384 MiB"):
         crop(data, None)
+
+
+# -- painted over, and aligned -----------------------------------------------------------
+
+
+def painted(page, box, *redactions):
+    pages = [shares(*one) for one in redactions]
+    return cut(page, box, None, pages)[1]
+
+
+def test_what_is_redacted_is_painted_over_in_every_crop_that_shows_it():
+    redaction = (Fraction(11, 20), Fraction(1, 5), Fraction(1, 8), Fraction(1, 4))
+    for box in (None, pixel_box("10,0,8,8"), shares("0.5", 0, "0.5", 1)):
+        shown = painted(page(), box, redaction)
+        colours = {colour for _, colour in shown.getcolors()}
+        assert (0, 0, 0) in colours  # around the red pixel at (12, 3)
+        assert (255, 0, 0) not in colours
+
+
+def test_paint_covers_every_pixel_that_its_box_touches_and_no_other():
+    third = (Fraction(1, 3), Fraction(1, 3), Fraction(1, 3), Fraction(1, 3))
+    shown = painted(Image.new("L", (10, 10), 255), None, third)  # 3.33 to 6.67
+    black = [(x, y) for x in range(10) for y in range(10) if not shown.getpixel((x, y))]
+    assert black == [(x, y) for x in range(3, 7) for y in range(3, 7)]
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "P", "RGB", "RGBA", "CMYK", "I;16"])
+def test_pages_of_every_mode_are_painted_over(mode):
+    source = page().convert("L").convert("I;16") if mode == "I;16" else page(mode=mode)
+    shown = painted(source, None, (0, 0, 1, 1))
+    assert set(shown.convert("L").tobytes()) == {0}
+
+
+def askew(template, degrees, shift):
+    turned = template.rotate(
+        degrees, Image.Resampling.BICUBIC, translate=shift, fillcolor="white"
+    )
+    return turned, align(template, turned)
+
+
+def test_a_crop_of_a_page_that_lies_askew_is_that_of_the_template():
+    template = form(1)
+    turned, placement = askew(template, 3, (12, -9))
+    box = shares("0.08", "0.18", "0.84", "0.07")
+    (_, straight), (_, found) = cut(template, box), cut(turned, box, placement)
+    assert np.subtract(straight.size, found.size).max() <= 2
+    same = found.resize(straight.size)
+    pair = [np.asarray(one, float).ravel() for one in (same, straight)]
+    assert np.corrcoef(*pair)[0, 1] > 0.8  # 0.1 where it lies two pixels off
+
+
+def test_a_crop_of_a_page_that_lies_askew_never_reaches_beyond_its_box():
+    """Everything but the box is black; not a shade of it may be mixed in."""
+    template = Image.new("L", (400, 300), 255)
+    placement = Placement((0.998, -0.06, 20, 0.06, 0.998, -5), (400, 300), 1)
+    whole = Image.new("L", (440, 330), 0)
+    inside = [
+        placement.on_page(*p) for p in ((100, 90), (300, 90), (300, 200), (100, 200))
+    ]
+    ImageDraw.Draw(whole).polygon(inside, fill=255)
+    box = Box(*map(Fraction, ("1/4", "3/10", "1/2", "11/30")), shares=True)
+    area, shown = cut(whole, box, placement)
+    assert area == (100, 90, 300, 200)
+    assert np.asarray(shown).min() > 120  # the polygon's own edge is not smooth
+    assert np.asarray(shown)[2:-2, 2:-2].min() == 255
+    assert template.size == placement.size
+
+
+def test_redactions_lie_where_the_template_has_them_on_a_page_askew():
+    template = form(1)
+    turned, placement = askew(template, -4, (10, 15))
+    field = shares("0.09", "0.18", "0.82", "0.07")
+    assert np.asarray(cut(turned, field, placement)[1]).mean() > 150
+    hidden = cut(turned, field, placement, [shares("0.09", "0.18", "0.82", "0.07")])[1]
+    assert set(np.asarray(hidden).ravel()) == {0}
+    whole = cut(turned, pixel_box(f"0,0,{turned.width},{turned.height}"), placement,
+                [field])[1]  # fmt: skip
+    x, y = map(round, placement.on_page(0.5 * template.width, 0.215 * template.height))
+    assert whole.getpixel((x, y)) == 0
+    assert whole.getpixel((x, y - 60)) > 0
+
+
+def template_of(folder, image):
+    (folder / "form.png").write_bytes(saved(image))
+    digest = sha256((folder / "form.png").read_bytes()).hexdigest()
+    return Form("form.png", digest)
+
+
+def test_pages_are_aligned_to_the_template_and_others_are_set_aside(folder):
+    pages = Pages(folder, template_of(folder, form(1)))
+    (folder / "b.png").write_bytes(saved(form(2).rotate(180)))
+    box = shares("0.05", "0.03", "0.45", "0.06")  # the dark bar at the top
+    dark = [
+        np.asarray(opened(pages.crop(name, box).png)).mean()
+        for name in ("form.png", "b.png")
+    ]
+    assert dark[0] == pytest.approx(dark[1], abs=12)
+    with pytest.raises(BadPage, match="does not look like the template"):
+        pages.crop("a.png", box)
+
+
+def test_boxes_of_a_record_are_compared_with_those_of_the_template(folder):
+    pages = Pages(folder, template_of(folder, form(1)))
+    (folder / "b.png").write_bytes(saved(form(2).rotate(180)))
+    ours = pages.crop("b.png", shares("0.05", "0.03", "0.45", "0.06"))
+    width, height = form(1).size
+    theirs = pages.crop("b.png", pixel_box(f"{width - 200},{height - 60},100,20"))
+    far = pages.crop("b.png", pixel_box("0,0,100,20"))
+    assert ours.overlaps(theirs)
+    assert not ours.overlaps(far)
+
+
+def test_a_template_that_is_missing_or_another_file_is_refused(folder):
+    with pytest.raises(BadPage, match="missing"):
+        Pages(folder, Form("none.png", "a" * 64))
+    with pytest.raises(BadPage, match="not the file"):
+        Pages(folder, Form("a.png", "a" * 64))
+
+
+# -- PDF ---------------------------------------------------------------------------------
+
+
+def drawn_pdf(*pages):
+    out = io.BytesIO()
+    pages[0].save(out, "PDF", save_all=True, append_images=pages[1:], resolution=72)
+    return out.getvalue()
+
+
+def written_pdf(text="", size=(144, 72), count=1):
+    """A PDF of text that a clip hides in part, its first page numbered 1."""
+    content = f"BT /F 12 Tf 10 30 Td ({text}) Tj ET".encode()
+    kids = " ".join(f"{n + 5} 0 R" for n in range(count))
+    page = f"<</Type/Page/Parent 2 0 R/MediaBox[0 0 {size[0]} {size[1]}]/Contents 3 0 R/Resources<</Font<</F 4 0 R>>>>>>"
+    parts = [
+        b"<</Type/Catalog/Pages 2 0 R>>",
+        f"<</Type/Pages/Kids[{kids}]/Count {count}>>".encode(),
+        b"<</Length %d>>stream\n%b\nendstream" % (len(content), content),
+        b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>",
+        *[page.encode()] * count,
+    ]
+    body, offsets = b"%PDF-1.4\n", []
+    for number, part in enumerate(parts, 1):
+        offsets.append(len(body))
+        body += b"%d 0 obj\n%b\nendobj\n" % (number, part)
+    table = b"".join(b"%010d 00000 n \n" % offset for offset in offsets)
+    start = len(body)
+    body += b"xref\n0 %d\n0000000000 65535 f \n%b" % (len(parts) + 1, table)
+    return body + b"trailer<</Size %d/Root 1 0 R>>\nstartxref\n%d\n%%%%EOF" % (
+        len(parts) + 1,
+        start,
+    )
+
+
+def test_pages_of_a_pdf_are_drawn_and_found_by_number():
+    data = drawn_pdf(page(72, 36), page(36, 72, colour="lime"))
+    assert pages_in(data) == 2
+    first, second = (opened(crop(data, shares(0, 0, 1, 1, n))) for n in (1, 2))
+    assert first.size == (200, 100)
+    assert second.size == (100, 200)
+    assert second.getpixel((90, 150))[1] > 200 > second.getpixel((90, 150))[0]
+    with pytest.raises(BadPage, match=r"no page 3 \(the PDF has 2\)"):
+        crop(data, shares(0, 0, 1, 1, 3))
+
+
+def test_the_text_of_a_pdf_stays_behind():
+    data = written_pdf(SECRET.decode())
+    assert SECRET in data
+    shown = crop(data, None)
+    assert SECRET not in shown
+    assert np.asarray(opened(shown).convert("L")).min() < 100  # it can be read
+
+
+def test_the_last_of_ten_thousand_pages_of_a_pdf_is_refused():
+    data = written_pdf(count=10_000)
+    assert pages_in(data) == 10_000
+    assert opened(crop(data, shares(0, 0, 1, 1, 1_000))).size == (400, 200)
+    with pytest.raises(BadPage, match="first 1,000 pages"):
+        crop(data, shares(0, 0, 1, 1, 1_001))
+
+
+def test_a_page_of_a_pdf_beyond_the_budget_is_refused_before_it_is_drawn():
+    with pytest.raises(BadPage, match="60 megapixels"):
+        crop(written_pdf(size=(14_400, 14_400)), None)
+
+
+ENCRYPTED = b"""%%PDF-1.4
+1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj
+2 0 obj<</Type/Pages/Kids[3 0 R]/Count 1>>endobj
+3 0 obj<</Type/Page/Parent 2 0 R/MediaBox[0 0 9 9]>>endobj
+4 0 obj<</Filter/Standard/V 1/R 2/P -4/O<%b>/U<%b>>>endobj
+trailer<</Size 5/Root 1 0 R/Encrypt 4 0 R/ID[<00><00>]>>
+%%%%EOF""" % (b"11" * 32, b"22" * 32)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (ENCRYPTED, "asks for a password"),
+        (b"%PDF-1.7\n" + b"\0" * 500, "damaged"),
+        (written_pdf("x")[:60], "damaged"),
+        (b"%PDF-1.4", "damaged"),
+    ],
+)
+def test_a_pdf_that_cannot_be_read_is_refused(data, message):
+    with pytest.raises(BadPage, match=message):
+        crop(data, None)
+    with pytest.raises(BadPage, match=message):
+        pages_in(data)
+
+
+def test_a_pdf_without_its_package_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(pdf, "find_spec", lambda name: None)
+    with pytest.raises(BadPage, match=r"sparsi-dispatcher\[scans\]"):
+        crop(written_pdf(), None)
