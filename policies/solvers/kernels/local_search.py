@@ -21,6 +21,7 @@ from policies.solvers.kernels.moves import (
     settle,
 )
 from policies.solvers.kernels.plan_state import (
+    BY_TRIAL,
     DEGREE,
     ENTRY,
     GIVEN,
@@ -90,6 +91,15 @@ def insert(p: float, q: float, g: float, pair: float, best: Floats2, count: int)
     return count
 
 
+def is_rising(s: State) -> bool:
+    """Whether one more pair can only raise f and the number of complete units.
+
+    Then a pair that would be no better if it raised neither need not be assessed: the
+    choices stay the same. Valued by trial, sums drift by rounding, and ties with them.
+    """
+    return not s.falling and s.mode != BY_TRIAL
+
+
 def assign(
     s: State,
     order: Ints,
@@ -114,21 +124,26 @@ def assign(
     most : int64 array, shape (n,)
         Number of copies in that case.
     """
-    made, k = 0, s.worth.shape[1]
+    made, k, valued = 0, s.worth.shape[1], len(ranked) == 0
+    rises = valued and is_rising(s)
     for i in range(len(order)):
         d = order[i]
         short = -1.0 if s.entry[d, DEGREE] < s.entry[d, LO] else 0.0
-        count, limit = 0, s.entry[d, HI]
-        if len(ranked) > 0:
-            limit = most[d]
+        count, limit = 0, s.entry[d, HI] if valued else most[d]
         for j in range(k):
             if s.entry[d, DEGREE] >= limit:
                 break
-            a = ranked[d, j] if len(ranked) > 0 else j
-            blocked, value, whole = assess(s, d, a, len(ranked) == 0)
+            a = j if valued else ranked[d, j]
+            if rises:
+                p, q, g = rank(s.paper, s.lambda_, short, 0.0, s.worth[d, a], 0.0)
+                if not improves(p, q, g):
+                    continue
+                if count == len(best) and not ahead(p, q, g, a, best, count - 1):
+                    continue
+            blocked, value, whole = assess(s, d, a, valued)
             if blocked:
                 continue
-            if len(ranked) > 0:
+            if not valued:
                 give(s, d, a, 1, LEVEL)
                 made += 1
                 continue
@@ -148,14 +163,24 @@ def local(s: State, order: Ints) -> int:
     Neighbours: the entry given to one more adversary, taken from one, or moved. The
     unchanged plan comes first, and ties keep what came first, so a tie changes nothing.
     """
-    moves, k = 0, s.worth.shape[1]
+    moves, k, rises = 0, s.worth.shape[1], is_rising(s)
+    alone = rises and len(s.observer) == k  # without a pair, f >= that of the others
     for i in range(len(order)):
         d, before = order[i], s.total[F]
         lost, full, gain, source, target = 0.0, 0.0, 0.0, -1, -1
+        most = 0.0  # the weight that the entry may win
+        for b in range(k if alone else 0):
+            if not s.chosen[d, b] and s.able[d, b]:
+                most = max(most, s.worth[d, b])
         for a in range(-1, k):  # -1: from nobody
             if a >= 0 and not s.chosen[d, a]:
                 continue
             missing, whole, u, past = 0.0, 0.0, 0.0, False
+            if a >= 0 and alone:
+                u, f = most - s.worth[d, a], s.other[a] - before
+                p, q, g = rank(s.paper, s.lambda_, 0.0, -s.total[WHOLE], u, f)
+                if not improves(p - lost, q - full, g - gain):
+                    continue
             if a >= 0:
                 missing, whole = s.total[MISSING], s.total[WHOLE]
                 copy_levels(s, LEVEL, KEPT, a)
@@ -170,9 +195,15 @@ def local(s: State, order: Ints) -> int:
                         lost, full, gain, source, target = p, q, g, a, -1
             if not past and s.entry[d, DEGREE] < s.entry[d, HI]:
                 missing += -1.0 if s.entry[d, DEGREE] < s.entry[d, LO] else 0.0
+                least = s.total[F] - before
                 for b in range(k):
                     if b == a:
                         continue
+                    if rises:
+                        worth = u + s.worth[d, b]
+                        p, q, g = rank(s.paper, s.lambda_, missing, whole, worth, least)
+                        if not improves(p - lost, q - full, g - gain):
+                            continue
                     blocked, value, new = assess(s, d, b, True)
                     if blocked:
                         continue

@@ -179,31 +179,32 @@ def give(s: State, d: int, a: int, sign: int, levels: int) -> None:
     ``levels``: to undo a change, the column with the levels before it, as sums drift by
     rounding; else ``LEVEL``.
     """
-    stop = s.entry[d + 1, ROWS]
+    start, stop = s.entry[d, ROWS], s.entry[d + 1, ROWS]
+    rows, units, loads, fs = s.row, s.unit, s.load, s.f  # plain Python looks up slowly
     for j in range(s.adversary[a, SEEN], s.adversary[a + 1, SEEN]):
         o = s.seen[j]
         before = s.copies[d, o]
         s.copies[d, o] += sign
         if before > (0 if sign > 0 else 1):
             continue  # only the first and the last copy change loads
-        row = s.entry[d, ROWS]
+        row = start
         while row < stop:
-            unit, at = s.row[row, UNIT], row
-            kind, full = s.unit[unit, KIND], s.unit[unit, FULL]
-            load, left, right = sign * s.row[row, AMOUNT], 0, 0
+            unit, at = rows[row, UNIT], row
+            kind, full = units[unit, KIND], units[unit, FULL]
+            load, left, right = sign * rows[row, AMOUNT], 0, 0
             row += 1
             if kind <= CLASSES:
                 row, load, left, right = grouped_change(s, d, o, at, sign)
                 if kind == COSINE:
                     left += s.part[full, o]
                     right += s.part[full + 1, o]
-            now = s.load[unit, o] + load
-            old, new = s.f[unit, o], disclosure(kind, full, now, left, right)
-            s.load[unit, o] = now
-            s.f[unit, o] = new
+            now = loads[unit, o] + load
+            old, new = fs[unit, o], disclosure(kind, full, now, left, right)
+            loads[unit, o] = now
+            fs[unit, o] = new
             while kind <= CLASSES and at < row:
-                amount = 1 if kind == CLASSES else s.row[at, AMOUNT] * s.row[at, AMOUNT]
-                s.part[s.row[at, SLOT], o] += sign * amount
+                amount = 1 if kind == CLASSES else rows[at, AMOUNT] * rows[at, AMOUNT]
+                s.part[rows[at, SLOT], o] += sign * amount
                 at += 1
             if not s.judged[unit, o]:
                 continue
@@ -213,7 +214,7 @@ def give(s: State, d: int, a: int, sign: int, levels: int) -> None:
                 )
             for i in range(s.mean.shape[1]):
                 s.mean[SUM, i, o] += s.weight[i, unit] * (new - old)
-            if s.unit[unit, COUNTED] == 0 or new == old:
+            if units[unit, COUNTED] == 0 or new == old:
                 continue
             if s.aggregate != NO_AGGREGATE:
                 factor = s.weight[s.mean.shape[1], unit]
@@ -221,8 +222,8 @@ def give(s: State, d: int, a: int, sign: int, levels: int) -> None:
                 new = aggregated(s.aggregate, s.root, s.bar, factor, new)
                 if s.aggregate == COUNTING_ONCE:  # the first and last observer count
                     change = 1 if new > old else -1 if new < old else 0
-                    s.unit[unit, ABOVE] += change
-                    seen = s.unit[unit, ABOVE]
+                    units[unit, ABOVE] += change
+                    seen = units[unit, ABOVE]
                     old = old if change < 0 and seen == 0 else 0.0
                     new = new if change > 0 and seen == 1 else 0.0
             if s.average:
@@ -287,41 +288,45 @@ def assess(s: State, d: int, a: int, valued: bool) -> tuple[bool, float, float]:
     if s.chosen[d, a] or not s.able[d, a] or no_room:
         return True, value, whole
     summed = valued and s.mode != BY_TRIAL
+    start, stop = s.entry[d, ROWS], s.entry[d + 1, ROWS]
+    rows, units, judged, capped = s.row, s.unit, s.judged, s.capped
     for j in range(s.adversary[a, SEEN], s.adversary[a + 1, SEEN]):
         if not s.capped and not summed:
             break
         o = s.seen[j]
         held = s.copies[d, o] > 0
-        row = s.entry[d, ROWS]
-        while row < s.entry[d + 1, ROWS]:
-            unit, at = s.row[row, UNIT], row
-            kind, full = s.unit[unit, KIND], s.unit[unit, FULL]
-            load, left, right = s.row[row, AMOUNT], 0, 0
+        row = start
+        while row < stop:
+            unit, at = rows[row, UNIT], row
+            kind, full = units[unit, KIND], units[unit, FULL]
+            load, left, right = rows[row, AMOUNT], 0, 0
             row += 1
             if kind <= CLASSES:
                 row, load, left, right = grouped_change(s, d, o, at, 1)
                 if kind == COSINE:
                     left += s.part[full, o]
                     right += s.part[full + 1, o]
-            if not s.judged[unit, o]:
+            if not judged[unit, o]:
                 continue
             now = s.load[unit, o]
             then = now if held else now + load
-            if s.capped and kind > COSINE and then > s.unit[unit, CAP]:
+            if capped and kind > COSINE and then > units[unit, CAP]:
                 return True, value, whole
             if held or not summed:
+                continue
+            if kind == LINEAR and s.mode == BY_MEAN:
+                if (
+                    now < full
+                ):  # by loads: a difference of f varies with the load in bits
+                    whole += 1.0 if then >= full else 0.0
+                    if units[unit, COUNTED] == 1:
+                        value += float((full if then > full else then) - now) / full
                 continue
             old, new = s.f[unit, o], disclosure(kind, full, then, left, right)
             if new >= 1.0 and old < 1.0 and kind != COSINE:
                 whole += 1.0
-            if s.unit[unit, COUNTED] == 0:
-                continue
-            if s.mode != BY_MEAN:
-                value = max(value, new)
-            elif kind == LINEAR:  # bit for bit the same at every load
-                value += float(min(then, full) - min(now, full)) / float(full)
-            else:
-                value += new - old
+            if units[unit, COUNTED] == 1:
+                value = value + (new - old) if s.mode == BY_MEAN else max(value, new)
     if s.mode == BY_MEAN:
         value /= s.observer[a, DIVISOR]
     if s.careful or (valued and s.mode == BY_TRIAL):

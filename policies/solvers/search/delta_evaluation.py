@@ -80,16 +80,13 @@ class Gains:
         self.rows, self.around = (cost * sights for cost in incidence.cost(self.n))
         every_pair = self.state.careful or self.state.mode == columns.BY_TRIAL
         self.picked = self.rows * self.n * self.k if every_pair else self.around
-        self.use_kernels(quick=self.size >= FROM if quick is None else quick)
+        self.quick = quick = self.size >= FROM if quick is None else quick
+        self._kernels = kernels("search", quick=quick)
+        self._given = self.state if quick else views(self.state)
         self._hold(problem.history)
         self._kept = [one.copy() for one in self._changing()]
         self._near = near[1]
         self.candidates = self._none_known(0)
-
-    def use_kernels(self, *, quick: bool) -> None:
-        """Use compiled kernels from now on, or plain functions."""
-        self.quick, self._kernels = quick, kernels("search", quick=quick)
-        self._given = self.state if quick else views(self.state)
 
     def _changing(self) -> tuple[npt.NDArray[Any], ...]:
         """Return the arrays that change with the plan."""

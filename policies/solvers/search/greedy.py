@@ -47,12 +47,9 @@ from policies.solvers.search.local_search import (
 
 _SLOW = 0.005  # seconds of a pick from which several threads pay off
 _PACE = 60_000  # member rows between two checks of the clock
-# Loading compiled kernels takes .7 s of CPU. GREEDYL over so many pairs takes less
-# without them (500 entries, 50 sets, k = 10: 80,000 pairs, .2 s); climbing from its plan
-# takes as long at half of them.
-_CONSTRUCTED: Final = 100_000
-_CLIMBED: Final = 40_000
-_LOADED: Final = 1.0  # limit in seconds from which they are loaded for that
+# Loading compiled kernels takes .5 s of CPU. GREEDYL over so many pairs takes less without
+# them: 500 entries, 50 sets, k = 10 (80,000 pairs) .08 (step) to .44 s (linear, worst).
+_PLAIN: Final = 100_000
 
 ORDERS: Final = ("degree", "input", "random")
 LOCALS: Final = ("rounds", "onward")
@@ -124,8 +121,6 @@ class Greedy:
         for i in range(self.repeats):
             gains.reset()
             self._construct(gains, rng, meter)
-            if gains.size >= _CLIMBED and limits.seconds >= _LOADED:
-                gains.use_kernels(quick=True)
             climb(gains, rng, meter, passes=1 if limits.paper else None)
             # as printed: compared with the empty plan each time, not with the best
             if gains.key < (empty if limits.paper else best) or i == 0:
@@ -142,7 +137,7 @@ class Greedy:
         observers = problem.n_adversaries + len(problem.groups)
         looks = (len(problem.sets.entry) + problem.n_entries) * observers
         rounds = self.myopic and self.local == "rounds"
-        return rounds and self.repeats == 1 and looks < _CONSTRUCTED
+        return rounds and self.repeats == 1 and looks < _PLAIN
 
     def _description(self) -> str:
         form = "over all pairs"
