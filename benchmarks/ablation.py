@@ -1,12 +1,14 @@
 """What each row of ``auto``'s table is worth: every one off in turn.
 
     python -m benchmarks.ablation [--instances DIR] [--data DIR] [--work 0.03]
-        [--targets | --seconds 2] [--only PROBLEM ...] [--rows NAME ...] [--path CSV]
+        [--targets | --cases | --seconds 2] [--only PROBLEM ...] [--rows NAME ...]
+        [--path CSV]
 
 The problems are those of :mod:`benchmarks.baseline`, by work, or with ``--seconds`` in so
 many CPU seconds; with ``--targets`` those of :mod:`benchmarks.families` (seed 0), each
-within its own CPU seconds. Under a clock there is one thread, and each search is a process
-of its own, which loads what it needs.
+within its own CPU seconds; with ``--cases`` problems of kinds that none of these have,
+for which a row is kept. Under a clock there is one thread, and each search is a process of
+its own, which loads what it needs.
 A row is switched off only where it gave something to the search with all rows: where it
 does not apply, is not reached or gives nothing, that search is the same without it. It
 earns its place where without it a verdict is lost, the value or the gap is worse by more
@@ -21,11 +23,16 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from fractions import Fraction
+from functools import partial
+from itertools import combinations
 from math import inf
 from pathlib import Path
 from unittest.mock import patch
 
-from benchmarks import families
+import numpy as np
+
+from benchmarks import families, paper_data
 from benchmarks.baseline import SHOWN, asked, problems
 from benchmarks.cells import (
     COMMIT,
@@ -39,6 +46,8 @@ from benchmarks.cells import (
     load,
     rows_of,
 )
+from policies.model.coalitions import Coalitions
+from policies.model.measures import Measure
 from policies.model.problem import Problem
 from policies.solvers import Limits, auto
 from policies.solvers.auto import TABLE, Auto
@@ -49,7 +58,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "ablation.md"
 KEY = ("problem", "seed", "off")
 FIELDS = (*KEY, *SOLVED, "used")
 WHOLE = "-"  # nothing is off
-TARGET = "target "
+TARGET, CASE = "target ", "case "
 LOSS = 0.0005
 SMALL = 1e-3  # below this value losses are shares of it: engines have tolerances
 SLOWER, SECONDS = 3.0, 0.3  # times the CPU seconds, and so many more at least
@@ -58,8 +67,9 @@ HEAD = """# What each row of `auto` is worth
 
 Written by `python -m benchmarks.ablation` from `benchmarks/results/ablation.csv`: every
 row of the table in `policies/solvers/auto.py` switched off in turn, on one core. The
-problems are those of `python -m benchmarks.baseline`, by work, and *targets*: those of
-[what the solvers reach](targets.md), seed 0, with their limits in CPU seconds.
+problems are those of `python -m benchmarks.baseline`, by work or, where seconds are named,
+in CPU seconds; *targets*: those of [what the solvers reach](targets.md), seed 0, with
+their limits in CPU seconds; and *cases*: kinds of problems that none of these have.
 
 *Runs* counts the searches without the row. It was switched off where it gave anything to
 the search with all rows, in the whole or in a component: where it does not apply, is not
@@ -88,7 +98,6 @@ KEPT = {
     "cp-sat-feasible": "verdicts: 5 s do not refute queen6_6 with 6 adversaries else",
     "cp-sat": "plans where GREEDYL has none: collusion k = 5 in 1 s .74, else .30 or none",
     "hitting-set": "proofs under a clock: step_syn_D500_P20_k2_t2 in .5 s, else not in 10",
-    "by-proof": "the plan that a certificate promises",
     "by-number": "step tradeoffs of a mean, of which there is none here",
     "leakless": "step tradeoffs, of which there is none here",
     "few-plans": "time and exact bounds where plans are few: no engine is loaded",
@@ -114,8 +123,72 @@ def cells(words: argparse.Namespace) -> Iterator[Cell]:
                 yield Cell((name, str(seed), off), problem, solver, seed, limits)
 
 
+def queens(size: int, k: int) -> Problem:
+    """Squares of a chessboard; nobody gets two on which queens attack each other."""
+    squares = [(i, j) for i in range(size) for j in range(size)]
+    attacks = [
+        (one, two)
+        for one, two in combinations(range(len(squares)), 2)
+        if 0
+        in (gap := [a - b for a, b in zip(squares[one], squares[two], strict=True)])
+        or abs(gap[0]) == abs(gap[1])
+    ]
+    return Problem.from_sets([1] * len(squares), attacks, adversaries=k)
+
+
+def wide_set(n: int) -> Problem:
+    """Five adversaries, and a set of which each may hold 3 of 20 entries."""
+    near = dict.fromkeys(range(20), 0.05)
+    return Problem.from_sets(
+        [1] * n, [near], adversaries=5, disclosure="linear", tau=0.2
+    )
+
+
+def many_adversaries(k: int) -> Problem:
+    """Six entries, and many adversaries: random worth, each gets two."""
+    worth = np.random.default_rng(0).random((6, k))
+    return Problem.from_sets(
+        worth.tolist(),
+        [[0, 1, 2], [3, 4], [2, 5, 0]],
+        copies=2,
+        disclosure="linear",
+        objective="tradeoff",
+    )
+
+
+def far_from_one(power: int) -> Problem:
+    """A tradeoff of the paper's generator whose numbers are 10^power times as large."""
+    made = paper_data.synthetic(0, 60, 12, 2, 2, Measure.QUADRATIC, average=False)
+    times = Fraction(10) ** power
+    goal = replace(made.goal, lambda_=made.goal.lambda_ * times)
+    weights = replace(made.weights, unit=made.weights.unit * times)
+    return replace(made, goal=goal, weights=weights)
+
+
+def pairs_pool(seed: int) -> Problem:
+    """A tradeoff of the paper's generator in which any two of four adversaries pool."""
+    made = paper_data.synthetic(seed, 40, 10, 4, 1, Measure.LINEAR, average=False)
+    return replace(made, coalitions=Coalitions(any_m=2))
+
+
+CASES: dict[str, tuple[float, Callable[[], Problem]]] = {
+    "queen5_5, 4 colours, 5 s": (5.0, partial(queens, 5, 4)),
+    "queen6_6, 6 colours, 5 s": (5.0, partial(queens, 6, 6)),
+    "a set for 7 of 5 adversaries, 3 s": (3.0, partial(wide_set, 300)),
+    "6 entries, 1,000 adversaries, 3 s": (3.0, partial(many_adversaries, 1_000)),
+    "numbers of 10^12, 2 s": (2.0, partial(far_from_one, 12)),
+    "any 2 of 4 pool, linear worst, 3 s": (3.0, partial(pairs_pool, 0)),
+}
+"""CPU seconds and problem: what a row is kept for beyond families and files."""
+
+
 def asked_for(words: argparse.Namespace) -> Iterator[tuple[str, int, Problem, Limits]]:
     """Names, seeds, problems and their limits."""
+    for case, (seconds, make) in CASES.items() if words.cases else ():
+        if is_wanted(words, CASE + case):
+            yield CASE + case, 0, make(), by_cpu(seconds)
+    if words.cases:
+        return
     if not words.targets:
         for name, seed, problem in problems(words):
             if words.seconds:
@@ -204,10 +277,12 @@ def counts(rows: list[Row]) -> str:
     """How many problems the file holds, and runs of each commit: what is not run shows."""
     found = {_named(r) for r in rows}
     targets = sum(name.startswith(TARGET) for name, _ in found)
+    cases = sum(name.startswith(CASE) for name, _ in found)
     runs = Counter(r["commit"] or "none" for r in rows)
     told = ", ".join(f"{count} of {name}" for name, count in runs.items())
     return (
-        f"{len(found)} problems, {targets} of them targets; runs by commit: {told}.\n"
+        f"{len(found)} problems, {targets} of them targets and {cases} cases; "
+        f"runs by commit: {told}.\n"
     )
 
 
@@ -240,10 +315,11 @@ def table(rows: list[Row]) -> str:
 def main() -> int:
     parser = asked(__doc__, PATH)
     parser.add_argument("--targets", action="store_true")
+    parser.add_argument("--cases", action="store_true")
     parser.add_argument("--seconds", type=float, help="CPU seconds in place of work")
     parser.add_argument("--rows", nargs="*", choices=[row.name for row in TABLE])
     words = parser.parse_args()
-    if not (words.targets or words.seconds):
+    if not (words.targets or words.cases or words.seconds):
         load()
     fill(words.path, FIELDS, cells(words), solved, SHOWN)
     rows = rows_of(words.path)

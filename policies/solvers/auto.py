@@ -35,7 +35,7 @@ from policies.model.objective import Objective
 from policies.model.problem import Goal, Plan, Problem
 from policies.model.sets import Ints
 from policies.solvers.adversary_reduction import among, among_all, needed
-from policies.solvers.bounds.certificates import Prover, made
+from policies.solvers.bounds.certificates import Prover
 from policies.solvers.bounds.lagrangian import bounded
 from policies.solvers.bounds.level_relaxation import Ladder
 from policies.solvers.bounds.link_bounds import LinkBounds, with_pairs_apart
@@ -68,7 +68,6 @@ from policies.solvers.load_tables import loads
 from policies.solvers.parallel_portfolio import Task, few, late, merged, race, sure
 from policies.solvers.planned import planned
 from policies.solvers.rounding.continuous_greedy import ContinuousGreedy
-from policies.solvers.rounding.moser_tardos import MoserTardos
 from policies.solvers.rounding.rand_plus import RandPlus
 from policies.solvers.rounding.socp_rounding import SocpRounding
 from policies.solvers.scaling import near_one, reached, restored
@@ -674,20 +673,6 @@ def _heuristic(solver: Solver) -> Step:
     return run
 
 
-def _by_proof(
-    search: Search, limits: Limits, done: Callable[[], bool]
-) -> Solution | None:
-    """Construct the plan that a certificate proves to exist, where greedy failed."""
-    del done
-    if search.best is not None:
-        return None
-    proof = search.prover(search.problem)
-    if proof is None:
-        return None
-    found = made(MAKERS, search.problem, proof.ground, search.rng, limits)
-    return found[0] if found else None
-
-
 # -- exact rows ----------------------------------------------------------------------
 
 
@@ -824,10 +809,6 @@ def _levels(
 
 SUBMODULAR: Final[tuple[Solver, ...]] = (Submodular(), ContinuousGreedy())
 IMPROVERS: Final[tuple[Solver, ...]] = (Exchange(), SocpRounding(), AnnealingSolver())
-MAKERS: Final[dict[str, Solver]] = {
-    "greedyl": GREEDYL,
-    "moser-tardos": MoserTardos(),
-}
 
 
 def _warm(f: Features) -> bool:
@@ -886,7 +867,6 @@ TABLE: Final[tuple[Row, ...]] = (
     Row("components", "alone", lambda f: f.separable, _components),
     Row("pair-search", "first", lambda f: f.pairs_only, _pair_search),
     Row("cliques", "alone", lambda f: f.pairs_only, _cliques),
-    Row("by-proof", "first", lambda f: f.counted, _by_proof),
     Row(
         "annealed",
         "first",

@@ -8,7 +8,7 @@ no plan.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final
@@ -16,19 +16,15 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from policies.judging.certificates import always_servable, certify
-from policies.judging.chances import derandomized_plan
-from policies.model.problem import Plan, Problem
+from policies.model.problem import Problem
 from policies.model.sets import Bools, Ints
 from policies.solvers.interfaces import (
     Ground,
     Limits,
     Proof,
     Solution,
-    Solver,
     Verdict,
-    answer,
 )
-from policies.solvers.parallel_portfolio import few
 
 if TYPE_CHECKING:
     from policies.solvers.components import Components
@@ -86,53 +82,6 @@ class Prover:
             return replace(found, tried=tried) if unknown else found
         verdict = Verdict.CERTIFIED if unknown else found.verdict
         return replace(found, verdict=verdict, proofs=(proof,))
-
-
-def made(
-    solvers: Mapping[str, Solver],
-    problem: Problem,
-    ground: Ground | None,
-    rng: np.random.Generator,
-    limits: Limits,
-) -> list[Solution]:
-    """Return the plan that a certificate promises, if it was found in time.
-
-    Parameters
-    ----------
-    solvers : mapping of str to Solver
-    problem : Problem
-        A disc-budget problem without caps on means.
-    ground : Ground or None
-        The certificate's ground; None: there is none, so greedy may fail.
-    rng, limits
-    """
-    asked = [problem]
-    if ground is Ground.ORDER:  # copies beyond ``lo`` of one entry may bar another
-        asked.append(replace(problem, hi=problem.lo))
-    for one in asked:
-        plan = _plan(solvers, one, ground, rng, limits)
-        method = "greedy" if ground is None else f"made by its proof: {ground}"
-        solution = answer(problem, plan, tried=(method,))
-        if solution.verdict is Verdict.SOLVED:
-            return [solution]
-    return []
-
-
-def _plan(
-    solvers: Mapping[str, Solver],
-    problem: Problem,
-    ground: Ground | None,
-    rng: np.random.Generator,
-    limits: Limits,
-) -> Plan:
-    """Construct the plan; return an empty one if no solver supports the problem."""
-    if ground is Ground.EXPECTATION:
-        return derandomized_plan(problem, limits.deadline()) or Plan()
-    name = "moser-tardos" if ground is Ground.LEMMA else "greedyl"
-    solver = solvers.get(name)
-    if solver is None or not solver.supports(problem):
-        return Plan()
-    return solver(problem, rng, replace(limits, work=few(limits.work))).plan
 
 
 def steps(problem: Problem) -> int:

@@ -37,7 +37,7 @@ def asked(off=frozenset(), work=4.0):
 
 CP_SAT = frozenset({"cp-sat", "cp-sat-feasible", "cp-sat-after"})
 SLOW = frozenset({"highs", "neighbourhood"})
-GREEDY = frozenset({"greedy", "greedyl", "by-proof"})
+GREEDY = frozenset({"greedy", "greedyl"})
 
 
 @pytest.mark.parametrize("first", [True, False])

@@ -14,7 +14,7 @@ from policies.model.problem import Average
 from policies.solvers import SOLVERS, Limits, Verdict
 from policies.solvers.auto import TABLE, Auto
 from policies.solvers.bounds import certificates
-from policies.solvers.bounds.certificates import Prover, made, steps
+from policies.solvers.bounds.certificates import Prover, steps
 from policies.solvers.exact.cpsat import exactly
 from policies.solvers.interfaces import Ground, Solution, timeless
 from tests.unit.policies.tiny import Tiny, step, tinies
@@ -50,13 +50,14 @@ def test_nothing_that_has_no_plan_is_ever_certified(tiny, strict):
 
 @given(tinies())
 @settings(max_examples=60, deadline=None)
-def test_the_plan_that_a_certificate_promises_is_made(tiny):
-    """Whatever the ground: by order, by expectation, by redrawing."""
+def test_the_plan_that_a_certificate_promises_is_found(tiny):
+    """Whatever the ground, and though plans are not enumerated."""
     problem = tiny.problem()
     proof = Prover(Limits())(problem)
     if proof is not None:
-        rng = np.random.default_rng(0)
-        (found,) = made(SOLVERS, problem, proof.ground, rng, Limits())
+        solver = Auto(frozenset({"few-plans"}))
+        found = solver(problem, np.random.default_rng(0), Limits(**WORK))
+        assert found.verdict is Verdict.SOLVED
         assert judge(problem, found.plan).feasible
 
 
@@ -128,8 +129,8 @@ def test_components_are_named_with_their_ground():
     )
 
 
-def test_what_is_certified_is_made_and_not_searched_for(monkeypatch):
-    """CP-SAT starts from the plan that the certificate promised, or never starts."""
+def test_what_is_certified_is_planned_and_not_searched_for(monkeypatch):
+    """CP-SAT starts from a plan, or never starts."""
     begun = []
 
     def search(problem, rng, limits, start=None, done=None):
@@ -138,9 +139,7 @@ def test_what_is_certified_is_made_and_not_searched_for(monkeypatch):
 
     monkeypatch.setattr("policies.solvers.auto.exactly", search)
     best = [[9, 1, 1, 1]] * 73  # the same for all entries
-    solver = Auto(frozenset({"greedy", "greedyl"}))
-    problem = windows(70, 4, weights=best).problem()
-    found = solver(problem, np.random.default_rng(0), Limits(**WORK))
+    found = solve(windows(70, 4, weights=best).problem(), **WORK)
     assert found.verdict is Verdict.SOLVED
     assert [proof.ground for proof in found.proofs] == [Ground.LEMMA]
     assert all(start is not None for start in begun)
