@@ -109,7 +109,6 @@ KEPT = {
     "across": "sparse sets: 400 entries, 640 sets, k = 2: 6.5 % of the value in 5 s",
     "socp": "quadratic means under 4 s: the search that loads no compiled kernels",
     "loads": "large worst loads: quadworst_D200 in 10 s .7534 of .7544, else .7518 of .7565",
-    "annealing": "what HiGHS's model is too large for",
 }
 """What rows are for beyond these problems."""
 

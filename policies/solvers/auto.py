@@ -749,11 +749,6 @@ def _loaded(limits: Limits) -> Limits:
     return limits.left(began)
 
 
-def _annealing(search: Search, limits: Limits, done: Callable[[], bool]) -> Solution:
-    rest = _loaded(limits)
-    return anneal_smoothly(search.problem, search.rng, rest, search.start, done)
-
-
 def _loads(search: Search, limits: Limits, done: Callable[[], bool]) -> Solution | None:
     return _heuristic(AnnealingSolver(search.start))(search, limits, done)
 
@@ -885,7 +880,7 @@ TABLE: Final[tuple[Row, ...]] = (
     Row(
         "cp-sat",
         "exact",
-        lambda f: f.counted and (f.tight or not (f.alone and _near(f))),
+        lambda f: f.counted and (f.tight or not (f.large or (f.alone and _near(f)))),
         _cpsat,
     ),
     Row("cp-sat-feasible", "exact", lambda f: f.counted, _feasible),
@@ -903,5 +898,4 @@ TABLE: Final[tuple[Row, ...]] = (
     ),
     Row("socp", "search", _mean, _heuristic(SocpRounding())),
     Row("neighbourhood", "search", lambda f: f.highs and _near(f), _neighbourhood),
-    Row("annealing", "search", lambda f: f.annealable and _near(f), _annealing),
 )

@@ -52,7 +52,7 @@ def test_the_search_starts_without_cp_sat(first):
 
 def test_where_no_start_is_found_cp_sat_is_asked():
     """What no draw finds may still be there."""
-    others = GREEDY | SLOW | {"annealed", "annealing", "across"}
+    others = GREEDY | SLOW | {"annealed", "across"}
     found = asked(others)
     assert found.verdict is Verdict.SOLVED
     assert found.judged.f == 0
