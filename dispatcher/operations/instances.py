@@ -15,7 +15,13 @@ from typing import Any, Final
 import numpy as np
 
 from dispatcher.core.errors import Invalid, Usage
-from dispatcher.strategies import load_utility, reads_paper, solver_with, solvers_for
+from dispatcher.strategies import (
+    find_solver,
+    load_utility,
+    reads_paper,
+    solver_with,
+    solvers_for,
+)
 from policies.instances import importers
 from policies.instances.instance_file import Instance, read_instance, rows_of
 from policies.instances.json_values import InvalidInstance
@@ -23,6 +29,7 @@ from policies.instances.plan_document import read_plan
 from policies.judging.judge import Judgement
 from policies.judging.judge import judge as judge_plan
 from policies.model.problem import Plan, Problem
+from policies.planning.frontier import Frontier, frontier
 from policies.rules.functions import InvalidFunction
 from policies.solvers import Limits, Solution, Solver, Verdict
 from policies.solvers.exact.epsilon_constraint import front, held_at
@@ -167,6 +174,31 @@ def solve(
     answer["seed"] = search.seed
     answer["seconds"] = round(clock() - started, 3)
     return answer
+
+
+def sweep(
+    file: InstanceFile, count: int, *, seed: int = 0, time_limit: float = 60.0
+) -> Frontier:
+    """Sweep the limit on f of an instance, from none to 0.
+
+    Raises
+    ------
+    Usage
+        The instance has links.
+    Invalid
+        The file is no instance.
+    """
+    document = read_document(file)
+    with _functions_named(str(file.path)):
+        problem = read_problem(document, str(file.path)).problem
+        if problem.links is not None:
+            raise Usage(
+                "a frontier does not take relations",
+                why="their disclosure is held at a level by discbudget alone",
+                fix="ask discbudget with one tau after another",
+            )
+        limits = Limits(seconds=time_limit)
+        return frontier(problem, count, find_solver("auto"), seed, limits)
 
 
 def judge(file: InstanceFile, plan: Path) -> dict[str, Any]:

@@ -17,6 +17,8 @@ from dispatcher.stages.planning.plan_summary import lack
 from dispatcher.store import Store
 from dispatcher.store import planning as rows
 from dispatcher.strategies import find_solver
+from policies.planning.frontier import Frontier
+from policies.solvers import Limits
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,38 @@ def draft(
         algorithm=algorithm,
         limits=None if time_limit is None else planning.limits(time_limit),
     )
+
+
+def sweep(
+    workspace: Workspace,
+    store: Store,
+    count: int,
+    *,
+    seed: int | None = None,
+    time_limit: float = 60.0,
+) -> Frontier:
+    """Sweep the strictness of the policy over all fields that lack answers.
+
+    Parameters
+    ----------
+    workspace : Workspace
+    store : Store
+    count : int
+        Limits on f, from none to 0; >= 2.
+    seed : int, optional
+        None: that of the settings.
+    time_limit : float
+        Seconds of search, at most.
+
+    Raises
+    ------
+    Conflict
+        No policy is in force.
+    """
+    preflight = workspace.preflight(store)
+    planning = Planning(store, workspace.clock, preflight=preflight)
+    chosen = workspace.config.seed if seed is None else seed
+    return planning.sweep(count, seed=chosen or 0, limits=Limits(seconds=time_limit))
 
 
 def held_back(drafted: Drafted) -> list[str]:

@@ -335,7 +335,8 @@ def fill(case: Case) -> None:
         seal(tx, at=case.tick())
 
 
-CONSOLE = ("/", "/workers", "/workers?page=2", "/workers?page=999", "/rules", "/queue",
+CONSOLE = ("/", "/workers", "/workers?page=2", "/workers?page=999", "/rules",
+           "/rules/stranger", "/queue",
            "/queue?state=ready", "/records", "/records?after=5", "/ledger", "/nowhere",
            "/queue?state=lost")  # fmt: skip
 

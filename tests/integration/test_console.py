@@ -17,7 +17,7 @@ from tests import builders, sql
 from tests.integration.ledger_cases import Case, policy
 
 SAME = {"sec-fetch-site": "same-origin"}
-PAGES = ("/", "/workers", "/rules", "/queue", "/records", "/ledger")
+PAGES = ("/", "/workers", "/rules", "/rules/stranger", "/queue", "/records", "/ledger")
 CANARIES = ("Ada-Canary", "gout-canary", "key-canary", "person-canary")
 EVIL = "<script>alert(1)</script>{{7*7}}\u202e\"'&"
 

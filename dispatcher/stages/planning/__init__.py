@@ -23,7 +23,7 @@ from dispatcher import money
 from dispatcher.core import meters
 from dispatcher.core.errors import Conflict, NotFound, Usage
 from dispatcher.core.log import get_logger
-from dispatcher.ledger.active_policy import current_policy, no_policy
+from dispatcher.ledger.active_policy import ActivePolicy, current_policy, no_policy
 from dispatcher.model import Budget, Plan
 from dispatcher.preflight import Clearance, Preflight
 from dispatcher.stages.planning import backlog as backlogs
@@ -44,6 +44,7 @@ from dispatcher.store.accounts import Account
 from dispatcher.store.planning import LeftRow
 from dispatcher.strategies import find_solver, solvers_for
 from policies.model.problem import Problem
+from policies.planning.frontier import Frontier, frontier
 from policies.planning.improving import improve
 from policies.planning.solving import plan_rest, solve
 from policies.solvers import SOLVERS, Limits, Solution, Verdict
@@ -163,13 +164,9 @@ class Planning:
         chosen, began = self.limits() if limits is None else limits, self._clock()
         seed = self._clock() if seed is None else seed
         with self._store.read() as tx:
-            force = current_policy(tx)
-            if force is None:
-                raise no_policy()
+            force, clear = self._force(tx), self._look(tx)
             base, joins = _last_applied(tx), rows.joins(tx)
-            clear = self._look(tx)
-            backlog = backlogs.read(tx, force, clear)
-            made = translate(tx, force, backlog, self._clock(), clear)
+            made = self._problem(tx, force, clear)
         _check_algorithm(algorithm, made.problem)
         solver, auto = find_solver(algorithm), find_solver("auto")
         with meters.PLAN_DURATION.labels(algorithm).time():
@@ -207,6 +204,29 @@ class Planning:
         )
         plan_id = self._write(plan, planned, _held(made, solution), epoch)
         return Drafted(plan_id, solution.verdict, numbers)
+
+    def sweep(self, count: int, *, seed: int, limits: Limits) -> Frontier:
+        """Plan the backlog at several limits on f, from none to 0; writes nothing.
+
+        Raises
+        ------
+        Conflict
+            No policy is in force.
+        """
+        with self._store.read() as tx:
+            made = self._problem(tx, self._force(tx), self._look(tx))
+        return frontier(made.problem, count, find_solver("auto"), seed, limits)
+
+    def _force(self, tx: Tx) -> ActivePolicy:
+        force = current_policy(tx)
+        if force is None:
+            raise no_policy()
+        return force
+
+    def _problem(self, tx: Tx, force: ActivePolicy, clear: Clearance) -> Translation:
+        """Read what lacks answers."""
+        backlog = backlogs.read(tx, force, clear)
+        return translate(tx, force, backlog, self._clock(), clear)
 
     def apply(self, plan_id: int, *, epoch: int | None = None) -> int:
         """Apply a draft together with the remaining pairs of the previous plan.

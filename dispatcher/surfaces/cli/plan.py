@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dispatcher.core.errors import EXIT_PARTLY
-from dispatcher.surfaces.cli.context import CliContext, leave
+from dispatcher.core.errors import EXIT_PARTLY, Usage
+from dispatcher.surfaces.cli.context import CliContext, leave, told_moment
 from dispatcher.surfaces.cli.previews import count
 
 if TYPE_CHECKING:
     from dispatcher.stages.planning import Drafted
+    from policies.planning.frontier import Frontier
 
 Number = Annotated[
     int | None,
@@ -147,6 +149,114 @@ def show_plan(ctx: typer.Context, number: Number = None) -> None:
         },
         head + numbers_of(numbers),
     )
+
+
+@app.command("frontier")
+def sweep(
+    ctx: typer.Context,
+    instance: Annotated[
+        Path | None,
+        typer.Argument(
+            dir_okay=False, help="An instance file (default: the store's backlog)."
+        ),
+    ] = None,
+    points: Annotated[
+        int, typer.Option(min=2, max=200, help="Limits on f, from none to 0.")
+    ] = 11,
+    csv: Annotated[bool, typer.Option("--csv", help="Print comma-separated.")] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", dir_okay=False, help="Draw it: a file .svg or .html."
+        ),
+    ] = None,
+    time_limit: Annotated[
+        float, typer.Option(min=0.1, help="Seconds of search, at most.")
+    ] = 60.0,
+    seed: Annotated[
+        int | None, typer.Option(min=0, max=2**63 - 1, help="Of the searches.")
+    ] = None,
+) -> None:
+    """Show what a stricter policy would cost: workers, utility, worst disclosure.
+
+    One limit on f for every rule, from none to 0, and the policy itself: the utility
+    that the workers present can give, and how many workers all answers take, each with
+    what is proven. Nothing is planned.
+    """
+    from dispatcher.operations import instances, plans
+    from dispatcher.surfaces import picture
+
+    context: CliContext = ctx.obj
+    if output is not None:
+        if output.suffix.lower() not in (".svg", ".html"):
+            raise Usage(
+                f"{output} ends in neither .svg nor .html",
+                why="the ending says what is drawn: the plots, or a page with a table",
+                fix="-o frontier.svg",
+            )
+        context.spare(output, *filter(None, [instance]))
+        instances.check_place(output)
+    if instance is not None:
+        file = instances.InstanceFile(instance)
+        found = instances.sweep(file, points, seed=seed or 0, time_limit=time_limit)
+    else:
+        with context.open_store() as store:
+            found = plans.sweep(
+                context, store, points, seed=seed, time_limit=time_limit
+            )
+    if output is not None:
+        drawn = picture.frontier_svg(found)
+        if output.suffix.lower() == ".html":
+            drawn = picture.frontier_page(found, told_moment(context.clock()))
+        instances.write_whole(output, drawn)
+        context.say(f"wrote {output}")
+    header, rows = frontier_rows(found)
+    if csv and not context.json:
+        print("\n".join(",".join(map(str, row)) for row in [header, *rows]))
+        return
+    document = {
+        "schema": "dispatcher.frontier/1",
+        "adversaries": found.adversaries,
+        "answers": found.answers,
+        "points": [dict(zip(header, row, strict=True)) for row in rows],
+    }
+    context.show(document, context.table([_cells(row) for row in rows], header))
+
+
+def frontier_rows(
+    found: Frontier,
+) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+    """Return a frontier as rows under names; the limit of the policy itself is empty."""
+    header = (
+        "limit",
+        "verdict",
+        "utility",
+        "utility_at_most",
+        "worst_f",
+        "workers_at_least",
+        "workers_enough",
+    )
+
+    def number(value: Fraction | None) -> float | None:
+        return None if value is None else round(float(value), 6)
+
+    rows: list[tuple[object, ...]] = [
+        (
+            "policy" if point is found.policy else number(point.limit),
+            point.verdict.value,
+            number(point.utility),
+            number(point.bound),
+            number(point.f),
+            None if point.needed.never else point.needed.least,
+            None if point.needed.never else point.needed.enough,
+        )
+        for point in (*found.points, found.policy)
+    ]
+    return header, rows
+
+
+def _cells(row: tuple[object, ...]) -> list[object]:
+    return ["-" if cell is None else cell for cell in row]
 
 
 def lay_out(drafted: Drafted, *, dry_run: bool, auto: bool) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import asdict
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -24,6 +25,7 @@ from dispatcher.surfaces.cli.context import (
     CliContext,
     leave,
     read_file,
+    told_moment,
 )
 from dispatcher.surfaces.cli.records import (
     DelimiterOption,
@@ -37,6 +39,7 @@ from policies.document.diagnostic import listed
 
 if TYPE_CHECKING:
     from dispatcher.ledger.versions import Applied
+    from dispatcher.operations.pictures import Picture, Seen
     from dispatcher.operations.policies import PolicyFile, Preview
     from dispatcher.stages.planning.impact import Impact
     from policies.document import ParseResult
@@ -428,6 +431,87 @@ def apply(
             f"WARN no auditor can check {listed(unknown, 8)}: audit verify knows no rule "
             "of such a kind, and reports it as NOT CHECKED; the gate keeps its limit"
         )
+
+
+@app.command()
+def picture(
+    ctx: typer.Context,
+    file: File = None,
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", dir_okay=False, help="The page: one HTML file."),
+    ] = Path("picture.html"),
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", dir_okay=False, help="Records on which to measure it."
+        ),
+    ] = None,
+    format: FormatOption = None,
+    encoding: EncodingOption = None,
+    delimiter: DelimiterOption = None,
+    sheet: SheetOption = None,
+    time_limit: Annotated[
+        float, typer.Option(min=0.1, help="Seconds of search, at most.")
+    ] = 60.0,
+) -> None:
+    """Draw what one stranger could know under a policy file, and two who share.
+
+    The densest view that the policy allows of one record, on made-up values. With
+    --against: the share of people whom it singles out, and how well what is kept can be
+    guessed from equal values in other records. The page holds no value of the file.
+    """
+    from dispatcher.operations import instances, pictures
+    from dispatcher.surfaces import picture as pages
+
+    context: CliContext = ctx.obj
+    path = file or context.policy_path
+    checked = valid_policy(path)
+    context.spare(output, path, *filter(None, [against]))
+    instances.check_place(output)
+    drawn = pictures.of_file(
+        checked.policy,
+        path.parent,
+        against,
+        read_options(format, encoding, delimiter, sheet, None),
+        seconds=time_limit,
+    )
+    stamp = f"Drawn from {path.name}, {told_moment(context.clock())}."
+    instances.write_whole(output, pages.page(drawn, stamp))
+    answer, pair = pages.sentences(drawn)
+    context.show(_drawn(drawn, output), "\n".join(filter(None, [answer, pair])))
+    context.say(f"wrote {output}: open it in a browser")
+
+
+def _drawn(drawn: Picture, output: Path) -> dict[str, Any]:
+    """Return the numbers of a picture."""
+
+    def seen(view: Seen | None) -> dict[str, Any] | None:
+        return None if view is None else asdict(view)
+
+    return {
+        "schema": "dispatcher.picture/1",
+        "file": str(output),
+        "policy": drawn.policy.name,
+        "measured": drawn.measured and asdict(drawn.measured),
+        "one": seen(drawn.view),
+        "most_telling": seen(drawn.telling),
+        "two_together": seen(drawn.pair),
+        "one_of_two_records": seen(drawn.several),
+        "fields": [asdict(field) for field in drawn.fields],
+        "rules": [
+            {
+                "name": rule.name,
+                "f": None if rule.f is None else float(rule.f),
+                "f_together": None
+                if rule.f_together is None
+                else float(rule.f_together),
+                "denies": list(rule.denies),
+                "reached_together": rule.broken,
+            }
+            for rule in drawn.rules
+        ],
+    }
 
 
 @app.command("list")

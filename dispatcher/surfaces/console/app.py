@@ -21,6 +21,8 @@ from dispatcher.surfaces.web import robots, static, told, unable
 
 _STATIC: Final = {
     "console.css": "text/css; charset=utf-8",
+    "picture.css": "text/css; charset=utf-8",
+    "plot.css": "text/css; charset=utf-8",
     "console.js": "text/javascript; charset=utf-8",
     "icon.svg": "image/svg+xml",
 }
@@ -56,6 +58,7 @@ def console_app(
         "/": views.overview,
         "/workers": views.workers,
         "/rules": views.rules,
+        "/rules/stranger": views.stranger,
         "/queue": views.queue,
         "/records": views.records,
         "/ledger": views.ledger,

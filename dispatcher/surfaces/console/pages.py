@@ -14,6 +14,7 @@ from dispatcher.access import Operator
 from dispatcher.model import TRANSITIONS
 from dispatcher.store import Clock
 from dispatcher.surfaces.console.read_cache import Limit, ReadCache
+from dispatcher.surfaces.picture import body
 from dispatcher.surfaces.web import templates
 
 SECOND: Final = 1_000_000
@@ -26,6 +27,9 @@ NAMES: Final = {
     "ledger": ("/ledger", "Ledger"),
 }
 """Addresses and titles of the pages, in the order of the navigation."""
+
+BESIDE: Final = {"stranger": ("/rules/stranger", "What one stranger could know")}
+"""Pages that another page links to."""
 
 STANDINGS: Final = {
     "active": "active",
@@ -94,13 +98,13 @@ class Pages:
         now: int,
         **context: object,
     ) -> HTMLResponse:
-        """Show one of :data:`NAMES`."""
+        """Show one of :data:`NAMES` or :data:`BESIDE`."""
         return self._html(
             request,
             f"{name}.html",
             200,
             name=name,
-            title=NAMES[name][1],
+            title=(NAMES | BESIDE)[name][1],
             names=NAMES,
             operator=operator,
             now=now,
@@ -175,8 +179,20 @@ class Views:
         """``GET /rules``."""
         limits = self._cache.limits()
         return self._show(
-            request, operator, "rules", limits=limits, verdict=verdict(limits)
+            request,
+            operator,
+            "rules",
+            limits=limits,
+            verdict=verdict(limits),
+            stranger=BESIDE["stranger"],
         )
+
+    def stranger(self, request: Request, operator: Operator) -> Response:
+        """``GET /rules/stranger``."""
+        found = self._cache.picture()
+        drawn = None if found is None else body(found[1])
+        at = None if found is None else found[0]
+        return self._show(request, operator, "stranger", drawn=drawn, at=at)
 
     def queue(self, request: Request, operator: Operator) -> Response:
         """``GET /queue``."""

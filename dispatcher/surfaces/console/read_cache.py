@@ -21,6 +21,7 @@ from dispatcher.ledger.limit_usage import (
     UsageByRule,
     nearest_units,
 )
+from dispatcher.operations.pictures import Picture, in_force
 from dispatcher.operations.status import Status, status
 from dispatcher.preflight import Preflight
 from dispatcher.store import (
@@ -41,6 +42,11 @@ Read = TypeVar("Read")
 SECOND: Final = 1_000_000
 COSTLY: Final = 10
 """What grows with the store is kept so many times longer."""
+
+RARELY: Final = 1_800
+"""What takes a search is kept so many times longer."""
+PICTURE_SECONDS: Final = 20.0
+"""Of search for a picture, at most."""
 
 
 @dataclass(frozen=True)
@@ -160,6 +166,21 @@ class ReadCache:
             return sorted(found, key=lambda limit: (*_order([limit]), limit.name))
 
         return self._fresh("limits", make)
+
+    def picture(self) -> tuple[int, Picture] | None:
+        """Return what one stranger could know under the policy in force, and since when.
+
+        It is drawn again for another policy, and once in a while for other records.
+        """
+        with self._store.read() as tx:
+            force = current_policy(tx)
+        if force is None:
+            return None
+
+        def make() -> tuple[int, Picture]:
+            return self._clock(), in_force(self._store, seconds=PICTURE_SECONDS)
+
+        return self._fresh(f"picture {force.version}", make, RARELY)
 
     def accounts(self) -> dict[str, int]:
         """How many accounts are in each state."""

@@ -260,7 +260,8 @@ def explain(
     needed, exact = None, True
     if all(c.cause not in hopeless or c.needed for c in found):
         low = max([problem.n_adversaries + 1, *(c.needed or 0 for c in found)])
-        needed, exact = _needed(problem, low, rng, limits)
+        at_least, needed = adversaries_needed(problem, low, rng, limits)
+        exact = at_least == needed
     core = Core(
         entries=tuple(np.flatnonzero(problem.lo).tolist()),
         clashes=tuple(found[:most]),
@@ -288,13 +289,29 @@ def proven_core(
     return explain(problem, rng, limits, most=_CLASHES).core
 
 
-def _needed(
+def adversaries_needed(
     problem: Problem, low: int, rng: np.random.Generator, limits: Limits
-) -> tuple[int | None, bool]:
-    """Return how many adversaries suffice (new ones: no history); and whether proven.
+) -> tuple[int, int | None]:
+    """Return how many adversaries are needed at least, and how many suffice.
 
-    They are added one at a time. If that is undecided, their number is doubled, then
-    bisected: models grow, and what is undecided mostly stays so.
+    New ones (without history) are added one at a time. If that is undecided, their
+    number is doubled, then bisected: models grow, and what is undecided mostly stays
+    so.
+
+    Parameters
+    ----------
+    problem : Problem
+        No single entry is past a limit by itself.
+    low : int
+        Fewer are known not to suffice.
+    rng, limits
+
+    Returns
+    -------
+    least : int
+        Fewer were proven not to suffice.
+    enough : int or None
+        None: no number was found.
     """
     over, m = limits.deadline(), problem.coalitions.any_m
     apart = not (problem.averages or problem.coalitions or problem.links)
@@ -319,7 +336,7 @@ def _needed(
             step *= 2
         else:
             refuted = number
-    return high, refuted + 1 == high
+    return refuted + 1, high
 
 
 def widened(problem: Problem, number: int) -> Problem:

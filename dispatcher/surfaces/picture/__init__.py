@@ -1,0 +1,227 @@
+"""What one stranger could know, and what a stricter policy would cost, as pages.
+
+One body for the console and for a file of its own, which needs no network, no scripts,
+and no other file.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from fractions import Fraction
+from hashlib import sha256
+from importlib.resources import files
+from typing import Final
+
+from jinja2 import Environment
+from markupsafe import Markup
+
+from dispatcher.operations.pictures import Picture
+from dispatcher.surfaces.picture.drawn_values import drawn_value
+from dispatcher.surfaces.picture.plot import panels, percent, workers
+from dispatcher.surfaces.web import templates
+from policies.planning.frontier import Frontier
+from policies.policy import Scope
+
+TITLE: Final = "What could one stranger know?"
+_HERE: Final = "dispatcher.surfaces.picture"
+
+
+def _share(value: Fraction | float | None) -> str:
+    return "–" if value is None else percent(value)
+
+
+def _short(value: Fraction | None) -> str:
+    return "–" if value is None else f"{float(value):.3g}"
+
+
+def _environment() -> Environment:
+    made = templates(_HERE)
+    made.filters |= {"share": _share, "short": _short, "workers": workers}
+    return made
+
+
+_ENVIRONMENT: Final = _environment()
+
+
+def style(*, plots_only: bool = False) -> str:
+    """Return the style sheet: colours of the console, the page, and its plots."""
+    console, page, plots = (
+        files("dispatcher.surfaces.console")
+        .joinpath("static", name)
+        .read_text(encoding="utf-8")
+        for name in ("console.css", "picture.css", "plot.css")
+    )
+    if plots_only:
+        return console[: console.index("*, *::before")] + plots
+    return console + page + plots
+
+
+def body(picture: Picture) -> Markup:
+    """Return the content of the page, without a frame."""
+    template = _ENVIRONMENT.get_template("body.html")
+    entity = picture.policy.entity
+    return Markup(  # noqa: S704 - the template escapes every value
+        template.render(
+            picture=picture,
+            measured=picture.measured,
+            kept=[field for field in picture.fields if field.sent and not field.seen],
+            guesses=[field for field in picture.fields if field.guess is not None],
+            values={name: drawn_value(field) for name, field in entity.fields.items()},
+            panels=panels(picture.trade),
+            words=_words(picture),
+        )
+    )
+
+
+def page(picture: Picture, stamp: str) -> str:
+    """Return the page as one file."""
+    return _page(TITLE, body(picture), stamp)
+
+
+def frontier_page(found: Frontier, stamp: str) -> str:
+    """Return the plots of a frontier with their numbers, as one file."""
+    template = _ENVIRONMENT.get_template("trade.html")
+    content = template.render(trade=found, panels=panels(found))
+    return _page("What a stricter policy would cost", Markup(content), stamp)  # noqa: S704
+
+
+def frontier_svg(found: Frontier) -> str:
+    """Return the plots of a frontier as one drawing."""
+    drawn = panels(found)
+    return _ENVIRONMENT.get_template("frontier.svg").render(
+        panels=drawn,
+        css=Markup(style(plots_only=True)),  # noqa: S704
+        label=" ".join(f"{panel.title}. {panel.summary}" for panel in drawn),
+    )
+
+
+def _page(title: str, content: Markup, stamp: str) -> str:
+    css = style()
+    digest = b64encode(sha256(css.encode()).digest()).decode()
+    return _ENVIRONMENT.get_template("page.html").render(
+        title=title,
+        body=content,
+        css=Markup(css),  # noqa: S704 - our own style sheet
+        digest=digest,
+        stamp=stamp,
+    )
+
+
+def sentences(picture: Picture) -> tuple[str, str]:
+    """Say what one stranger could know, and what two could."""
+    view, pair, measured = picture.view, picture.pair, picture.measured
+    many = len(view.fields)
+    answer = (
+        f"One stranger can see {'at least ' * (not view.proven)}{many} of the "
+        f"{picture.sent} fields of a record."
+    )
+    if not picture.sent:
+        answer = "No field is ever sent, so no stranger sees anything."
+    elif not many:
+        answer = (
+            "One stranger can see no field of a record: the policy denies them all."
+        )
+    elif measured is not None and view.share is not None:
+        answer += (
+            f" That singles out {percent(view.share)} of {_people(measured.people)}."
+        )
+    if picture.telling is not None:
+        told = picture.telling
+        most = told.share if told.proven else told.at_most
+        answer += (
+            f" No view that the policy allows singles out more than {_share(most)}."
+        )
+    broken = [rule.name for rule in picture.rules if rule.broken]
+    together = ""
+    if picture.sent:
+        together = (
+            f"Two strangers who share what they know: {len(pair.fields)} of "
+            f"{picture.sent} fields"
+        )
+        if pair.share is not None:
+            together += f", {percent(pair.share)} singled out"
+        together += f"; {len(broken)} of {len(picture.rules)} limits reached."
+    return answer, together
+
+
+def _people(number: int) -> str:
+    return "1 person" if number == 1 else f"{number:,} people"
+
+
+def _words(picture: Picture) -> dict[str, object]:
+    policy, measured = picture.policy, picture.measured
+    answer, pair = sentences(picture)
+    version = f", version {picture.version}" if picture.version else ""
+    who = f"Policy {policy.name}{version}, which decides what a worker may see of a {policy.entity.name}."
+    if measured is None:
+        who += " No records were given, so nobody could be counted."
+    else:
+        first = "" if measured.whole else "first "
+        who += f" Measured on the {first}{measured.records:,} records of {measured.source}."
+    how = "The view has most fields"
+    if measured is not None:
+        how += ", and of such views it singles out most people"
+    proven = picture.view.proven and picture.pair.proven
+    how += "; that no view has more is proven by search." if proven else "."
+    one = policy.entity.subject is not None
+    person = (
+        f"one person with {picture.records_of_one} records" if one else "one record"
+    )
+    return {
+        "who": who,
+        "answer": answer,
+        "pair": pair,
+        "how": how,
+        "guess": ""
+        if measured is None
+        else f"Counted on {measured.records:,} records.",
+        "trade": f"One limit for every rule, from none (f ≤ 1) to the strictest (f ≤ 0), "
+        f"for all answers about {person}, from {picture.trade.adversaries} workers: as "
+        "many as the policy itself takes.",
+        "trade_how": "Records of different people need no further workers, only more "
+        "work of each. On the records that are loaded, with the workers there are: "
+        "dispatcher plan frontier.",
+        "limits": _limits(picture),
+    }
+
+
+def _limits(picture: Picture) -> list[str]:
+    """Say what the page does not count."""
+    policy, measured = picture.policy, picture.measured
+    said = [
+        "What a stranger knows from elsewhere, as from a register or an acquaintance, "
+        "comes on top.",
+        "What a scan shows besides its value: handwriting, stamps, a visible edge.",
+    ]
+    links = [p.name for p in policy.properties.values() if p.scope is Scope.RELATION]
+    if links:
+        said.append(
+            f"Rules over links of people ({', '.join(links)}) are not judged here; "
+            "the gate judges them, and they can only deny more."
+        )
+    capped = policy.budget.average is not None or any(
+        p.average is not None for p in policy.properties.values()
+    )
+    if capped:
+        said.append("Caps on averages are not judged here; they can only deny more.")
+    trusted = sorted(name for name, g in policy.groups.items() if g.trusted)
+    if trusted:
+        said.append(
+            f"Groups that are trusted with rules see more: {', '.join(trusted)}."
+        )
+    if measured is not None:
+        if measured.unmeasured:
+            said.append(
+                "Without values to measure, so that shares may be too low: "
+                f"{', '.join(measured.unmeasured)}."
+            )
+        if measured.subject is None:
+            said.append(
+                "The policy names no subject, so each record counts as a person."
+            )
+        if measured.unsent:
+            said.append(f"Never sent: {', '.join(measured.unsent)}.")
+    hidden = [field.name for field in picture.fields if not field.sent]
+    if hidden:
+        said.append(f"Fields that are never sent (send = false): {', '.join(hidden)}.")
+    return said

@@ -1,0 +1,196 @@
+"""What the values of a table tell: whom they single out, and what can be guessed.
+
+A rule sees which fields are held, never their values. This module measures values: how
+many people a set of columns singles out, and how well one column can be guessed from
+others, because records with equal values resemble one another. Values come as integers,
+equal ones for equal values; nothing here knows a text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final, Self
+
+import numpy as np
+
+from policies.model.sets import Bools, Floats, Ints
+
+_SHUFFLES: Final = 5
+"""Random orders of a column that show how much of it chance alone would tell."""
+
+
+@dataclass(frozen=True)
+class Guess:
+    """How well a column of a record can be guessed from those of other records.
+
+    Attributes
+    ----------
+    records : int
+        Those that have a value in the column.
+    blind : float
+        Share of right guesses of whoever knows other records, and nothing of this one.
+    informed : float
+        Share of right guesses of whoever also sees some of this record: the most common
+        value of the other records that look the same; the blind guess if none does.
+    gain : float
+        Share of the column's entropy that is removed by what is seen, less what a
+        column in random order would lose (reliable fraction of information; Mandros,
+        Boley and Vreeken, 2017). 0 to 1.
+    """
+
+    records: int
+    blind: float
+    informed: float
+    gain: float
+
+
+@dataclass(frozen=True, eq=False)
+class Frequencies:
+    """Rows of a table; equal numbers in a column stand for equal values.
+
+    Attributes
+    ----------
+    columns : Mapping of str to int64 array, shape (rows,)
+        0 is an empty cell.
+    person : int64 array, shape (rows,)
+        Who the row is about.
+    """
+
+    columns: Mapping[str, Ints]
+    person: Ints
+
+    @classmethod
+    def of(
+        cls, names: Sequence[str], rows: Iterable[Sequence[str]], person: int | None
+    ) -> Self:
+        """Read rows of text.
+
+        Parameters
+        ----------
+        names : sequence of str
+        rows : iterable of sequence of str
+            Cells in the order of the names; further cells are ignored.
+        person : int, optional
+            The cell that says who the row is about; by default each is about another
+            person, as is a row in which that cell is empty.
+        """
+        numbers: list[dict[str, int]] = [{"": 0} for _ in names]
+        found: list[list[int]] = [[] for _ in names]
+        owners: dict[str, int] = {}
+        people: list[int] = []
+        for row in rows:
+            for known, column, cell in zip(numbers, found, row, strict=False):
+                column.append(known.setdefault(cell.strip(), len(known)))
+            owner = "" if person is None else row[person].strip()
+            fresh = len(owners)
+            people.append(owners.setdefault(owner or f"\0{fresh}", fresh))
+        columns = {
+            name: np.array(column, np.int64)
+            for name, column in zip(names, found, strict=True)
+        }
+        return cls(columns, np.array(people, np.int64))
+
+    def __len__(self) -> int:
+        return len(self.person)
+
+    @property
+    def people(self) -> int:
+        """Number of people."""
+        return len(np.unique(self.person))
+
+    @property
+    def most_rows(self) -> int:
+        """Most rows about one person."""
+        return int(np.bincount(self.person).max(initial=0))
+
+    def groups(self, seen: Collection[str]) -> Ints:
+        """Number the rows that look the same in some columns alike, shape (rows,)."""
+        group = np.zeros(len(self), np.int64)
+        for name in seen:
+            both = group * (int(self.columns[name].max(initial=0)) + 1)
+            _, group = np.unique(both + self.columns[name], return_inverse=True)
+        return group.astype(np.int64)
+
+    def singled_out(self, seen: Collection[str]) -> Fraction:
+        """Return the share of people of whom some row looks like nobody else's.
+
+        An empty cell counts as a value: not to have a phone number may single out, too.
+        """
+        if not len(self):
+            return Fraction(0)
+        group = self.groups(seen)
+        pairs = np.unique(np.stack([group, self.person]), axis=1)
+        lone = np.bincount(pairs[0])[pairs[0]] == 1
+        return Fraction(len(np.unique(pairs[1][lone])), self.people)
+
+    def guess(
+        self, secret: str, seen: Collection[str], rng: np.random.Generator
+    ) -> Guess | None:
+        """Guess a column of each row from the rows that look the same.
+
+        Parameters
+        ----------
+        secret : str
+        seen : collection of str
+        rng : Generator
+            Shuffles the column, see :attr:`Guess.gain`.
+
+        Returns
+        -------
+        Guess or None
+            None if fewer than two rows have a value in the column.
+        """
+        filled = self.columns[secret] > 0
+        if np.count_nonzero(filled) < 2:
+            return None
+        _, value = np.unique(self.columns[secret][filled], return_inverse=True)
+        _, group = np.unique(self.groups(seen)[filled], return_inverse=True)
+        blind, _ = _right(np.zeros_like(value), value)
+        informed, alone = _right(group, value)
+        informed = np.where(alone, blind, informed)
+        by_chance = [_gain(group, rng.permutation(value)) for _ in range(_SHUFFLES)]
+        gain = _gain(group, value) - sum(by_chance) / _SHUFFLES
+        return Guess(
+            records=len(value),
+            blind=float(blind.mean()),
+            informed=float(informed.mean()),
+            gain=min(1.0, max(0.0, gain)),
+        )
+
+
+def _right(group: Ints, value: Ints) -> tuple[Floats, Bools]:
+    """Return the chance that each row is guessed, and whether it is alone in its group.
+
+    The guess is the most common value of the other rows of the group; ties are broken
+    by chance. Without the row itself only the value that leads its group can lead.
+    """
+    span = int(value.max()) + 1
+    pairs, which, count = np.unique(
+        group * span + value, return_inverse=True, return_counts=True
+    )
+    home = pairs // span
+    start = np.flatnonzero(np.r_[True, home[1:] != home[:-1]])
+    best = np.maximum.reduceat(count, start)[home]
+    leaders = np.add.reduceat((count == best).astype(np.int64), start)[home]
+    second = np.maximum.reduceat(np.where(count < best, count, 0), start)[home]
+    runners = np.add.reduceat((count == second).astype(np.int64), start)[home]
+    leads = (count == best) & (leaders == 1) & (count > 1)
+    chance = np.where(count - 1 > second, 1.0, 1 / (1 + runners))
+    size = np.bincount(group)[group]
+    return np.where(leads, chance, 0.0)[which], np.asarray(size == 1)
+
+
+def _gain(group: Ints, value: Ints) -> float:
+    """Return (H(V) - H(V | group)) / H(V); 0 where nothing is uncertain."""
+    total = len(value)
+
+    def entropy(count: Ints) -> float:
+        share = count / total
+        return float(-(share * np.log2(share)).sum())
+
+    whole = entropy(np.bincount(value))
+    key = group * (int(value.max()) + 1) + value
+    joint = entropy(np.unique(key, return_counts=True)[1])
+    return 0.0 if not whole else (whole - joint + entropy(np.bincount(group))) / whole

@@ -1,0 +1,137 @@
+"""Who is singled out, and what can be guessed, on tables small enough to count."""
+
+from collections import Counter
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from policies.rules.belief import Beliefs, World, mean_information_gain
+from policies.rules.frequencies import Frequencies, _gain, _right
+
+VISITS = [
+    ("ann", "12", "F", "flu"),
+    ("ann", "12", "F", "gout"),
+    ("bob", "12", "M", "flu"),
+    ("cat", "34", "F", "flu"),
+    ("dan", "34", "M", "gout"),
+    ("eve", "34", "M", "gout"),
+]
+NAMES = ("person", "zip", "sex", "disease")
+
+
+@pytest.fixture
+def visits():
+    return Frequencies.of(NAMES, VISITS, 0)
+
+
+@pytest.mark.parametrize(
+    ("seen", "share"),
+    [
+        ((), 0),
+        (("zip",), 0),
+        (("zip", "sex"), Fraction(3, 5)),  # not dan and eve
+        (("zip", "sex", "disease"), Fraction(3, 5)),
+        (("disease",), 0),
+        (("person",), 1),
+    ],
+)
+def test_a_person_is_singled_out_by_a_row_that_looks_like_nobody_elses(
+    visits, seen, share
+):
+    assert (len(visits), visits.people, visits.most_rows) == (6, 5, 2)
+    assert visits.singled_out(seen) == share
+
+
+def test_without_a_column_of_people_every_row_is_a_person():
+    found = Frequencies.of(NAMES, VISITS, None)
+    assert (found.people, found.most_rows) == (6, 1)
+    assert found.singled_out(["zip", "sex"]) == Fraction(2, 6)
+
+
+def test_rows_without_a_name_are_people_of_their_own():
+    found = Frequencies.of(("person", "x"), [("", "1"), ("", "1"), ("ann", "2")], 0)
+    assert found.people == 3
+
+
+def test_an_empty_cell_singles_out_too():
+    found = Frequencies.of(("phone",), [("",), ("1",), ("1",)], None)
+    assert found.singled_out(["phone"]) == Fraction(1, 3)
+
+
+def test_nobody_is_singled_out_of_an_empty_table():
+    found = Frequencies.of(NAMES, [], 0)
+    assert (found.people, found.most_rows, found.singled_out(["zip"])) == (0, 0, 0)
+    assert found.guess("disease", ["zip"], np.random.default_rng(0)) is None
+
+
+def test_what_is_the_same_in_all_records_is_guessed_at_once():
+    found = Frequencies.of(("x", "y"), [("1", "a"), ("2", "a"), ("3", "a")], None)
+    guess = found.guess("y", ["x"], np.random.default_rng(0))
+    assert (guess.blind, guess.informed, guess.gain) == (1, 1, 0)
+
+
+def test_a_column_that_tells_another_is_guessed_right():
+    """Ten of each: x tells y; of two values blindly, at least half are wrong."""
+    rows = [(str(i % 2), str(i % 2)) for i in range(20)]
+    found = Frequencies.of(("x", "y"), rows, None)
+    guess = found.guess("y", ["x"], np.random.default_rng(0))
+    assert (guess.records, guess.blind, guess.informed) == (20, 0, 1)
+    assert guess.gain > 0.8
+
+
+def test_a_column_whose_values_are_all_different_tells_nothing():
+    """Nobody else has it, so the guess is the blind one, and no more is gained."""
+    rng = np.random.default_rng(3)
+    rows = [(str(i), str(rng.integers(2))) for i in range(200)]
+    found = Frequencies.of(("x", "y"), rows, None)
+    guess = found.guess("y", ["x"], np.random.default_rng(0))
+    assert guess.informed == guess.blind
+    assert guess.gain == pytest.approx(0, abs=1e-12)
+
+
+def test_a_row_without_the_value_is_not_guessed():
+    found = Frequencies.of(("x", "y"), [("1", "a"), ("1", ""), ("1", "a")], None)
+    assert found.guess("y", ["x"], np.random.default_rng(0)).records == 2
+
+
+# -- laws ------------------------------------------------------------------------------
+
+tables = st.lists(
+    st.tuples(*[st.sampled_from(["", "a", "b", "c"])] * 3), min_size=1, max_size=14
+)
+
+
+@given(tables)
+def test_more_columns_never_single_out_fewer(rows):
+    found = Frequencies.of(("p", "x", "y"), rows, 0)
+    shares = [found.singled_out(seen) for seen in ((), ("x",), ("x", "y"))]
+    assert shares == sorted(shares)
+
+
+@given(tables)
+def test_the_guess_is_the_most_common_value_of_the_other_rows(rows):
+    group = np.unique([x for x, _, _ in rows], return_inverse=True)[1]
+    value = np.unique([y for _, y, _ in rows], return_inverse=True)[1]
+    chance, alone = _right(group, value)
+    for i in range(len(rows)):
+        others = Counter(
+            value[j] for j in range(len(rows)) if j != i and group[j] == group[i]
+        )
+        assert alone[i] == (not others)
+        top = max(others.values(), default=0)
+        leads = others and others[value[i]] == top
+        ties = sum(count == top for count in others.values())
+        assert chance[i] == pytest.approx(1 / ties if leads else 0)
+
+
+@given(tables)
+def test_the_information_gained_is_that_of_the_papers_measure(rows):
+    part = Fraction(1, len(rows))
+    beliefs = Beliefs(tuple(World((x,), y, part) for x, y, _ in rows))
+    exact = mean_information_gain(beliefs, [0])
+    group = np.unique([x for x, _, _ in rows], return_inverse=True)[1]
+    value = np.unique([y for _, y, _ in rows], return_inverse=True)[1]
+    assert _gain(group, value) == pytest.approx(float(exact), abs=1e-9)
