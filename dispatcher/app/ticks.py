@@ -14,6 +14,7 @@ import numpy as np
 
 from connectors.base import Feed, Listing, Market, Paying
 from dispatcher.app.daemon import Tick
+from dispatcher.core.processes import give_back_memory
 from dispatcher.custody.erasure import Retention
 from dispatcher.ledger.chains import seal
 from dispatcher.ledger.comparison import refuse_edited
@@ -124,6 +125,10 @@ def _after(store: Store, connectors: Connectors, workspace: Workspace) -> list[T
         workspace.anchor_roots(store)
         return sealed
 
+    def trim(_: int) -> int:
+        give_back_memory()
+        return 0
+
     def compare_now(_: int) -> int:
         refuse_edited(store)
         return 0
@@ -144,6 +149,7 @@ def _after(store: Store, connectors: Connectors, workspace: Workspace) -> list[T
             ],
         ),
         Tick("sealing", every.sealing, seal_now),
+        Tick("memory", every.sealing, trim),
         Tick("retention", every.retention, retention.tick),
         Tick("sessions", every.retention, partial(forget_over, store, workspace.clock)),
         *_each(

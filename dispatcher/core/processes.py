@@ -25,6 +25,16 @@ def limit_arenas() -> None:
             ctypes.CDLL(None).mallopt(_M_ARENA_MAX, ARENAS)
 
 
+def give_back_memory() -> None:
+    """Give the system what this process has freed and keeps for later (glibc).
+
+    What was freed between blocks that are in use stays with the process, a little more
+    after each large turn. Another C library has no such call.
+    """
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
+
+
 def describe_process(name: str) -> str:
     """Format a process name for people: host and pid."""
     parts = name.split("/")

@@ -4,8 +4,10 @@ The gate does not read the chains. It reads tables that were written with them: 
 and the adversaries they belong to, records and people, exposure counts. Whoever edits
 one of these rows by hand changes who may see what, without any line of the ledger. So
 every such column is compared with the lines: each line is hashed again from the rows
-that it names, and the content of the lines must match the rows. It is one pass over the
-ledger and the tables, in one snapshot: bookings go on meanwhile.
+that it names, and the content of the lines must match the rows. It is two passes over the
+ledger and one over the tables, in one snapshot: bookings go on meanwhile. Showings are
+taken in pieces of ``AT_ONCE`` lines or one adversary's, whichever is more, so that the
+memory it takes does not grow with the ledger.
 """
 
 from __future__ import annotations
@@ -13,7 +15,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,7 +28,7 @@ import numpy.typing as npt
 from dispatcher.core.errors import StoreEdited
 from dispatcher.core.keys import entry_name
 from dispatcher.ledger import count_updates
-from dispatcher.ledger.active_policy import current_policy
+from dispatcher.ledger.active_policy import ActivePolicy, current_policy
 from dispatcher.ledger.chains import SYSTEM, whole_line
 from dispatcher.ledger.count_updates import counts_whole
 from dispatcher.ledger.lines import (
@@ -48,9 +49,11 @@ from dispatcher.store import (
     audit,
     entry_registrations,
     ledger,
+    relations,
 )
 from dispatcher.store import comparison as rows
 from dispatcher.store import policies as policy_rows
+from dispatcher.store.comparison import Showings
 from dispatcher.store.entry_registrations import Facts
 from dispatcher.store.ledger import ChainRow
 from dispatcher.store.transaction import Row, Tx
@@ -59,6 +62,9 @@ Ints = npt.NDArray[np.int64]
 
 SHOWN: Final = 3
 """Ids of rows that a message names, at most."""
+
+AT_ONCE: Final = 20_000
+"""Lines whose showings are compared together, about; some 300 bytes for each."""
 
 _COLUMNS: Final = ("subject_id", "time", "vector", "visits")
 """Members of a line of facts after the entry's name, as columns of an entry."""
@@ -152,17 +158,14 @@ class _Chain:
     """Content of the lines of one chain."""
 
     name: str
+    id: int = SYSTEM_CHAIN
     seq: int = 0
     head: str = NO_HASH
     at: int = 0
     policy: int = 0
     sealed_head: str = NO_HASH
-    ended: bool = False
-    in_time: int = 0  # exposures up to its end
-    entries: array[int] = field(default_factory=lambda: array("q"))
-    showings: array[int] = field(default_factory=lambda: array("q"))
-    accounts: array[int] = field(default_factory=lambda: array("q"))
-    joins: list[tuple[int, list[str]]] = field(default_factory=list)
+    end: int | None = None  # the line that ends it in a join
+    joins: list[tuple[int, list[str]]] = field(default_factory=list)  # by line
     members: list[tuple[str, str]] = field(default_factory=list)
 
 
@@ -191,7 +194,6 @@ class _Comparison:
         self.loads: dict[int, tuple[int, dict[str, Any]]] = {}  # version, body
         self.sealed: dict[str, int] = {}
         self.root: tuple[str, str] | None = None
-        self.shown: list[Ints] = []  # pairs of account and entry, of every exposure
         self.facts: dict[int, Facts] = {}
         self.links: list[tuple[int, str, str, str]] | None = None
 
@@ -200,17 +202,16 @@ class _Comparison:
         # Chain ``system`` comes first: it shows how far the others are sealed.
         for number, lines in groupby(rows.lines(self.tx), itemgetter(0)):
             name = names.get(number, adversary_name(number))
-            self.chains[name] = chain = _Chain(name)
+            self.chains[name] = chain = _Chain(name, number)
             self._lines(chain, lines)
         self._policies()
         self._loads()
         survivors = self._heads()
         self._seal()
         self._members(survivors)
-        self._tasks()
-        held = self._showings(survivors)
-        if not self.found:  # else they follow from earlier findings
-            self._summaries(held)
+        for column, ids in rows.awry(self.tx).items():
+            self._note(column, ids)
+        self._showings(survivors)
         return Compared(
             tuple(
                 Difference(name, tuple(ids)) for name, ids in sorted(self.found.items())
@@ -231,11 +232,9 @@ class _Comparison:
         sealed = self.sealed.get(chain.name, 0)
         form_of: tuple[object, ...] = ()
         before = middle = ""
-        add_entry, add_showing = chain.entries.append, chain.showings.append
-        add_account = chain.accounts.append
         sha256, head, expected = hashlib.sha256, chain.head, 1
         for (
-            _, seq, kind, at, version, account, entry, cause, showing, body, own, name,
+            _, seq, kind, at, version, account, cause, showing, body, own, name,
         ) in lines:  # fmt: skip
             if kind == "exposure":
                 key = (account, at, cause, version)
@@ -244,9 +243,6 @@ class _Comparison:
                     before, middle = self._form(chain.name, *key)
                 text = f'{head}{before}{name}{middle}{head}","seq":{seq}}}'
                 mine = sha256(text.encode()).digest()
-                add_entry(entry or 0)
-                add_account(account or 0)
-                add_showing(-1 if showing is None else showing)
             else:
                 other = _Other(seq, kind, at, version, account, name, showing, body)
                 mine = self._other(chain, head, other)
@@ -257,9 +253,6 @@ class _Comparison:
             if seq == sealed:
                 chain.sealed_head = head
         chain.head, chain.seq = head, expected - 1
-        if not chain.ended:
-            chain.in_time = len(chain.entries)
-        self.shown.append(np.stack([chain.accounts, chain.entries]).astype(np.int64))
 
     def _form(
         self, chain: str, account: int | None, at: int, cause: str | None, version: int
@@ -298,9 +291,9 @@ class _Comparison:
         elif kind == "join":
             first, *others = members["chains"]
             if first == chain.name:
-                chain.joins.append((len(chain.entries), others))
+                chain.joins.append((seq, others))
             else:
-                chain.ended, chain.in_time = True, len(chain.entries)
+                chain.end = seq
         elif kind == "policy":
             self.versions.append(members)
         elif kind == "keys":
@@ -469,40 +462,30 @@ class _Comparison:
                 self.found["account.groups"].append(account.id)
         self._note("account", sorted(remaining))
 
-    # -- summaries ---------------------------------------------------------------
+    # -- showings, and the summaries made of them ---------------------------------
 
-    def _showings(self, survivors: Mapping[str, str]) -> dict[int, Ints]:
-        """Compare which exposures count as showings; return what is held by whom."""
-        every: dict[str, Ints] = {}
-        for name in sorted(self.chains, key=_number, reverse=True):
-            chain = self.chains[name]
-            shown = np.array(chain.entries, np.int64)
-            mine, first = np.unique(shown, return_index=True)
-            new = np.zeros(len(shown), np.int64)
-            new[first] = 1
-            for at, others in chain.joins:
-                joined = np.concatenate([every.get(one, _NONE) for one in others])
-                new[at:][np.isin(shown[at:], joined)] = 0
-                mine = np.union1d(mine, joined)
-            every[name] = mine
-            expected = np.array(chain.showings, np.int64)
-            wrong = np.flatnonzero(new[: chain.in_time] != expected[: chain.in_time])
-            self._note("ledger_line.showing", (f"{name}/{n + 1}" for n in wrong))
-        living = every.keys() - survivors.keys() - {SYSTEM}
-        return {_number(name): every[name] for name in living if len(every[name])}
-
-    def _summaries(self, held: Mapping[int, Ints]) -> None:
-        """Compare the gate's summaries with the data that they are computed from."""
-        force = current_policy(self.tx)
-        kept = rows.exposure_counts(self.tx)
-        made = kept[:0]
-        if force is not None:
-            made = counts_whole(force, held, rows.entries(self.tx))
-        if not np.array_equal(made, kept):
-            both = np.concatenate([made, kept])
-            alone, times = np.unique(both, axis=0, return_counts=True)
-            wrong = np.unique(alone[times == 1, 0]).tolist()
-            self._note("exposure_count", (adversary_name(n) for n in wrong))
+    def _showings(self, survivors: Mapping[str, str]) -> None:
+        """Compare what was shown, piece by piece, with tasks and summaries."""
+        # Summaries that differ follow from other findings, if there are any.
+        force = None if self.found else current_policy(self.tx)
+        awry: list[int] = []  # adversaries whose summary differs
+        accounts: set[int] = set()
+        adversaries: set[int] = set()
+        for piece in self._pieces(survivors):
+            shown = rows.showings(self.tx, [chain.id for chain in piece])
+            mine = np.unique(shown["account"]).tolist()
+            self._tasks(rows.tasks(self.tx, mine), shown)
+            accounts |= set(mine)
+            held = self._held(piece, survivors, shown)
+            if not self.found:
+                awry += self._summaries(force, held, shown)
+            adversaries |= held.keys()
+        others = sorted(set(rows.accounts_of_tasks(self.tx)) - accounts)
+        self._tasks(rows.tasks(self.tx, others), rows.showings(self.tx, []))
+        if self.found:
+            return
+        awry += sorted(set(relations.holders(self.tx)) - adversaries)
+        self._note("exposure_count", map(adversary_name, awry))
         if force is not None and (
             count := count_updates.differing_visits(self.tx, force)
         ):
@@ -512,22 +495,82 @@ class _Comparison:
         ):
             self._note("disclosure_sum", [f"{count:,} rows"])
 
-    def _tasks(self) -> None:
-        """Compare tasks and messages with the exposures that they were booked with."""
-        table = rows.tasks(self.tx)
-        shown = np.concatenate([np.empty((2, 0), np.int64), *self.shown], axis=1)
-        account, entry = np.concatenate([table[:, 1:].T, shown], axis=1)
-        _, account = np.unique(account, return_inverse=True)
-        _, entry = np.unique(entry, return_inverse=True)
-        pair = account * (entry.max(initial=0) + 1) + entry
-        _, pair = np.unique(pair, return_inverse=True)
-        asked, booked = np.split(pair, [len(table)])
-        size = int(pair.max(initial=0)) + 1
+    def _pieces(self, survivors: Mapping[str, str]) -> Iterator[list[_Chain]]:
+        """Yield chains so that all those of one adversary are in one piece."""
+        families: dict[str, list[_Chain]] = defaultdict(list)
+        for name, chain in self.chains.items():
+            if chain.id != SYSTEM_CHAIN:
+                families[survivors.get(name, name)].append(chain)
+        piece: list[_Chain] = []
+        lines = 0
+        for family in families.values():
+            piece += family
+            lines += sum(chain.seq for chain in family)
+            if lines >= AT_ONCE:
+                yield piece
+                piece, lines = [], 0
+        if piece:
+            yield piece
+
+    def _held(
+        self, piece: Sequence[_Chain], survivors: Mapping[str, str], shown: Showings
+    ) -> dict[int, Ints]:
+        """Compare which exposures count as showings; return what is held by whom."""
+        every: dict[str, Ints] = {}
+        # Ended chains come first: what they hold goes on to their survivors.
+        for chain in sorted(piece, key=lambda chain: chain.id, reverse=True):
+            own = shown[
+                slice(*np.searchsorted(shown["chain"], [chain.id, chain.id + 1]))
+            ]
+            entry, seq = own["entry"], own["seq"]
+            mine, first = np.unique(entry, return_index=True)
+            new = np.zeros(len(own), np.int64)
+            new[first] = 1
+            for at, others in chain.joins:
+                joined = np.concatenate([every.get(one, _NONE) for one in others])
+                new[(seq > at) & np.isin(entry, joined)] = 0
+                mine = np.union1d(mine, joined)
+            every[chain.name] = mine
+            wrong = new != own["showing"]
+            if chain.end is not None:
+                wrong &= seq < chain.end
+            named = (f"{chain.name}/{n}" for n in seq[wrong].tolist())
+            self._note("ledger_line.showing", named)
+        return {
+            chain.id: every[chain.name]
+            for chain in piece
+            if chain.name not in survivors
+        }
+
+    def _summaries(
+        self, force: ActivePolicy | None, held: Mapping[int, Ints], shown: Showings
+    ) -> list[int]:
+        """Return adversaries whose summary is not what it is computed from."""
+        kept = rows.exposure_counts(self.tx, sorted(held))
+        made = kept[:0]
+        if force is not None:
+            _, first = np.unique(shown["entry"], return_index=True)
+            facts = ("entry", "record", "field", "subject", "time")
+            entries = np.stack([shown[name][first] for name in facts], axis=1)
+            made = counts_whole(force, held, entries)
+        if np.array_equal(made, kept):
+            return []
+        both = np.concatenate([made, kept])
+        alone, times = np.unique(both, axis=0, return_counts=True)
+        return np.unique(alone[times == 1, 0]).tolist()
+
+    def _tasks(self, table: Ints, shown: Showings) -> None:
+        """Compare tasks (id, account, entry) with the exposures they were booked with."""
+        both = np.concatenate(
+            [table[:, 1:], np.stack([shown["account"], shown["entry"]], axis=1)]
+        )
+        _, pair = np.unique(both, axis=0, return_inverse=True)
+        asked, booked = np.split(pair.reshape(-1), [len(table)])
         # Each exposure makes one task; a store that was lost has fewer of them.
-        tasks, exposures = (np.bincount(n, minlength=size) for n in (asked, booked))
+        tasks, exposures = (
+            np.bincount(n, minlength=len(both)) for n in (asked, booked)
+        )
         self._note("task.entry_id", table[(tasks > exposures)[asked], 0].tolist())
-        for column, ids in rows.awry(self.tx).items():
-            self._note(column, ids)
 
 
 _NONE: Final = np.empty(0, np.int64)

@@ -1,10 +1,12 @@
-"""Queries for comparing the store with its ledger: whole tables, streamed."""
+"""Queries for comparing the store with its ledger: tables streamed, or by piece."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+import numpy as np
+import numpy.typing as npt
 from sqlalchemy import Text, bindparam, cast, func, or_
 from sqlalchemy.sql.elements import ColumnElement
 from sqlmodel import col, select
@@ -23,14 +25,32 @@ from dispatcher.model import (
     Subject,
     Task,
 )
-from dispatcher.store import column_blocks, relations
 from dispatcher.store.column_blocks import Ints
-from dispatcher.store.ledger import ENTRY_NUMBERS
-from dispatcher.store.statements import DriverStatement, select_columns
+from dispatcher.store.statements import (
+    DriverStatement,
+    fixed,
+    in_list,
+    select_columns,
+)
 from dispatcher.store.transaction import Row, Tx
 
-AT_ONCE: Final = 2_000_000
-"""Rows of numbers that are read in one piece."""
+Showings = npt.NDArray[np.void]
+"""Rows of exposures, with the facts of their entries; see :func:`showings`."""
+
+_SHOWING: Final = np.dtype(
+    [
+        ("chain", np.int64),
+        ("seq", np.int64),
+        ("account", np.int64),
+        ("entry", np.int64),
+        ("showing", np.int64),
+        ("record", np.int64),
+        ("field", np.int64),
+        ("subject", np.int64),
+        ("time", np.int64),
+    ]
+)
+
 
 _ledger_name: Final = col(Record.pseudonym) + "." + cast(Entry.field_id, Text)
 _LINES: Final = DriverStatement(
@@ -41,7 +61,6 @@ _LINES: Final = DriverStatement(
         LedgerLine.at,
         LedgerLine.policy_version,
         LedgerLine.account_id,
-        LedgerLine.entry_id,
         LedgerLine.cause,
         LedgerLine.showing,
         LedgerLine.body,
@@ -88,18 +107,29 @@ _STRANGERS: Final = (
 )
 
 
-def _page(*columns: Any) -> DriverStatement:  # noqa: ANN401
-    """Numbers of a table by id, the first column, from one on."""
-    return DriverStatement(
-        select_columns(*columns)
-        .where(columns[0] > bindparam("after"))
-        .order_by(columns[0])
-        .limit(bindparam("limit"))
+_SHOWINGS: Final = DriverStatement(
+    select_columns(
+        LedgerLine.chain_id,
+        LedgerLine.seq,
+        func.coalesce(LedgerLine.account_id, 0).label("account"),
+        func.coalesce(LedgerLine.entry_id, 0).label("entry"),
+        func.coalesce(LedgerLine.showing, -1).label("showing"),
+        func.coalesce(Entry.record_id, -1).label("record"),
+        func.coalesce(Entry.field_id, -1).label("field"),
+        func.coalesce(Entry.subject_id, -1).label("subject"),
+        func.coalesce(Entry.time, 0).label("time"),
     )
-
-
-_ENTRIES: Final = _page(*ENTRY_NUMBERS)
-_TASKS: Final = _page(Task.id, Task.account_id, Task.entry_id)
+    .select_from(LedgerLine)
+    .join(Entry, col(Entry.id) == col(LedgerLine.entry_id), isouter=True)
+    .where(LedgerLine.kind == fixed("exposure"), in_list(LedgerLine.chain_id, "chains"))
+    .order_by(col(LedgerLine.chain_id), col(LedgerLine.seq))
+)
+_TASKS: Final = DriverStatement(
+    select_columns(Task.id, Task.account_id, Task.entry_id)
+    .where(in_list(Task.account_id, "accounts"))
+    .order_by(col(Task.id))
+)
+_ACCOUNTS_OF_TASKS: Final = select(Task.account_id).distinct()
 _COUNTS: Final = DriverStatement(
     select_columns(
         ExposureCount.adversary_id,
@@ -169,31 +199,31 @@ def strangers(tx: Tx) -> list[int]:
     return tx.scalars(_STRANGERS)
 
 
-def entries(tx: Tx) -> Ints:
-    """All entries by id: (id, record, field, subject or -1, time or 0)."""
-    return _whole(tx, _ENTRIES, 5)
+def showings(tx: Tx, chains: Sequence[int]) -> Showings:
+    """Exposures of some chains, by chain and line, as a structured array.
+
+    Fields: chain, seq, account, entry, showing (-1 where it is missing), and of the entry
+    record, field, subject (or -1) and time (or 0).
+    """
+    width = len(_SHOWING)
+    found = tx.driver_numbers(width, [(_SHOWINGS, {"chains": list(chains)})])
+    return np.ascontiguousarray(found).view(_SHOWING).reshape(-1)
 
 
-def _whole(tx: Tx, page: DriverStatement, width: int) -> Ints:
-    """Numbers of a whole table by id, the first column, piece by piece."""
-    pieces, last = [], -1
-    while True:
-        piece = tx.driver_numbers(width, [(page, {"after": last, "limit": AT_ONCE})])
-        pieces.append(piece)
-        if len(piece) < AT_ONCE:
-            return column_blocks.joined(pieces, width)
-        last = int(piece[-1, 0])
-
-
-def exposure_counts(tx: Tx) -> Ints:
-    """The whole summary by key: (adversary, unit, field, time, entries)."""
-    asked = [(_COUNTS, {"adversary": one}) for one in relations.holders(tx)]
+def exposure_counts(tx: Tx, adversaries: Sequence[int]) -> Ints:
+    """The summary of some adversaries by key: (adversary, unit, field, time, entries)."""
+    asked = [(_COUNTS, {"adversary": one}) for one in adversaries]
     return tx.driver_numbers(5, asked)
 
 
-def tasks(tx: Tx) -> Ints:
-    """All tasks by id: (id, account, entry)."""
-    return _whole(tx, _TASKS, 3)
+def tasks(tx: Tx, accounts: Sequence[int]) -> Ints:
+    """All tasks of some accounts by id: (id, account, entry)."""
+    return tx.driver_numbers(3, [(_TASKS, {"accounts": list(accounts)})])
+
+
+def accounts_of_tasks(tx: Tx) -> list[int]:
+    """Accounts that have tasks."""
+    return tx.scalars(_ACCOUNTS_OF_TASKS)
 
 
 def awry(tx: Tx) -> dict[str, list[int]]:

@@ -13,6 +13,7 @@ from sqlmodel import SQLModel
 from dispatcher.app.daemon import Daemon, Tick
 from dispatcher.core.errors import StaleLease, StoreEdited
 from dispatcher.custody.evidence import export, verify
+from dispatcher.ledger import comparison
 from dispatcher.ledger.chains import seal
 from dispatcher.ledger.comparison import compare, refuse_edited
 from dispatcher.ledger.exhausted_fields import unburn
@@ -62,6 +63,12 @@ GROUPS = (
 LEVELS = {
     frozenset(held): Fraction(len(held), 4) for held in ((), ("c",), ("d",), ("c", "d"))
 }
+
+
+@pytest.fixture(autouse=True)
+def small_pieces(monkeypatch):
+    """Compare even these small stores in several pieces."""
+    monkeypatch.setattr(comparison, "AT_ONCE", 4)
 
 
 def furnished(store):
@@ -220,6 +227,35 @@ def test_every_column_that_the_gate_trusts_is_held_against_the_ledger(case):
             assert tried, f"nothing is in {table}.{column}"
         raise Taken
     assert unseen == []
+
+
+def test_what_is_compared_at_once_is_a_piece_or_what_one_adversary_has(
+    store, monkeypatch
+):
+    """However long the ledger is: the memory that it takes does not grow with it."""
+    case = Case(store)
+    case.apply(policy(PAIR, budget="t = 90"))
+    case.add(*(f"x/w{n}" for n in range(9)))
+    case.load(*((f"r{n}", f"p{n}", n, "ac") for n in range(5)))
+    for worker in range(9):
+        for n in range(5 if worker == 4 else worker % 3):
+            case.book((f"x/w{worker}", f"r{n}.c"))
+    with store.write() as tx:
+        merge(tx, [("x/w1", "x/w4")], because="one person", at=case.tick())
+    pieces = []
+    whole = comparison.rows.showings
+
+    def showings(tx, chains):
+        found = whole(tx, chains)
+        pieces.append({n: int((found["chain"] == n).sum()) for n in chains})
+        return found
+
+    monkeypatch.setattr(comparison.rows, "showings", showings)
+    assert columns(store) == []
+    sizes = [sum(piece.values()) for piece in pieces]
+    assert sum(sizes) == 1 + 2 + 5 + 2 + 1 + 2, pieces
+    assert len([size for size in sizes if size]) > 2
+    assert max(sizes) == 1 + 5, "the two that are one adversary"
 
 
 # -- what each of the issue's edits lets be shown, and what evidence says of it --------

@@ -437,19 +437,21 @@ class PlanIndex:
         order = np.argsort(entries, kind="stable")
         self._entries: Ids = entries[order].astype(np.int64)
         self._accounts: Ids = accounts[order]
-        self._dropped: set[tuple[int, int]] = set()
+        self._left = np.ones(len(self._entries), np.bool_)
 
     def accounts_of(self, entry_id: int) -> frozenset[int]:
         """Accounts that an entry is planned for, booked or not."""
         first, last = np.searchsorted(self._entries, [entry_id, entry_id + 1])
-        planned = self._accounts[first:last].tolist()
-        return frozenset(
-            account for account in planned if (account, entry_id) not in self._dropped
-        )
+        planned = self._accounts[first:last][self._left[first:last]]
+        return frozenset(planned.tolist())
 
-    def drop(self, account_id: int, entry_ids: Iterable[int]) -> None:
+    def drop(self, account_id: int, entry_ids: Ids) -> None:
         """Forget pairs that left the plan."""
-        self._dropped.update((account_id, entry_id) for entry_id in entry_ids)
+        begins = np.searchsorted(self._entries, entry_ids)
+        ends = np.searchsorted(self._entries, entry_ids, "right")
+        for first, last in zip(begins.tolist(), ends.tolist(), strict=True):
+            others = self._accounts[first:last] != account_id
+            self._left[first:last] &= others
 
     def sample(self, rng: np.random.Generator, count: int) -> list[int]:
         """At most so many of the planned entries, by chance, without repeats."""
@@ -501,7 +503,7 @@ class Plans:
                 planning.keep_planned(tx, plan_id, account_id, left.tobytes())
         with self._lock:
             if self._index is not None and self._index.plan_id == plan_id:
-                self._index.drop(account_id, gone.tolist())
+                self._index.drop(account_id, gone)
 
 
 FIRST: Final = 8

@@ -80,6 +80,31 @@ libc.fflush(None)
 """
 
 
+_FREEING = """
+from pathlib import Path
+from dispatcher.core.processes import give_back_memory
+
+
+def resident():
+    return int(Path("/proc/self/statm").read_text().split()[1])
+
+
+kept = [bytearray(20_000) for _ in range(4_000)]
+kept = kept[::40]  # what is in use lies between what was freed
+before = resident()
+give_back_memory()
+print(resident() / before)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="others keep no blocks")
+def test_what_was_freed_between_used_blocks_goes_back_to_the_system():
+    told = subprocess.run(
+        [sys.executable, "-c", _FREEING], capture_output=True, text=True, check=True
+    )
+    assert float(told.stdout) < 0.5
+
+
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="arenas are glibc's")
 @pytest.mark.parametrize(("operators", "arenas"), [(None, ARENAS), ("5", 5)])
 def test_all_threads_share_few_pools_of_memory(operators, arenas):

@@ -1,5 +1,7 @@
 """The plan in force, looked up by account and by entry."""
 
+import tracemalloc
+
 import numpy as np
 
 from dispatcher.stages.serving.task_assignment import PlanIndex
@@ -32,6 +34,23 @@ def test_an_empty_plan_has_nothing_for_anybody(rng):
 
 def test_a_pair_that_left_the_plan_is_forgotten():
     index = PlanIndex(1, 0, [(10, pack(1, 2)), (11, pack(2))])
-    index.drop(10, [2])
+    index.drop(10, np.array([2, 7]))
     assert index.accounts_of(2) == {11}
     assert index.accounts_of(1) == {10}
+
+
+def test_pairs_that_leave_the_plan_take_no_memory():
+    """However many are refused: the answers of a year do not make the index larger."""
+    accounts, entries = 20, np.arange(2_000)
+    packed = pack(*entries.tolist())
+    index = PlanIndex(1, 0, [(number, packed) for number in range(accounts)])
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        for account in range(accounts - 1):
+            index.drop(account, entries)
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert index.accounts_of(7) == {accounts - 1}
+    assert after - before < 20_000
