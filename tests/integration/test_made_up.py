@@ -9,6 +9,7 @@ import pytest
 
 from dispatcher.model import Budget
 from dispatcher.stages.serving import (
+    ANSWERED_BEFORE,
     Given,
     Present,
     Saved,
@@ -328,7 +329,8 @@ def test_two_tabs_that_answer_count_once(house):
     token = serving.start(ann).token
     texts = ["Jo Doe", "wrong", "wrong", "wrong"]
     found = together(lambda n: serving.answer(ann, token, answer(texts[n])), 4)
-    assert found == [Saved()] * 4
+    assert found.count(Saved()) == 1
+    assert found.count(ANSWERED_BEFORE) == 3
     work(serving, ann, "Al Roe")
     assert standing(house) == ("passed", 1)
     assert house.count("event", "action = 'test.passed'") == 1

@@ -10,6 +10,7 @@ from dispatcher.core.errors import Refused, StaleLease
 from dispatcher.ledger.book import Asks, Pull, book
 from dispatcher.model.states import record_unit
 from dispatcher.stages.serving import (
+    ANSWERED_BEFORE,
     Given,
     Present,
     Saved,
@@ -400,7 +401,7 @@ def test_an_answer_is_kept_once_however_often_it_is_submitted(house):
     serving, ann, showing = start_one(house, name="Ada")
 
     assert serving.answer(ann, showing.token, answer("Ada ")) == Saved()
-    assert serving.answer(ann, showing.token, answer("Bob")) == Saved()
+    assert serving.answer(ann, showing.token, answer("Bob")) == ANSWERED_BEFORE
 
     assert stored(house, showing.task_id) == ("Ada ", "Ada")
     assert house.ask("SELECT state FROM task") == "answered"

@@ -258,6 +258,24 @@ def test_safety_43_a_double_submit_is_one_answer(app, house):
     assert bytes(house.ask("SELECT raw FROM answer")) == b"Ada"
 
 
+def test_an_answer_to_a_task_that_another_window_finished_is_not_dropped_in_silence(
+    app, house
+):
+    house.record(1, name="Ada")
+    house.record(2, name="Bob")
+    ann = house.account("ann")
+    house.plan((ann, [1, 2]))
+    client = arrived(app, house, "ann")
+    token = token_of(client.post("/start"))
+    page = client.post(f"/task/{token}/answer", data={"answer": "Ada", "then": "next"})
+    assert page_of(page) == "task"
+    page = client.post(f"/task/{token}/answer", data={"answer": "Eve", "then": "next"})
+    assert page_of(page) == "ready"
+    assert "What you sent first counts" in page.text
+    assert "Your answer was saved." not in page.text
+    assert house.exposures() == 2
+
+
 def test_a_wrong_answer_keeps_what_was_typed_and_books_nothing_more(app, house):
     client = one_task(house, app, age="36")
     token = token_of(client.post("/start"))

@@ -20,6 +20,7 @@ from dispatcher.stages.serving.floor import stop_by_agreement
 from dispatcher.stages.serving.own_work import DAYS, OwnWork, leave, own_work
 from dispatcher.stages.serving.task_assignment import TaskAssignment
 from dispatcher.stages.serving.values import (
+    ANSWERED_BEFORE,
     DAY,
     Draft,
     Given,
@@ -48,6 +49,7 @@ from policies.answers.validation import Invalid
 from policies.policy import Field
 
 __all__ = [
+    "ANSWERED_BEFORE",
     "DAYS",
     "Arrivals",
     "Draft",
@@ -93,8 +95,8 @@ class Serving(TaskAssignment):
         Returns
         -------
         Saved, Wrong or None
-            Saved also for a task that has its answer: there is one a task. None if the
-            task is not this worker's.
+            ``ANSWERED_BEFORE`` for a task that has its answer: there is one a task.
+            None if the task is not this worker's.
         """
         made_up = self._made_up.owned(who, token)
         if made_up is not None:
@@ -118,7 +120,7 @@ class Serving(TaskAssignment):
         if task is None:
             return None
         if task.state == "answered":
-            return Saved()
+            return ANSWERED_BEFORE
         showing = self.showing(tx, task, now)
         if showing is None or task.state not in ANSWERABLE:
             return None

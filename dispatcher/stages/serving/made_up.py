@@ -23,6 +23,7 @@ from dispatcher.ledger.book import lock_adversaries
 from dispatcher.stages.serving.asking import compose, judged
 from dispatcher.stages.serving.floor import stop_by_gold
 from dispatcher.stages.serving.values import (
+    ANSWERED_BEFORE,
     DAY,
     Draft,
     Given,
@@ -252,7 +253,7 @@ class MadeUp:
         now = self._clock()
         task = self._locked(tx, who, task_id)
         if task.state == "answered" or _over(task):
-            return Saved()
+            return ANSWERED_BEFORE
         showing = self._showing(tx, task, now)
         if showing is None:
             return None

@@ -183,9 +183,26 @@ class Draft:
 
 @dataclass(frozen=True)
 class Saved:
-    """The answer is kept; the same for the first submission and for a repeated one."""
+    """The task has its answer.
+
+    Attributes
+    ----------
+    words : str
+        What the worker is told.
+    repeated : bool
+        Whether it had it before: what was sent now is not kept. Made-up questions do
+        not know what was answered, so that the words are the same for the same answer.
+    """
 
     words: str = "Your answer was saved."
+    repeated: bool = False
+
+
+ANSWERED_BEFORE: Final = Saved(
+    "This task was finished before, perhaps in another window. What you sent first "
+    "counts; what you sent now was not kept.",
+    repeated=True,
+)
 
 
 @dataclass(frozen=True)

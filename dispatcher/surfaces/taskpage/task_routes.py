@@ -199,7 +199,7 @@ class TaskRoutes:
     async def _after(
         self, request: Request, guest: Guest, worker: Present, saved: Saved
     ) -> Response:
-        if guest.form.get("then") == "next":
+        if guest.form.get("then") == "next" and not saved.repeated:
             return await self._next(request, guest, worker)
         return self._sessions.ready(request, guest, continues=False, saved=saved.words)
 
