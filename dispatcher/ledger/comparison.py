@@ -557,7 +557,7 @@ class _Comparison:
             return []
         both = np.concatenate([made, kept])
         alone, times = np.unique(both, axis=0, return_counts=True)
-        return np.unique(alone[times == 1, 0]).tolist()
+        return [int(one) for one in np.unique(alone[times == 1, 0])]
 
     def _tasks(self, table: Ints, shown: Showings) -> None:
         """Compare tasks (id, account, entry) with the exposures they were booked with."""

@@ -205,7 +205,7 @@ def showings(tx: Tx, chains: Sequence[int]) -> Showings:
     Fields: chain, seq, account, entry, showing (-1 where it is missing), and of the entry
     record, field, subject (or -1) and time (or 0).
     """
-    width = len(_SHOWING)
+    width = len(_SHOWING.fields or ())
     found = tx.driver_numbers(width, [(_SHOWINGS, {"chains": list(chains)})])
     return np.ascontiguousarray(found).view(_SHOWING).reshape(-1)
 
