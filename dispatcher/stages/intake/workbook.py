@@ -15,6 +15,7 @@ import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 from xml.etree import ElementTree
+from xml.parsers import expat
 
 from dispatcher.core.errors import Invalid
 from dispatcher.stages.intake.source import IN_MEMORY, MAX_RATIO, RATIO_FREE, Source
@@ -28,8 +29,8 @@ from dispatcher.stages.intake.table import (
 
 MAX_MEMBERS: Final = 10_000
 MAX_CELLS: Final = 20_000_000  # of the smallest rectangle around all cells of a sheet
-REFERENCE: Final = 20  # bytes; no reference to a cell is longer
-SHEETS: Final = "xl/worksheets/"
+MAX_ROW, MAX_COLUMN = 1_048_576, 16_384  # XFD1048576 is the last cell of a sheet
+SHEET: Final = b"sheetData"  # a part that is read as a sheet, wherever it lies, has it
 MARK: Final = "\ue000no text:"  # in place of a cell without a text, before the reason
 DAYS_TO_9999: Final = {False: 2_958_466, True: 2_957_004}  # by whether days begin 1904
 LEAP_DAY: Final = 60  # 29 February 1900, which never was
@@ -42,10 +43,14 @@ BUILT_IN: Final[Mapping[int, str]] = {
 }
 """Formats that every workbook has, by number: which of them show a day or a clock."""
 
-_CELL = re.compile(rb'\br="([A-Z]{1,3})([0-9]{1,7})"')
+_CELL = re.compile("([A-Z]{1,3})([0-9]{1,7})")
 _TYPE = re.compile(rb"""\bt=["'](\w+)["']""")
 _STYLE = re.compile(rb"""\bs=["'](\d+)["']""")
 _PLACE = re.compile(rb"""\br=["'][A-Z]{1,3}\d{1,7}["']""")
+_TEXTS = re.compile(
+    rb"""<(?:[^\s<>/!?:]+:)?sst\b(?:[^>"']|"[^"]*"|'[^']*')*>""", re.DOTALL
+)
+_COUNT = re.compile(rb"""\buniqueCount\s*=\s*["']([^"']*)""")
 _FORMULA = re.compile(rb"\s*<(?:\w+:)?f\b")
 _VALUE = re.compile(rb"<(?:\w+:)?v\b[^>]*(?:/>|>(.*?)</)", re.DOTALL)
 _ERROR = re.compile(rb"#[A-Z0-9_/]{1,20}[!?]?")
@@ -78,7 +83,7 @@ class WorkbookReader:
         data = source.everything()
         _no_bomb(data, source.name, source.max_bytes)
         self.sheet, self.notes, self._rows = _sheet(
-            _with_marks(data), source.name, wanted
+            _with_marks(data, source.name), source.name, wanted
         )
         self._batch_rows = batch_rows
         self.columns, self._line = self._header(source.name)
@@ -198,10 +203,18 @@ def _others(titles: Sequence[str], visible: Sequence[str], title: str) -> list[s
     return [note + (f" ({hidden} hidden)" if hidden else "")]
 
 
-def _with_marks(data: bytes) -> bytes:
-    """Return the workbook, its cells without a text replaced by a mark and a reason."""
+def _with_marks(data: bytes, name: str) -> bytes:
+    """Return the workbook, its cells without a text replaced by a mark and a reason.
+
+    It is written anew, so that its directory of parts is true for any reader.
+
+    Raises
+    ------
+    Invalid
+        A sheet has a cell where no sheet has one, or one too far off, or a part claims
+        to hold more than it does.
+    """
     out = io.BytesIO()
-    changed = False
     with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(out, "w") as new:
         names = set(old.namelist())
         styles = _styles(old.read("xl/styles.xml")) if "xl/styles.xml" in names else {}
@@ -226,12 +239,12 @@ def _with_marks(data: bytes) -> bytes:
 
         for member in old.infolist():
             content = old.read(member)
-            if member.filename.startswith(SHEETS):
-                marked = doubtful.sub(mark, content)
-                changed = changed or marked != content
-                content = marked
+            if SHEET in content:
+                _check_corner(content, name)
+                content = doubtful.sub(mark, content)
+            _check_count(content, name)
             new.writestr(member.filename, content)
-    return out.getvalue() if changed else data
+    return out.getvalue()
 
 
 def _doubtful(styles: Mapping[int, str]) -> re.Pattern[bytes]:
@@ -329,15 +342,16 @@ def _no_bomb(data: bytes, name: str, max_bytes: int) -> None:
             members = archive.infolist()
             if len(members) > MAX_MEMBERS:
                 raise _bomb(name, f"it has more than {MAX_MEMBERS:,} parts")
-            _check_kind({member.filename for member in members}, name)
+            parts = {member.filename for member in members}
+            if len(parts) < len(members):
+                raise _refused(name, "two parts of it have one name")
+            _check_kind(parts, name)
             total = 0
             for member in members:
                 with archive.open(member) as part:
-                    corner = _Corner(member.filename)
                     while block := part.read(1 << 20):
                         total += len(block)
                         _check_size(total, limit, len(data), name)
-                        corner.look(block, name)
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError) as error:
         raise Invalid(
             f"{name} is broken",
@@ -362,35 +376,80 @@ def _check_size(total: int, limit: int, stored: int, name: str) -> None:
         raise _bomb(name, f"it unpacks to over {MAX_RATIO} times its size")
 
 
-class _Corner:
-    """The lowest and the rightmost cell of a sheet, as its bytes go by.
+def _check_corner(sheet: bytes, name: str) -> None:
+    """Refuse a sheet with a cell far off, or outside of any sheet.
 
-    The reader makes room for the whole rectangle of a sheet, so that one cell far off
-    would fill the memory.
+    The reader of sheets makes room for the whole rectangle up to the lowest and the
+    rightmost cell. Where it gets no room it ends this whole process.
     """
+    row = column = lowest = rightmost = 0
 
-    def __init__(self, member: str) -> None:
-        self._is_sheet = member.startswith(SHEETS)
-        self._row = self._column = 0
-        self._carry = b""
-
-    def look(self, block: bytes, name: str) -> None:
-        if not self._is_sheet:
+    def begin(tag: str, attributes: dict[str, str]) -> None:
+        nonlocal row, column, lowest, rightmost
+        kind, place = tag.rpartition(":")[2], attributes.get("r")
+        if kind == "row":
+            row, column = row + 1, 0
+            if place is not None:
+                row = int(place) if place.isdecimal() and place.isascii() else 0
+        elif kind == "c":
+            column += 1
+            if place is not None:
+                row, column = _place(place)
+        else:
             return
-        text = self._carry + block
-        self._carry = text[-REFERENCE:]
-        for letters, digits in set(_CELL.findall(text)):
-            self._row = max(self._row, int(digits))
-            column = 0
-            for letter in letters:
-                column = column * 26 + letter - 64
-            self._column = max(self._column, column)
-        if self._row * self._column > MAX_CELLS:
-            raise _bomb(
-                name,
-                f"one sheet spans {self._row:,} rows x {self._column:,} columns, "
-                f"over {MAX_CELLS:,} cells",
-            )
+        if not 1 <= row <= MAX_ROW or column > MAX_COLUMN:
+            raise _refused(name, "a cell of it lies where no sheet has one")
+        lowest, rightmost = max(lowest, row), max(rightmost, column)
+
+    # As UTF-8, whatever it declares: else it could look different here.
+    parser = expat.ParserCreate("UTF-8")
+    parser.StartElementHandler = begin
+    parser.StartDoctypeDeclHandler = _no_types
+    try:
+        parser.Parse(sheet, True)
+    except (expat.ExpatError, _Declared):
+        raise _refused(name, "a sheet of it is no XML that can be read") from None
+    if lowest * rightmost > MAX_CELLS:
+        raise _bomb(
+            name,
+            f"one sheet spans {lowest:,} rows x {rightmost:,} columns, "
+            f"over {MAX_CELLS:,} cells",
+        )
+
+
+def _check_count(part: bytes, name: str) -> None:
+    """Refuse texts that claim to be more than they are: room is made for all of them."""
+    for tag in _TEXTS.findall(part):
+        for number in _COUNT.findall(tag):
+            if not number.isdigit() or int(number) > len(part):
+                raise _refused(name, "it claims to hold more texts than it does")
+
+
+class _Declared(Exception):
+    """The sheet declares types or entities; no spreadsheet program does."""
+
+
+def _no_types(*_: object) -> None:
+    raise _Declared
+
+
+def _place(reference: str) -> tuple[int, int]:
+    """Row and column of a cell; (0, 0) if no cell has that reference."""
+    found = _CELL.fullmatch(reference)
+    if found is None:
+        return 0, 0
+    column = 0
+    for letter in found[1]:
+        column = column * 26 + ord(letter) - 64
+    return int(found[2]), column
+
+
+def _refused(name: str, why: str) -> Invalid:
+    return Invalid(
+        f"{name} is refused",
+        why=why,
+        fix="open it in a spreadsheet program and save it anew, or as CSV",
+    )
 
 
 def _bomb(name: str, why: str) -> Invalid:

@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import re
 import time
 import zipfile
 import zlib
@@ -297,6 +298,96 @@ def test_one_cell_far_off_does_not_fill_the_memory():
     with pytest.raises(Invalid, match="is refused") as caught:
         rows(book, "a.xlsx")
     assert "1,048,576 rows x 16,384 columns" in caught.value.why
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b'r="A2"', b'r="ZZZZZ99999999"'),
+        (b'r="A2"', b'r="XFE2"'),
+        (b'r="A2"', b'r="A1048577"'),
+        (b'r="A2"', b"r='XFD1048576'"),
+        (b'r="A2"', b'r="XFD104857&#54;"'),
+        (b'r="A2"', b'r="xfd1048576"'),
+        (b'r="A2"', b'r="\xef\xbc\xa12"'),
+        (b'r="A2"', b's=">" r="XFD1048576"'),
+        (b'<row r="2"', b'<row r="4294967295"'),
+        (b'<row r="2"', b'<row r="-1"'),
+        (b"<sheetData>", b'<sheetData a="1" a="2">'),
+        (b"<worksheet ", b"<!DOCTYPE x [<!ENTITY e 'f'>]><worksheet "),
+    ],
+)
+def test_a_cell_where_no_sheet_has_one_is_refused_before_room_is_made_for_it(old, new):
+    """The library for sheets makes room up to such a cell, or ends the process."""
+
+    def change(text):
+        if b"<row" in new:  # its cells say no place
+            text = re.sub(rb'<c r="[A-Z]+2"', b"<c", text)
+        start = text.index(b"<worksheet")
+        assert old in text
+        return text[text.index(b"<?") : start] + text[start:].replace(old, new, 1)
+
+    with pytest.raises(Invalid, match="is refused"):
+        rows(changed_workbook(change), "a.xlsx")
+
+
+def rewritten(change):
+    """The sample workbook, each part as ``change(name, text)`` gives it."""
+    out = io.BytesIO()
+    with (
+        zipfile.ZipFile(DATA / "sheet.xlsx") as old,
+        zipfile.ZipFile(out, "w") as new,
+    ):
+        for member in old.infolist():
+            name, text = change(member.filename, old.read(member))
+            new.writestr(name, text)
+    return out
+
+
+@pytest.mark.parametrize("count", [b"99999999999", b"-1", b"&#57;999999999"])
+def test_a_workbook_that_claims_more_texts_than_it_holds_is_refused(count):
+    """The library for sheets makes room for as many, or ends the process."""
+    texts = b'<x:sst a=">" uniqueCount="%b"><x:si><x:t>a</x:t></x:si></x:sst>' % count
+    book = rewritten(lambda name, text: (name, text))
+    with zipfile.ZipFile(book, "a") as archive:
+        archive.writestr("xl/sharedStrings.xml", texts)
+    with pytest.raises(Invalid, match="is refused") as caught:
+        rows(io.BytesIO(book.getvalue()), "a.xlsx")
+    assert "more texts" in caught.value.why
+
+
+def test_a_workbook_with_two_parts_of_one_name_is_refused():
+    book = rewritten(lambda name, text: (name, text))
+    with zipfile.ZipFile(book, "a") as archive, pytest.warns(UserWarning, match="Dupl"):
+        archive.writestr("xl/worksheets/sheet1.xml", b"<worksheet/>")
+    with pytest.raises(Invalid, match="is refused") as caught:
+        rows(io.BytesIO(book.getvalue()), "a.xlsx")
+    assert "one name" in caught.value.why
+
+
+def test_a_workbook_whose_directory_lies_about_sizes_makes_no_room():
+    """The library would make room for the size that the directory claims."""
+    out = rewritten(lambda name, text: (name, text)).getvalue()
+    at = out.index(b"PK\x01\x02")  # the directory's first entry
+    lying = bytearray(out)
+    lying[at + 24 : at + 28] = b"\xf0\xff\xff\xff"
+    try:
+        found = rows(io.BytesIO(bytes(lying)), "a.xlsx")
+    except Invalid:
+        return
+    assert found == rows(io.BytesIO(out), "a.xlsx")
+
+
+def test_a_sheet_is_found_by_what_it_holds_wherever_it_lies():
+    far = b'<row r="1048576"><c r="XFD1048576"><v>1</v></c></row></sheetData>'
+
+    def move(name, text):
+        text = text.replace(b"worksheets/sheet1.xml", b"other/one.bin")
+        text = text.replace(b"</sheetData>", far)
+        return name.replace("worksheets/sheet1.xml", "other/one.bin"), text
+
+    with pytest.raises(Invalid, match="is refused"):
+        rows(io.BytesIO(rewritten(move).getvalue()), "a.xlsx")
 
 
 def test_a_table_may_stand_anywhere_in_its_sheet_rows_are_counted_from_the_top():
