@@ -22,6 +22,10 @@ from dispatcher.stages.intake.table import (
 )
 
 NO_NUMBER: Final = "a number without digits (NaN or infinite)"
+NO_MOMENT: Final = "a moment outside of the years 1 to 9999"
+DAYS: Final = (-719_161, 2_932_895)  # from 1970: of these years, less a day for zones
+DURATION_DAYS: Final = 999_999_998
+PER_DAY: Final = {"ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 FIRST_LINE: Final = 2  # the header counts as row 1, as in a sheet
 
 
@@ -47,11 +51,18 @@ class ParquetReader:
         self._batch_rows = batch_rows
         plain = source.path is not None and not source.compressed
         where = source.path if plain else io.BytesIO(source.everything())
+        # Where the library gives up it raises this, which is no Exception.
+        self._errors: tuple[type[BaseException], ...] = (
+            pl.exceptions.PolarsError,
+            pl.exceptions.PanicException,
+            OverflowError,
+            OSError,
+        )
         try:
             self._frame: Any = pl.scan_parquet(where, glob=False)
             schema = self._frame.collect_schema()
             self._total = int(self._frame.select(pl.len()).collect().item())
-        except (pl.exceptions.PolarsError, OSError) as error:
+        except self._errors as error:
             raise _damaged(source.name, error) from None
         self.columns = checked_header(schema.names(), "the schema")
         for number, kind in enumerate(schema.dtypes(), 1):
@@ -62,7 +73,6 @@ class ParquetReader:
                     fix="drop the column, or store a path to a file instead",
                 )
         self._texts = [n for n, kind in schema.items() if kind == pl.String]
-        self._errors: tuple[type[Exception], ...] = (pl.exceptions.PolarsError, OSError)
         self._pl = pl
 
     def batches(self) -> Iterator[Batch]:
@@ -90,7 +100,11 @@ class ParquetReader:
                 decoded += size
                 if decoded > self._source.max_bytes:
                     raise _bomb(self._source.name, self._source.max_bytes)
-                yield self._batch(frame.slice(start, rows), line + start)
+                try:
+                    batch = self._batch(frame.slice(start, rows), line + start)
+                except self._errors as error:
+                    raise _damaged(self._source.name, error) from None
+                yield batch
             line += frame.height
             self._progress(line - FIRST_LINE)
 
@@ -128,18 +142,23 @@ class ParquetReader:
         line: int,
     ) -> Batch:
         columns: list[Sequence[str]] = []
-        no_numbers: dict[int, tuple[int, str]] = {}
+        faults: dict[int, tuple[int, str]] = {}
         for at, series in enumerate(frame.iter_columns()):
             if series.dtype.is_float():
                 wrong = (~series.is_finite()).arg_true()
-                no_numbers |= dict.fromkeys(wrong, (at, NO_NUMBER))
+                faults |= dict.fromkeys(wrong, (at, NO_NUMBER))
+            elif (far := self._far(series)) is not None:
+                faults |= dict.fromkeys(far.arg_true(), (at, NO_MOMENT))
+                series = self._pl.select(  # noqa: PLW2901
+                    self._pl.when(~far).then(series)
+                ).to_series()
             if series.dtype == self._pl.String:
                 columns.append(series.fill_null("").to_list())
             else:
                 columns.append([_text(value) for value in self._values(series)])
         batch = Batch(self.columns)
         for number, row in enumerate(zip(*columns, strict=True)):
-            fault = no_numbers.get(number) or cell_fault(row)
+            fault = faults.get(number) or cell_fault(row)
             if fault is None:
                 batch.rows.append(row)
                 batch.lines.append(line + number)
@@ -147,6 +166,24 @@ class ParquetReader:
                 column = self.columns[fault[0]]
                 batch.rejected.append(Rejected(line + number, column, fault[1]))
         return batch
+
+    def _far(
+        self,
+        series: Any,  # noqa: ANN401
+    ) -> Any:  # noqa: ANN401 - a mask of an optional library; None: all are near
+        """Find moments that Python has none for: to read one ends in a panic."""
+        pl, kind = self._pl, series.dtype
+        first, last = DAYS
+        if kind == pl.Duration:
+            first, last = -DURATION_DAYS, DURATION_DAYS
+        elif kind not in (pl.Date, pl.Datetime):
+            return None
+        unit = 1 if kind == pl.Date else PER_DAY[kind.time_unit]
+        if last * unit >= 1 << 63:  # no number of it is that large
+            return None
+        number = series.to_physical().cast(pl.Int64)
+        far = ((number < first * unit) | (number >= last * unit)).fill_null(value=False)
+        return far if far.any() else None
 
     def _values(
         self,

@@ -188,6 +188,55 @@ def test_parquet_moments_keep_every_nanosecond(tmp_path):
     ]
 
 
+LARGEST = 2**63 - 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "far"),
+    [
+        (pl.Datetime("us"), [LARGEST, -LARGEST, 253_402_300_800 * 10**6]),
+        (pl.Datetime("ms", "Asia/Tokyo"), [LARGEST, 253_402_300_799_000]),
+        (pl.Date, [2**31 - 1, -(2**31), 2_932_896, -719_163]),
+        (pl.Duration("ms"), [LARGEST, -LARGEST]),
+    ],
+)
+def test_moments_that_python_has_none_for_cost_their_row(tmp_path, kind, far):
+    numbers = pl.Series([None, *far, 0], dtype=pl.Int64)
+    if kind == pl.Date:
+        numbers = numbers.cast(pl.Int32)
+    frame = pl.DataFrame({"n": range(len(numbers)), "v": numbers.cast(kind)})
+    with open_table(parquet(frame, tmp_path / "a.parquet")) as table:
+        batch = next(table.batches)
+    assert [row[0] for row in batch.rows] == ["0", str(len(numbers) - 1)]
+    assert [one.line for one in batch.rejected] == list(range(3, 3 + len(far)))
+    assert {(one.column, one.reason) for one in batch.rejected} == {
+        ("v", "a moment outside of the years 1 to 9999")
+    }
+
+
+def test_the_longest_durations_and_first_nanoseconds_are_read(tmp_path):
+    frame = pl.DataFrame(
+        {
+            "a": pl.Series([LARGEST], dtype=pl.Int64).cast(pl.Datetime("ns")),
+            "b": pl.Series([LARGEST], dtype=pl.Int64).cast(pl.Duration("us")),
+        }
+    )
+    assert rows(parquet(frame, tmp_path / "a.parquet")) == [
+        ("2262-04-11T23:47:16.854775807", "2562047788:00:54.775807"),
+    ]
+
+
+def test_parquet_that_makes_its_library_panic_is_refused_by_name(tmp_path, capfd):
+    """Such a panic is no Exception: it would end a tick of the daemon, or the program."""
+    far = pl.Series([[LARGEST]], dtype=pl.List(pl.Int64)).cast(
+        pl.List(pl.Datetime("us"))
+    )
+    path = parquet(pl.DataFrame({"v": far}), tmp_path / "a.parquet")
+    with pytest.raises(Invalid, match="cannot be read as Parquet"):
+        rows(path)
+    capfd.readouterr()  # the library says so itself
+
+
 def test_parquet_numbers_of_32_bits_have_their_shortest_text(tmp_path):
     single = pl.Series([0.1, 1.0, 1e20, 3.4e38], dtype=pl.Float32)
     nested = pl.Series([[0.1], [], None, [0.3]], dtype=pl.List(pl.Float32))
