@@ -235,7 +235,7 @@ def _text(value: object) -> str:
     return plain_text(value)
 
 
-def _damaged(name: str, error: Exception) -> Invalid:
+def _damaged(name: str, error: BaseException) -> Invalid:
     return Invalid(
         f"{name} cannot be read as Parquet",
         why=f"it is damaged or of a kind not known ({type(error).__name__})",
