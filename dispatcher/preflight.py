@@ -31,6 +31,7 @@ from connectors.base import (
     check_offer,
 )
 from dispatcher.core.errors import DispatcherError
+from dispatcher.model import Pause
 from dispatcher.money import money_of
 from dispatcher.store import Tx, accounts, money, pause
 from dispatcher.store.accounts import Account
@@ -158,7 +159,7 @@ class Preflight:
         return Clearance(self.manifests, frozenset(barred), tuple(obstacles))
 
     def _against(
-        self, name: str, every: Sequence[Account], paused: str | None
+        self, name: str, every: Sequence[Account], paused: Pause | None
     ) -> tuple[str, str] | None:
         """Return what rules out all accounts of a connector, and how to mend it."""
         broken, connector = self._broken.get(name), self._connectors.get(name)
@@ -172,7 +173,7 @@ class Preflight:
                 f"block its accounts, or: dispatcher connectors add {name} --kind KIND",
             )
         if paused is not None:
-            reason = f"connector:{name} is paused: {paused}"
+            reason = f"connector:{name} is paused: {paused.reason}"
             return reason, f"dispatcher connectors enable {name}"
         try:
             adversaries = {account.adversary_id for account in every}

@@ -72,7 +72,7 @@ def revoke_invites(store: Store, name: str) -> int:
 def recuse(store: Store, name: str, unit: int) -> None:
     """Show an account's adversary nothing of a unit any more."""
     with store.write() as tx:
-        accounts.add_recusals(tx, [(identity.find(tx, name).adversary_id, unit)], 1)
+        accounts.add_recusals(tx, [(identity.find(tx, name).adversary_id, unit)])
 
 
 def rate(store: Store, name: str, quality: float) -> None:
@@ -203,7 +203,6 @@ def answer_tasks(
                     entry_id=task.entry_id,
                     account_id=task.account_id,
                     raw=raw,
-                    normal=raw,
                     valid=1,
                     at=at,
                     counted=int(counted),
@@ -292,7 +291,6 @@ def save_results(
             entry_id=entry,
             value=value,
             confidence=confidence,
-            answers=1,
             wanted=wanted,
             state=state,
             at=at,

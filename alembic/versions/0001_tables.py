@@ -108,7 +108,7 @@ def _records() -> None:
         _big("piloted", null=True),
         sa.PrimaryKeyConstraint("id", name="pk_run"),
         sa.CheckConstraint(
-            "state = 'active' OR state IN ('paused', 'cancelled')",
+            "state = 'active' OR state IN ('lost')",
             name=op.f("ck_run_state"),
         ),
         sa.UniqueConstraint("name", name="uq_run_name"),
@@ -235,7 +235,6 @@ def _who_may_see() -> None:
         "recusal",
         _id("adversary_id"),
         _id("unit_id"),
-        _big("at"),
         sa.PrimaryKeyConstraint("adversary_id", "unit_id", name="pk_recusal"),
     )
 
@@ -276,7 +275,6 @@ def _plan() -> None:
     op.create_table(
         "held_back",
         _id("entry_id"),
-        _big("plan_id"),
         _text("reason"),
         sa.PrimaryKeyConstraint("entry_id", name="pk_held_back"),
     )
@@ -457,7 +455,6 @@ def _out_and_back() -> None:
         _big("entry_id"),
         _big("account_id"),
         _bytes("raw"),
-        _bytes("normal", null=True),
         _big("key_id", null=True),
         sa.Column("valid", sa.SmallInteger(), nullable=False),
         _text("reason", null=True),
@@ -480,7 +477,6 @@ def _out_and_back() -> None:
         _bytes("value", null=True),
         _big("key_id", null=True),
         sa.Column("confidence", sa.Float(), nullable=False),
-        _big("answers"),
         _big("wanted"),
         _text("state", 12),
         _big("at"),

@@ -473,7 +473,7 @@ def assume_shown(store: Store, since: int, now: int) -> tuple[int, int]:
         units = [record_unit(n) for n in records] + [subject_unit(n) for n in subjects]
         living = rows.living_adversaries(tx)
         pairs = ((adversary, unit) for adversary in living for unit in units)
-        recused = accounts.add_recusals(tx, pairs, now)
+        recused = accounts.add_recusals(tx, pairs)
     return showings, recused
 
 

@@ -58,7 +58,6 @@ class Recusal(SQLModel, table=True):
     __tablename__ = "recusal"
     adversary_id: int = Field(sa_column=number())
     unit_id: int = Field(sa_column=number())
-    at: int = Field(sa_column=big())
 
 
 class Plan(SQLModel, table=True):
@@ -106,5 +105,4 @@ class Held(SQLModel, table=True):
 
     __tablename__ = "held_back"
     entry_id: int = Field(sa_column=number())
-    plan_id: int = Field(sa_column=big())
     reason: str = Field(sa_column=Column(Text, nullable=False))

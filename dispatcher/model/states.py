@@ -8,9 +8,8 @@ SYSTEM_CHAIN: Final = 0
 
 TRANSITIONS: Final[Mapping[str, Mapping[str, frozenset[str]]]] = {
     "run": {
-        "active": frozenset({"paused", "cancelled"}),
-        "paused": frozenset({"active", "cancelled"}),
-        "cancelled": frozenset(),
+        "active": frozenset(),
+        "lost": frozenset(),  # born so: of its records only the ledger is left
     },
     "load": {
         "loading": frozenset({"done"}),

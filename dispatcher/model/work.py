@@ -86,7 +86,6 @@ class Answer(SQLModel, table=True):
     entry_id: int = Field(sa_column=big())
     account_id: int = Field(sa_column=big())
     raw: bytes = Field(sa_column=content())
-    normal: bytes | None = Field(default=None, sa_column=content(null=True))
     key_id: int | None = Field(default=None, sa_column=big(null=True))
     valid: int = Field(sa_column=Column(SmallInteger, nullable=False))
     reason: str | None = Field(default=None, sa_column=Column(Text, nullable=True))
@@ -103,7 +102,6 @@ class Result(SQLModel, table=True):
     value: bytes | None = Field(default=None, sa_column=content(null=True))
     key_id: int | None = Field(default=None, sa_column=big(null=True))
     confidence: float = Field(default=0.0)
-    answers: int = Field(default=0, sa_column=big())
     wanted: int = Field(default=0, sa_column=big())  # answers wanted by now
     state: str = Field(default="open", sa_column=word(12))
     at: int = Field(sa_column=big())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,7 @@ from dispatcher.ledger.shipping.anchors import anchored
 from dispatcher.ledger.shipping.checking import store_lines
 from dispatcher.operations.fields import find_entry
 from dispatcher.operations.workspace import Workspace
-from dispatcher.store import Store, Tx, audit, settings
+from dispatcher.store import Store, Tx, audit, events, settings
 
 FOLLOW_SECONDS: Final = 0.3
 """Time between two checks for new lines."""
@@ -44,6 +44,25 @@ class Root:
     root: str
     seq: int
     at: int
+
+
+@dataclass(frozen=True)
+class AuditLine:
+    """A line of the audit log: ids and numbers, and reasons that were given; no value.
+
+    Attributes
+    ----------
+    at : int
+    actor : str
+        Who did it: an operator, ``account:ID`` for a worker, or a part of the daemon.
+    action : str
+    detail : Mapping
+    """
+
+    at: int
+    actor: str
+    action: str
+    detail: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -342,3 +361,18 @@ def export_evidence(workspace: Workspace, store: Store, directory: Path) -> Bund
 def verify_evidence(directory: Path, heads: Sequence[str] = ()) -> Verdict:
     """Check a bundle with the verifier, in a separate process."""
     return evidence.verify(directory, heads=heads)
+
+
+def audit_log(
+    store: Store,
+    *,
+    actor: str | None = None,
+    action: str | None = None,
+    limit: int = 100,
+) -> list[AuditLine]:
+    """Return what was done and by whom, the newest first."""
+    with store.read() as tx:
+        return [
+            AuditLine(row.at, row.actor, row.action, json.loads(row.detail))
+            for row in events.newest(tx, actor, action, limit)
+        ]

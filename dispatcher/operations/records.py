@@ -39,7 +39,7 @@ Source = Path | BinaryIO
 """A file, or a stream."""
 
 Row = tuple[object, ...]
-FIELDS: Final = ("field", "state", "tasks", "live", "answers", "held_back")
+FIELDS: Final = ("field", "state", "tasks", "live", "answers", "held_back", "not_valid")
 """Attributes of each field in :func:`show`."""
 
 

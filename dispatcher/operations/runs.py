@@ -10,8 +10,17 @@ from dispatcher import model, money
 from dispatcher.core.errors import Conflict, NotFound, Usage
 from dispatcher.operations.workspace import Workspace
 from dispatcher.stages.intake import runs as stage
-from dispatcher.store import Store, Tx, events, pilots, statistics, worker_quality
+from dispatcher.store import (
+    Store,
+    Tx,
+    events,
+    pilots,
+    records,
+    statistics,
+    worker_quality,
+)
 from dispatcher.store import money as rows
+from dispatcher.store.erasure import exports_of_run
 from dispatcher.store.pilots import FieldRow, PilotRow
 from dispatcher.store.worker_quality import StockRow
 
@@ -95,6 +104,70 @@ class Pilot:
             return None
         total = sum((row.seconds or 0) * row.answers for row in self.fields)
         return total / self.answers
+
+
+@dataclass(frozen=True)
+class LoadedFile:
+    """A file that was loaded into a run; ``complete`` once it was read to its end."""
+
+    source: str
+    started_at: int
+    complete: bool
+    records: int
+    rejected: int
+
+
+@dataclass(frozen=True)
+class Export:
+    """A file that a run's records were written to."""
+
+    path: str
+    at: int
+
+
+@dataclass(frozen=True)
+class RunDetails:
+    """A run, the files that it came from, and those that it was written to."""
+
+    run: str
+    state: str
+    created_at: int
+    loads: tuple[LoadedFile, ...]
+    exports: tuple[Export, ...]
+    budget: Budget | None
+
+
+def show(workspace: Workspace, store: Store, run: str) -> RunDetails:
+    """Return what there is about a run.
+
+    Raises
+    ------
+    NotFound
+        There is no such run.
+    """
+    with store.read() as tx:
+        found = records.run_named(tx, run)
+        if found is None:
+            raise _no_run(tx, run)
+        loads = (
+            LoadedFile(
+                one.source,
+                one.started_at,
+                one.state == "done",
+                one.records,
+                one.rejected,
+            )
+            for one in records.loads_in(tx, found.id)
+        )
+        exports = (Export(one.path, one.at) for one in exports_of_run(tx, found.id))
+        return RunDetails(
+            found.name,
+            found.state,
+            found.created_at,
+            tuple(loads),
+            tuple(exports),
+            next(iter(budgets_in(tx, workspace.clock(), found.id)), None),
+        )
 
 
 def list_runs(store: Store) -> list[str]:
@@ -213,12 +286,16 @@ def run_id_of(tx: Tx, name: str) -> int:
     """
     found = rows.run_id_of(tx, name)
     if found is None:
-        raise NotFound(
-            f"there is no run {name!r}",
-            why=f"there are: {', '.join(statistics.runs(tx)) or 'none'}",
-            fix="load records first: dispatcher records load FILE",
-        )
+        raise _no_run(tx, name)
     return found
+
+
+def _no_run(tx: Tx, name: str) -> NotFound:
+    return NotFound(
+        f"there is no run {name!r}",
+        why=f"there are: {', '.join(statistics.runs(tx)) or 'none'}",
+        fix="load records first: dispatcher records load FILE",
+    )
 
 
 def _changed(

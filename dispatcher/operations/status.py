@@ -76,6 +76,14 @@ class LimitsNow:
 
 
 @dataclass(frozen=True)
+class PauseNow:
+    """Why something is paused, and since when."""
+
+    reason: str
+    since: int
+
+
+@dataclass(frozen=True)
 class NearestLimit:
     """The rule whose limit is nearest: its worst f, its limit, and f / tau."""
 
@@ -136,8 +144,8 @@ class Status:
     oldest_waiting_minutes : int
     sealed_minutes_ago : int or None
         None: nothing was sealed yet.
-    paused : Mapping of str to str
-        Reason by scope.
+    paused : Mapping of str to PauseNow
+        By scope.
     down : sequence of DownRow
         Connectors that fail again and again.
     budgets : sequence of Budget
@@ -171,7 +179,7 @@ class Status:
     gold_left: Mapping[str, int]
     oldest_waiting_minutes: int
     sealed_minutes_ago: int | None
-    paused: Mapping[str, str]
+    paused: Mapping[str, PauseNow]
     down: Sequence[DownRow]
     budgets: Sequence[Budget]
     payments: Mapping[str, int]
@@ -212,8 +220,9 @@ class Status:
         said += self._about_money()
         named = {f"connector:{one.connector}" for one in self.refused}
         said += [
-            f"{scope} is paused: {why}: dispatcher resume {_resumed(scope)}"
-            for scope, why in self.paused.items()
+            f"{scope} is paused: {pause.reason}, {(self.at - pause.since) // MINUTE} "
+            f"min by now: dispatcher resume {_resumed(scope)}"
+            for scope, pause in self.paused.items()
             if scope not in named
         ]
         return said
@@ -348,7 +357,10 @@ def status(
             gold_left=gold_left(tx),
             oldest_waiting_minutes=(now - oldest) // MINUTE if oldest else 0,
             sealed_minutes_ago=(now - seal[1]) // MINUTE if seal else None,
-            paused=pauses.paused(tx),
+            paused={
+                scope: PauseNow(one.reason, one.at)
+                for scope, one in pauses.paused(tx).items()
+            },
             down=statistics.down(tx),
             budgets=budgets_in(tx, now),
             payments=payables.counts(tx),

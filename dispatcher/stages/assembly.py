@@ -180,7 +180,6 @@ class Assembly:
             entry_id=entry_id,
             value=text.encode() if known else None,
             confidence=found.confidence,
-            answers=answers,
             wanted=max(field.answers, answers + 1 if more else 0),
             state=_STATES[found.next],
             at=self._clock(),

@@ -44,7 +44,7 @@ from dispatcher.store import Clock, Store, Tx, answers, events, lease, money
 from dispatcher.store import collecting as rows
 from dispatcher.store import tasks as task_rows
 from dispatcher.store.tasks import AnswerableRow
-from policies.answers.validation import MAX_TEXT, Mark, Valid, check
+from policies.answers.validation import MAX_TEXT, Invalid, Mark, check
 
 MICRO: Final = 1_000_000
 PAGES: Final = 20
@@ -347,7 +347,6 @@ def _judged(
     asked = force.policy.entity.fields[force.fields[task.field_id].name]
     mark = _MARKS.get(answer.outcome)
     verdict = check(asked, answer.value, mark)
-    valid = isinstance(verdict, Valid)
     # a mark is kept as the text that says the same, as the task page does
     raw = f"[{mark.value}]" if mark is not None else answer.value
     return GivenAnswer(
@@ -355,9 +354,8 @@ def _judged(
         entry_id=task.entry_id,
         account_id=task.account_id,
         raw=raw.encode("utf-8", "replace"),
-        normal=verdict.text.encode() if isinstance(verdict, Valid) else None,
-        valid=int(valid),
-        reason=None if isinstance(verdict, Valid) else verdict.reason,
+        valid=int(not isinstance(verdict, Invalid)),
+        reason=verdict.reason if isinstance(verdict, Invalid) else None,
         at=at,
     )
 

@@ -6,12 +6,12 @@ caller opens the transaction, so that one stage does one visible transaction. St
 are constants: to build one costs five times what it costs to run it::
 
     # dispatcher/store/pause.py
-    _PAUSED = select(Pause.scope, Pause.reason).order_by(col(Pause.scope))
+    _PAUSED = select(Pause).order_by(col(Pause.scope))
     _RESUME = delete(Pause).where(col(Pause.scope) == bindparam("scope"))
 
-    def paused(tx: Tx) -> dict[str, str]:
-        \"\"\"Reason of every pause, by scope.\"\"\"
-        return {row.scope: row.reason for row in tx.execute(_PAUSED)}
+    def paused(tx: Tx) -> dict[str, Pause]:
+        \"\"\"Every pause by its scope.\"\"\"
+        return {one.scope: one for one in tx.models(_PAUSED)}
 
     def resume(tx: Tx, scope: str) -> bool:
         \"\"\"End a pause; False when there was none.\"\"\"

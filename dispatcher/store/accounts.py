@@ -94,11 +94,10 @@ _JOIN: Final = (
 _JOIN_RECUSALS: Final = (
     insert(Recusal)
     .from_select(
-        ["adversary_id", "unit_id", "at"],
+        ["adversary_id", "unit_id"],
         select_columns(
             bindparam("survivor", type_=BigInteger()),
             col(Recusal.unit_id),
-            col(Recusal.at),
         ).where(col(Recusal.adversary_id) == bindparam("ended")),
     )
     .on_conflict_do_nothing(index_elements=["adversary_id", "unit_id"])
@@ -214,11 +213,10 @@ def judge_from(tx: Tx, account_id: int, at: int, quality: float) -> None:
     tx.execute(_JUDGE, {"account": account_id, "moment": at, "estimate": quality})
 
 
-def add_recusals(tx: Tx, pairs: Iterable[Sequence[int]], at: int) -> int:
+def add_recusals(tx: Tx, pairs: Iterable[Sequence[int]]) -> int:
     """Show nothing of units to adversaries any more: pairs (adversary, unit)."""
-    columns = ("adversary_id", "unit_id", "at")
-    rows = ((*pair, at) for pair in pairs)
-    return tx.insert_new("recusal", columns[:2], columns, rows)
+    columns = ("adversary_id", "unit_id")
+    return tx.insert_new("recusal", columns, columns, pairs)
 
 
 def end_adversary(tx: Tx, ended: int, survivor: int) -> None:

@@ -44,7 +44,6 @@ _ANSWER: Final = (
     "entry_id",
     "account_id",
     "raw",
-    "normal",
     "valid",
     "reason",
     "at",
@@ -54,7 +53,6 @@ _RESULT: Final = (
     "entry_id",
     "value",
     "confidence",
-    "answers",
     "wanted",
     "state",
     "at",
@@ -124,7 +122,7 @@ def put_answers(tx: Tx, answers: Sequence[Answer]) -> None:
 
 def _sealed_answers(tx: Tx, answers: Sequence[Answer]) -> list[tuple[Any, ...]]:
     rows = _cells(answers, _ANSWER)
-    return list(_sealed(tx, "answer", _ANSWER, rows, ("raw", "normal")))
+    return list(_sealed(tx, "answer", _ANSWER, rows, ("raw",)))
 
 
 # -- results ---------------------------------------------------------------------------
@@ -238,8 +236,8 @@ def leave_empty(tx: Tx, entry_ids: Sequence[int], now: int) -> None:
     """Close entries without a value: nothing is asked of them any more."""
     tx.insert_many(
         "result",
-        ["entry_id", "confidence", "answers", "wanted", "state", "at"],
-        [(number, 0.0, 0, 0, "erased", now) for number in entry_ids],
+        ["entry_id", "confidence", "wanted", "state", "at"],
+        [(number, 0.0, 0, "erased", now) for number in entry_ids],
     )
 
 

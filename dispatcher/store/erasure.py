@@ -426,6 +426,11 @@ _EXPORTS: Final = (
     )
     .order_by(col(ExportFile.id))
 )
+_EXPORTS_OF_RUN: Final = (
+    select(ExportFile)
+    .where(col(ExportFile.run_id) == bindparam("run_id"))
+    .order_by(col(ExportFile.id))
+)
 _DROP: Final = delete(ExportFile).where(col(ExportFile.id) == bindparam("number"))
 
 
@@ -434,6 +439,11 @@ def add_export(tx: Tx, run: str, path: str, now: int) -> None:
     tx.execute(_FORGET, {"file": path, "run": run})
     number = tx.reserve("export_file")
     tx.execute(_WRITTEN, {"number": number, "file": path, "now": now, "run": run})
+
+
+def exports_of_run(tx: Tx, run_id: int) -> list[ExportFile]:
+    """Files that a run's records were written to."""
+    return tx.models(_EXPORTS_OF_RUN, {"run_id": run_id})
 
 
 def exports_of(tx: Tx, record_ids: Sequence[int]) -> Sequence[ExportRow]:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from sqlalchemy import bindparam
+from sqlalchemy import Text, bindparam, or_
 from sqlmodel import col, select
 
 from dispatcher.model import Event
@@ -17,6 +17,17 @@ _OF_ACTION: Final = select(Event.at, Event.detail).where(
 )
 _FIRST_TO_LAST: Final = _OF_ACTION.order_by(col(Event.id))
 _LAST_TO_FIRST: Final = _OF_ACTION.order_by(col(Event.id).desc())
+_ACTOR: Final = bindparam("by", type_=Text())
+_ACTION: Final = bindparam("of_action", type_=Text())
+_NEWEST: Final = (
+    select(Event)
+    .where(
+        or_(_ACTOR.is_(None), col(Event.actor) == _ACTOR),
+        or_(_ACTION.is_(None), col(Event.action) == _ACTION),
+    )
+    .order_by(col(Event.id).desc())
+    .limit(bindparam("most"))
+)
 
 
 def add_event(
@@ -39,3 +50,8 @@ def details(
     order = _LAST_TO_FIRST if newest_first else _FIRST_TO_LAST
     for at, detail in tx.stream(order, {"action": action}):
         yield at, json.loads(detail)
+
+
+def newest(tx: Tx, actor: str | None, action: str | None, limit: int) -> list[Event]:
+    """Lines of the audit log, the newest first; None: by anybody, of any action."""
+    return tx.models(_NEWEST, {"by": actor, "of_action": action, "most": limit})

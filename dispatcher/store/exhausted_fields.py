@@ -108,7 +108,7 @@ _FIELDS: Final = (
     .outerjoin(Result, col(Result.entry_id) == Entry.id)
     .where(
         col(Record.erased_at).is_(None),
-        Run.state != "cancelled",
+        Run.state == "active",
         in_list(Entry.id, "entries"),
     )
     .order_by(col(Entry.id))

@@ -49,9 +49,9 @@ def resume(tx: Tx, scope: str) -> bool:
     return tx.execute(_RESUME, {"scope": scope}).rowcount == 1
 
 
-def paused(tx: Tx) -> dict[str, str]:
-    """Reason of every pause, by scope."""
-    return {row.scope: row.reason for row in tx.execute(_ALL)}
+def paused(tx: Tx) -> dict[str, Pause]:
+    """Every pause by its scope."""
+    return {one.scope: one for one in tx.models(_ALL)}
 
 
 def lift_all(tx: Tx) -> list[Pause]:

@@ -123,11 +123,11 @@ _ENTRIES: Final = DriverStatement(
 _LONGER: Final = DriverStatement(
     select(Entry.id, SHOWN_BYTES).where(bindparam("most") < SHOWN_BYTES)
 )
-_CANCELLED: Final = DriverStatement(
+_LOST: Final = DriverStatement(
     select(Entry.id)
     .join(Record, col(Record.id) == col(Entry.record_id))
     .join(Run, col(Run.id) == col(Record.run_id))
-    .where(Run.state == "cancelled")
+    .where(Run.state == "lost")
 )
 _WAITING: Final = DriverStatement(
     select(Entry.id)
@@ -208,9 +208,9 @@ def longer(tx: Tx, most: int) -> Iterator[Row]:
     return tx.driver_stream(_LONGER, {"most": most})
 
 
-def cancelled(tx: Tx) -> Iterator[Row]:
-    """Entries of cancelled runs, and of records that wait for a pilot: (id,)."""
-    yield from tx.driver_stream(_CANCELLED, {})
+def never_asked(tx: Tx) -> Iterator[Row]:
+    """Entries that were lost with a store, or wait for a pilot: (id,)."""
+    yield from tx.driver_stream(_LOST, {})
     yield from tx.driver_stream(_WAITING, {})
 
 
@@ -535,10 +535,10 @@ _HOLD_NOTHING: Final = delete(Held)
 _RELEASE: Final = delete(Held).where(in_list(Held.entry_id, "entries"))
 
 
-def hold_back(tx: Tx, held: Iterable[tuple[int, int, str]]) -> None:
-    """Replace what is held back: rows (entry, plan, reason)."""
+def hold_back(tx: Tx, held: Iterable[tuple[int, str]]) -> None:
+    """Replace what is held back: rows (entry, reason)."""
     tx.execute(_HOLD_NOTHING)
-    tx.insert_many("held_back", ("entry_id", "plan_id", "reason"), held)
+    tx.insert_many("held_back", ("entry_id", "reason"), held)
 
 
 def release(tx: Tx, entry_ids: Sequence[int]) -> None:

@@ -97,6 +97,13 @@ _FIELDS: Final = (
             .scalar_subquery(),
             "",
         ).label("held_back"),
+        func.coalesce(
+            select(func.max(Answer.reason))
+            .where(col(Answer.entry_id) == Entry.id)
+            .correlate(Entry)
+            .scalar_subquery(),
+            "",
+        ).label("not_valid"),
     )
     .select_from(Entry)
     .join(Record, col(Record.id) == Entry.record_id)
@@ -112,8 +119,8 @@ RecordRow: TypeAlias = tuple[str, str, str, int, int, int, str]
 its pseudonym."""
 
 FieldRow: TypeAlias = "Row[*tuple[Any, ...]]"
-"""One field of a record: field, state, tasks, live, answers, and held_back, the plan's
-reason, or empty."""
+"""One field of a record: field, state, tasks, live, answers, held_back, the plan's
+reason, and not_valid, why an answer of it does not count; each empty if there is none."""
 
 
 def records(tx: Tx, run: str | None, state: str | None, limit: int) -> list[RecordRow]:

@@ -64,6 +64,10 @@ _CHUNK: Final = _of_load.values(
 )
 _END: Final = _of_load.values(state="done", rejected=bindparam("refused"))
 _COLUMNS: Final = select(Load.id, Load.columns).where(in_list(Load.id, "ids"))
+_WHOLE_RUN: Final = select(Run).where(Run.name == bindparam("name"))
+_WHOLE_LOADS: Final = (
+    select(Load).where(Load.run_id == bindparam("run")).order_by(col(Load.id))
+)
 
 
 def run(tx: Tx, name: str, now: int, state: str = "active") -> RunRow:
@@ -111,6 +115,16 @@ def note_chunk(tx: Tx, load_id: int, columns: str, records: int) -> None:
 def end_load(tx: Tx, load_id: int, rejected: int) -> None:
     """Note that a file was read to its end."""
     tx.execute(_END, {"of_id": load_id, "refused": rejected})
+
+
+def run_named(tx: Tx, name: str) -> Run | None:
+    """Return the run of that name."""
+    return tx.model(_WHOLE_RUN, {"name": name})
+
+
+def loads_in(tx: Tx, run_id: int) -> list[Load]:
+    """Loads of a run, in their order."""
+    return tx.models(_WHOLE_LOADS, {"run": run_id})
 
 
 def columns_of_loads(tx: Tx, load_ids: Iterable[int]) -> dict[int, str]:
@@ -329,7 +343,7 @@ def add_lost_entry(tx: Tx, facts: Facts, loaded_at: int, at: int) -> None:
     if row is None:
         lost_at: int | None = at
         number = tx.reserve("record")
-        run_id = run(tx, LOST_RUN, at, "cancelled").id
+        run_id = run(tx, LOST_RUN, at, "lost").id
         values = (number, run_id, 0, facts.record, b"", b"[]", subject)
         columns = ("subject_id", "loaded_at", "erased_at", "lost_at")
         add_records(tx, [(*values, loaded_at, at, at)], columns)

@@ -101,9 +101,7 @@ TABLES: Final = (
         col(Task.draft).is_not(None),
         _key_of(Entry, Task.entry_id),
     ),
-    Plain(
-        Answer, "task_id", ("raw", "normal"), true(), _key_of(Entry, Answer.entry_id)
-    ),
+    Plain(Answer, "task_id", ("raw",), true(), _key_of(Entry, Answer.entry_id)),
     Plain(
         Result,
         "entry_id",

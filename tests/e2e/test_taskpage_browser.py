@@ -229,7 +229,7 @@ def test_a_marked_passage_becomes_a_line_and_then_a_range(running, house, page):
     expect(page.locator("#answer")).to_have_value("aspirin\n")
     page.get_by_role("button", name="Submit").click()
     expect(page.locator("[data-page=nothing]")).to_be_visible()
-    assert bytes(house.ask("SELECT normal FROM answer")) == b"[[0, 7]]"
+    assert bytes(house.ask("SELECT raw FROM answer")) == b"[[0, 7]]"
 
 
 def test_enter_in_a_table_goes_to_the_next_cell(running, house, page):
@@ -240,7 +240,7 @@ def test_enter_in_a_table_goes_to_the_next_cell(running, house, page):
     page.keyboard.type("2")
     page.keyboard.press("Control+Enter")
     expect(page.locator("[data-page=nothing]")).to_be_visible()
-    assert bytes(house.ask("SELECT normal FROM answer")) == b'[["zinc", "2"]]'
+    assert bytes(house.ask("SELECT raw FROM answer")) == b'[["zinc", "2"]]'
 
 
 def test_the_instruction_and_the_made_up_example_stand_by_the_box(running, house, page):

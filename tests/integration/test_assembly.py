@@ -43,9 +43,11 @@ def answer(exchange, who: str, entry: str, value: str) -> None:
 
 
 def result(exchange, entry: str):
-    """(state, value, answers, wanted) of an entry."""
+    """(state, value, valid answers in it, wanted) of an entry."""
     found = exchange.rows(
-        "SELECT state, value, answers, wanted FROM result WHERE entry_id = ?",
+        "SELECT state, value, (SELECT count(*) FROM answer a WHERE counted = 1"
+        " AND valid = 1 AND a.entry_id = r.entry_id), wanted"
+        " FROM result r WHERE entry_id = ?",
         exchange.case.entries[entry],
     )
     if not found:

@@ -581,7 +581,7 @@ def test_what_no_ledger_knows_holds_everything_until_somebody_has_looked(
                 again.book((who, "r3.a"))
             assert "paused" in refused.value.why
         with restored.read() as tx:
-            assert pause.paused(tx)["all"].startswith("restored: blocks")
+            assert pause.paused(tx)["all"].reason.startswith("restored: blocks")
             assert (
                 sql.value(tx, "SELECT min(invite) FROM account") > 2
             )  # no old link counts

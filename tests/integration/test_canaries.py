@@ -91,6 +91,7 @@ queue retry --all
 queue dead list
 queue dead retry --all --yes
 runs list
+runs show default
 runs budget set default --cap GBP:10 --bonus GBP:0.10
 runs budget show
 payments list
@@ -125,6 +126,7 @@ ledger prove k1.name
 ledger check proof.json
 audit export evidence
 audit verify evidence
+audit log
 records reassemble -o whole.csv
 subject find --id-from-file person.txt
 subject report s0 -o report.zip

@@ -168,11 +168,12 @@ def test_pauses(tx: Tx) -> None:
     pause.pause(tx, "run:x", "first", 1)
     pause.pause(tx, "all", "every", 2)
     pause.pause(tx, "run:x", "second", 3)
-    assert list(pause.paused(tx).items()) == [("all", "every"), ("run:x", "second")]
+    found = [(scope, one.reason, one.at) for scope, one in pause.paused(tx).items()]
+    assert found == [("all", "every", 2), ("run:x", "second", 3)]
     assert table(tx, "pause") == [("all", "every", 2), ("run:x", "second", 3)]
     assert pause.resume(tx, "all")
     assert not pause.resume(tx, "all")
-    assert pause.paused(tx) == {"run:x": "second"}
+    assert list(pause.paused(tx)) == ["run:x"]
 
 
 def test_a_lease_is_taken_kept_and_lost(tx: Tx) -> None:
@@ -234,8 +235,8 @@ def test_an_adversary_goes_on_as_another(tx: Tx) -> None:
     tx.insert_many("visit", columns, [(1, 1, 1, "x", 1), (2, 1, 1, "x", 1)])
     columns = ("adversary_id", "property", "total")
     tx.insert_many("disclosure_sum", columns, [(1, "p", "1/2"), (2, "p", "1/3")])
-    columns = ("adversary_id", "unit_id", "at")
-    tx.insert_many("recusal", columns, [(1, 4, 1), (2, 4, 2), (2, 6, 3)])
+    columns = ("adversary_id", "unit_id")
+    tx.insert_many("recusal", columns, [(1, 4), (2, 4), (2, 6)])
     columns = ("plan_id", "account_id", "adversary_id", "entries")
     plan = ("id", "policy_version", "state", "verdict", "algorithm", "seed",
             "summary", "created_at")  # fmt: skip
@@ -254,7 +255,7 @@ def test_an_adversary_goes_on_as_another(tx: Tx) -> None:
         (2, 1),
         (3, 1),
     ]
-    assert table(tx, "recusal") == [(1, 4, 1), (1, 6, 3)]
+    assert table(tx, "recusal") == [(1, 4), (1, 6)]
     assert table(tx, "task", "id, adversary_id") == [(1, 1), (2, 1)]
     assert table(tx, "assignment", "account_id, adversary_id") == [(1, 1), (2, 1)]
     for name in ("exposure_count", "visit", "disclosure_sum"):

@@ -58,22 +58,26 @@ def sent(exchange):
 
 def answers(exchange):
     return exchange.rows(
-        "SELECT task_id, raw, normal, valid FROM answer ORDER BY task_id"
+        "SELECT task_id, raw, valid, reason FROM answer ORDER BY task_id"
     )
 
 
-def test_an_answer_is_judged_and_kept_in_its_normal_form(exchange, sent):
+def test_an_answer_is_judged_kept_as_given_and_counts_in_its_normal_form(
+    exchange, sent
+):
     a, b, c, _ = sent
     exchange.market.give(exchange.token(a), "ann", " Anna   Lee ")
     exchange.market.give(exchange.token(b), "ann", "7,50")
     exchange.market.give(exchange.token(c), "ann", "RED")
     assert exchange.collecting().tick(exchange.epoch) == 3
-    assert [(n, bytes(raw), bytes(text), valid)
-            for n, raw, text, valid in answers(exchange)] == [
-        (a, b" Anna   Lee ", b"Anna Lee", 1),
-        (b, b"7,50", b"7.50", 1),
-        (c, b"RED", b"red", 1),
-    ]  # fmt: skip
+    assert [(n, bytes(raw), *rest) for n, raw, *rest in answers(exchange)] == [
+        (a, b" Anna   Lee ", 1, None),
+        (b, b"7,50", 1, None),
+        (c, b"RED", 1, None),
+    ]
+    exchange.assembly().tick(exchange.epoch)
+    found = exchange.rows("SELECT value FROM result ORDER BY entry_id")
+    assert [bytes(value) for (value,) in found] == [b"Anna Lee", b"7.50", b"red"]
     assert exchange.states("task") == ["answered"] * 3 + ["sent"]
 
 
@@ -110,17 +114,15 @@ def test_an_invalid_answer_is_kept_as_such_and_a_later_one_mends_it(exchange, se
     collecting = exchange.collecting()
     exchange.market.give(exchange.token(sent[1]), "ann", "eleven")
     collecting.tick(exchange.epoch)
-    [(_, _, normal, valid)] = answers(exchange)
-    assert (normal, valid) == (None, 0)
-    assert "not a number" in exchange.ask("SELECT reason FROM answer")
+    [(_, _, valid, reason)] = answers(exchange)
+    assert (valid, "not a number" in reason) == (0, True)
     exchange.assembly().tick(exchange.epoch)
     assert exchange.ask("SELECT counted FROM answer") == 1
     exchange.market.give(exchange.token(sent[1]), "ann", "10")
     collecting.tick(exchange.epoch)
-    [(_, _, normal, valid)] = answers(exchange)
-    assert (bytes(normal), valid) == (b"10", 1)
+    [(_, raw, valid, reason)] = answers(exchange)
+    assert (bytes(raw), valid, reason) == (b"10", 1, None)
     assert exchange.ask("SELECT counted FROM answer") == 0
-    assert exchange.ask("SELECT reason FROM answer") is None
 
 
 def test_a_second_valid_answer_changes_nothing(exchange, sent):
@@ -137,8 +139,8 @@ def test_marks_are_kept_as_the_task_page_keeps_them(exchange, sent):
     token = exchange.token(sent[1])
     exchange.market.answers.append(Answer("i", token, "ann", Outcome.ILLEGIBLE))
     exchange.collecting().tick(exchange.epoch)
-    [(_, raw, normal, valid)] = answers(exchange)
-    assert (bytes(raw), bytes(normal), valid) == (b"[illegible]", b"", 1)
+    [(_, raw, valid, _)] = answers(exchange)
+    assert (bytes(raw), valid) == (b"[illegible]", 1)
 
 
 def test_a_returned_task_is_returned_and_may_still_be_answered(exchange, sent):
@@ -219,7 +221,7 @@ def test_an_invalid_answer_does_not_hide_the_valid_one_of_the_same_collection(
     for value in ("many", "5", "6"):
         exchange.market.give(exchange.token(sent[1]), "ann", value)  # b: a number
     exchange.collecting().tick(exchange.epoch)
-    assert [(bytes(row[1]), row[3]) for row in answers(exchange)] == [(b"5", 1)]
+    assert [(bytes(row[1]), row[2]) for row in answers(exchange)] == [(b"5", 1)]
 
 
 def test_what_is_no_answer_is_set_aside_once_however_often_it_comes(exchange, sent):

@@ -13,8 +13,9 @@ import pytest
 from connectors.base import Rejected
 from connectors.tickets import read
 from dispatcher.core.errors import NotFound
+from dispatcher.model import Answer
 from dispatcher.operations import status as status_operation
-from dispatcher.store import open_store
+from dispatcher.store import answers, open_store, records, tasks
 from dispatcher.surfaces.cli import status as status_command
 from dispatcher.surfaces.cli.context import wall_clock
 from tests import builders, sql
@@ -547,12 +548,68 @@ def test_records_are_listed_by_key_and_state(house):
 def test_a_record_is_shown_by_its_fields(house, tmp_path):
     book(tmp_path, "inhouse/ann", "f1.patient_name")
     assert house("records", "show", "f1").out == (
-        "field\tstate\ttasks\tlive\tanswers\theld_back\n"
-        "patient_name\topen\t1\t1\t0\t\ndisease\topen\t0\t0\t0\t\n"
+        "field\tstate\ttasks\tlive\tanswers\theld_back\tnot_valid\n"
+        "patient_name\topen\t1\t1\t0\t\t\ndisease\topen\t0\t0\t0\t\t\n"
     )
     found = document(house("records", "show", "f1", "--json"), "record")
     assert [field["live"] for field in found["fields"]] == [1, 0]
     fails(house("records", "show", "f9"), 1, "E004")
+
+
+def test_a_field_says_why_an_answer_does_not_count(house, tmp_path):
+    book(tmp_path, "inhouse/ann", "f1.patient_name")
+    with open_store(tmp_path / "dispatcher.db") as store, store.write() as tx:
+        [task] = tasks.open_tasks(tx)
+        row = Answer(task_id=task.id, entry_id=task.entry_id, account_id=1, raw=b"x",
+                     valid=0, reason="none of the choices", at=1)  # fmt: skip
+        answers.put_answers(tx, [row])
+    found = document(house("records", "show", "f1", "--json"), "record")["fields"]
+    assert [field["not_valid"] for field in found] == ["none of the choices", ""]
+
+
+def test_a_run_is_shown_with_its_files(house, tmp_path):
+    more = "rx_id,patient_name,disease\nf3,x\nf4,y,z\nf5,y,z\n"
+    (tmp_path / "more.csv").write_text(more)
+    house("records", "load", "more.csv")
+    house("records", "reassemble", "-o", "whole.csv")
+    with open_store(tmp_path / "dispatcher.db") as store, store.write() as tx:
+        records.begin_load(tx, 1, "broken-off.csv", "[]", 1)
+    found = document(house("runs", "show", "default", "--json"), "run")
+    loads = [
+        (one["source"], one["records"], one["rejected"], one["complete"])
+        for one in found["loads"]
+    ]
+    assert loads == [
+        ("forms.csv", 2, 0, True),
+        ("more.csv", 2, 1, True),
+        ("broken-off.csv", 0, 0, False),
+    ]
+    assert [one["path"] for one in found["exports"]] == [str(tmp_path / "whole.csv")]
+    assert found["state"] == "active"
+    assert found["created_at"] <= found["loads"][0]["started_at"]
+    assert found["loads"][1]["started_at"] <= found["exports"][0]["at"]
+    shown = house("runs", "show", "default").out
+    assert "broken-off.csv\t1970-01-01T00:00:01+00:00\t0\t0\tno\n" in shown
+    fails(house("runs", "show", "none"), 1, "E004")
+
+
+def test_the_audit_log_says_who_did_what(house):
+    house("pause", "--all", "--reason", "wait")
+    house("runs", "budget", "set", "default", "--cap", "GBP:10")
+    house("workers", "block", "inhouse/ann")
+    lines = document(house("audit", "log", "--json"), "audit-log")["lines"]
+    actions = [line["action"] for line in lines]
+    assert actions[:2] == ["account.blocked", "budget.set"]
+    assert lines[0]["at"] >= lines[1]["at"]
+    who = lines[0]["actor"]
+    assert who
+    assert len(document(house("audit", "log", "--actor", who, "--json"), "audit-log")[
+        "lines"]) == actions.count("account.blocked") + sum(
+            line["actor"] == who for line in lines[1:])  # fmt: skip
+    assert house("audit", "log", "--actor", "nobody", "--no-header").out == ""
+    shown = house("audit", "log", "--action", "budget.set", "--no-header").out
+    assert f"\t{who}\tbudget.set\t" in shown
+    assert len(shown.splitlines()) == 1
 
 
 def test_a_load_with_rejects_exits_3(house, tmp_path):

@@ -53,7 +53,7 @@ def case(store):
         for task in tasks.open_tasks(tx):
             tasks.save_draft(tx, task.id, b"gout-canary")
         mine = Answer(task_id=1, entry_id=entry, account_id=1, raw=b"Ada-Canary",
-                      normal=b"ada-canary", valid=1, at=1, counted=1)  # fmt: skip
+                      valid=1, at=1, counted=1)  # fmt: skip
         answers.put_answers(tx, [mine])
     builders.save_results(store, [entry], value=b"Ada-Canary")
     with store.write() as tx:

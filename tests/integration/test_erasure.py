@@ -25,7 +25,7 @@ from tests import builders, sql
 from tests.integration.clinic import PEOPLE, Clinic, canary
 
 PLAIN = [
-    "answer.normal", "answer.raw", "entry.shown", "quarantine.payload",
+    "answer.raw", "entry.shown", "quarantine.payload",
     "record.columns", "record.key", "result.value", "subject.value", "task.draft",
 ]  # fmt: skip
 

@@ -282,9 +282,9 @@ def test_records_go_to_the_run_that_is_named(ready, clock):
     assert rows == [("default", 3), ("second", 1)]
 
 
-def test_a_cancelled_run_takes_no_records(ready, clock):
-    builders.add_run(ready, "old", "cancelled")
-    with pytest.raises(Conflict, match="cancelled"):
+def test_the_run_of_lost_records_takes_no_others(ready, clock):
+    builders.add_run(ready, "old", "lost")
+    with pytest.raises(Conflict, match="takes no records"):
         loaded(ready, FORMS, clock, run="old")
 
 

@@ -429,11 +429,11 @@ def test_units_that_were_open_lately(tx: Tx) -> None:
     assert replaying.open_units(tx, 5) == ([1, 2, 3, 4], [1, 2])
     tx.insert_many(
         "result",
-        ["entry_id", "confidence", "answers", "wanted", "state", "at"],
+        ["entry_id", "confidence", "wanted", "state", "at"],
         [
-            (1, 1.0, 1, 1, "answered", 4), (2, 1.0, 1, 1, "answered", 5),
-            (3, 1.0, 1, 1, "answered", 4), (4, 1.0, 1, 1, "open", 1),
-            (5, 1.0, 1, 1, "answered", 4), (6, 1.0, 1, 1, "answered", 4),
+            (1, 1.0, 1, "answered", 4), (2, 1.0, 1, "answered", 5),
+            (3, 1.0, 1, "answered", 4), (4, 1.0, 1, "open", 1),
+            (5, 1.0, 1, "answered", 4), (6, 1.0, 1, "answered", 4),
         ],
     )  # fmt: skip
     assert replaying.open_units(tx, 5) == ([1, 3], [1])
@@ -449,7 +449,7 @@ def test_entries_that_were_lost_are_written_without_a_value(tx: Tx) -> None:
     add(tx, Facts("r3", 2, None, None, None, None), 4, 9)  # it has its values
     new = "WHERE id > 50 ORDER BY id"
     assert sql.rows(tx, f"SELECT id, name, state, created_at FROM run {new}") == [
-        (51, "lost-with-the-store", "cancelled", 8)
+        (51, "lost-with-the-store", "lost", 8)
     ]
     people = sql.rows(tx, f"SELECT id, pseudonym, value, key_id FROM subject {new}")
     assert people == [(51, "new", b"", None)]
@@ -471,8 +471,8 @@ def test_entries_that_were_lost_are_written_without_a_value(tx: Tx) -> None:
         (53, 52, 1, None, None, None, None, b"", "text/plain", None),
         (54, 3, 2, None, None, None, None, b"", "text/plain", None),
     ]
-    left = sql.rows(tx, "SELECT entry_id, state, answers, at FROM result")
-    assert left == [(54, "erased", 0, 9)]
+    left = sql.rows(tx, "SELECT entry_id, state, at FROM result")
+    assert left == [(54, "erased", 9)]
 
 
 # -- the policy lock, policies and chains ---------------------------------------------
@@ -575,8 +575,7 @@ def test_lines_about_entries_are_read(tx: Tx) -> None:
 
 def test_recusals_and_stops_are_read(tx: Tx) -> None:
     assert ledger.recusals(tx, [1, 2]) == ledger.stopped_scopes(tx) == set()
-    columns = ["adversary_id", "unit_id", "at"]
-    tx.insert_many("recusal", columns, [(1, 2, 5), (1, 3, 5), (2, 2, 5)])
+    tx.insert_many("recusal", ["adversary_id", "unit_id"], [(1, 2), (1, 3), (2, 2)])
     assert ledger.recusals(tx, []) == set()
     assert ledger.recusals(tx, [1, 9]) == {(1, 2), (1, 3)}
     tx.insert_many(
@@ -612,7 +611,7 @@ def test_one_account_and_one_entry_are_asked_for(tx: Tx) -> None:
     ]  # adversary 3 ended in bob's
     row = decisions.ask(ask(4, 1)[0])
     assert (row.account.text, row.entry.record, row.stopped) == ("inhouse/ann", "r3", 0)
-    tx.insert_many("recusal", ["adversary_id", "unit_id", "at"], [(1, 2, 5)])
+    tx.insert_many("recusal", ["adversary_id", "unit_id"], [(1, 2)])
     assert ask(4, 1) == [(*ann, *four, 0, *there, 0, 1, 0)]
     assert ask(2, 2) == [(*bob, *two, 0, *nowhere, 0, 0, 1)]
     sql.execute(tx, "UPDATE record SET waits_since = 5 WHERE id = 3")

@@ -629,10 +629,10 @@ def test_a_tick_holds_back_what_has_no_plan_and_goes_on_when_workers_come(case):
     assert case.count("held_back") == 0
 
 
-def test_cancelled_runs_are_not_planned(case):
+def test_lost_records_are_not_planned(case):
     """Their records still count for what others may see, but are not asked for."""
     planning = ready(case)
-    builders.add_run(case.store, "old", "cancelled")
+    builders.add_run(case.store, "old", "lost")
     case.load(("r1", "p", None, "ab"), run="old")
     assert planning.draft().summary["answers"] == 0
 

@@ -13,7 +13,7 @@ from tests import sql
 from tests.integration.clinic import FIELDS, PEOPLE, Clinic, canary, whole
 
 VALUES = {
-    "answer.normal", "answer.raw", "entry.shown", "quarantine.payload",
+    "answer.raw", "entry.shown", "quarantine.payload",
     "record.columns", "record.key", "result.value", "subject.value", "task.draft",
 }  # fmt: skip
 

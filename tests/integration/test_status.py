@@ -8,7 +8,7 @@ from typer.main import get_command
 from connectors.testing.hostile import Memory
 from dispatcher.ledger.identity_changes import merge
 from dispatcher.operations.runs import Budget
-from dispatcher.operations.status import WaitingPilot, status
+from dispatcher.operations.status import PauseNow, WaitingPilot, status
 from dispatcher.preflight import Obstacle, Preflight
 from dispatcher.stages.planning import Planning
 from dispatcher.store import lease, pause, planning
@@ -116,7 +116,7 @@ def test_what_needs_the_operator_is_said_with_the_command(case, clock):
     with case.store.write() as tx:
         pause.pause(tx, "connector:x", "token expired", clock())
         reason = "5 needed: d and c may not share a worker"
-        planning.hold_back(tx, [(case.entries["r1.d"], 1, reason)])
+        planning.hold_back(tx, [(case.entries["r1.d"], reason)])
     clock.now = case.now
     clock.advance(seconds=11 * MINUTE)
     lead(case, clock)
@@ -125,7 +125,8 @@ def test_what_needs_the_operator_is_said_with_the_command(case, clock):
         "dispatcher plan --dry-run",
         "1 message was given up: dispatcher queue dead list",
         "a message waits for 11 min: dispatcher queue list --state ready",
-        "connector:x is paused: token expired: dispatcher resume --connector x",
+        "connector:x is paused: token expired, 11 min by now: "
+        "dispatcher resume --connector x",
     ]
 
 
@@ -170,7 +171,8 @@ def test_after_a_merge_no_number_of_the_plan_is_told_until_it_was_made_anew(
 def test_each_pause_is_told_with_the_command_that_ends_it(case, clock, scope, options):
     with case.store.write() as tx:
         pause.pause(tx, scope, "lunch", clock())
-    told = f"{scope} is paused: lunch: dispatcher resume {options}"
+    clock.advance(seconds=2 * 60)
+    told = f"{scope} is paused: lunch, 2 min by now: dispatcher resume {options}"
     assert told in status(case.store, clock()).needs_you
 
 
@@ -248,7 +250,9 @@ def test_every_sentence_ends_with_a_command_that_there_is(case, clock):
         budgets=[budget],
         waiting_for_money=2,
         payments={"unknown": 1},
-        paused={"all": "lunch", "connector:x": "token", "run:may": "later"},
+        paused={
+            scope: PauseNow("lunch", 1) for scope in ("all", "connector:x", "run:may")
+        },
     )
     for sentence in found.needs_you:
         assert_ends_with_command(sentence)

@@ -42,8 +42,8 @@ def test_every_row_is_inserted_once(store: Store, count: int) -> None:
 def test_a_column_that_is_left_out_gets_no_default_and_is_named(
     store: Store, count: int
 ) -> None:
-    columns = ("entry_id", "answers", "wanted", "state", "at")
-    rows = [(number, 0, 1, "open", 5) for number in range(count)]
+    columns = ("entry_id", "wanted", "state", "at")
+    rows = [(number, 1, "open", 5) for number in range(count)]
     with pytest.raises(Clash, match="confidence"), store.write() as tx:
         tx.insert_many("result", columns, rows)
     with pytest.raises(Clash, match="confidence"), store.write() as tx:
@@ -154,8 +154,8 @@ def test_numbers_come_as_one_table(store: Store) -> None:
 
 @pytest.mark.parametrize("count", [2, 3 * FEW])
 def test_fractions_come_back_as_they_went(store: Store, count: int) -> None:
-    columns = ["entry_id", "confidence", "answers", "wanted", "state", "at"]
-    rows = [(n, n / 7, 0, 1, "open", 0) for n in range(count)]
+    columns = ["entry_id", "confidence", "wanted", "state", "at"]
+    rows = [(n, n / 7, 1, "open", 0) for n in range(count)]
     with store.write() as tx:
         tx.insert_many("result", columns, rows)
         found = sql.rows(

@@ -74,18 +74,18 @@ OUTBOX = [
     (9, "folder", 4, "offer", "cancelled", 500, 0, 0, None, None, None, 1),
 ]
 ANSWERS = [
-    # task, entry, account, raw, normal, valid, reason, at, counted
-    (4, 4, 2, b"yes", b"yes", 1, None, 50, 0),
-    (5, 5, 2, b"?", None, 0, "unreadable", 51, 0),
-    (10, 5, 4, b"no", b"no", 1, None, 52, 1),
+    # task, entry, account, raw, valid, reason, at, counted
+    (4, 4, 2, b"yes", 1, None, 50, 0),
+    (5, 5, 2, b"?", 0, "unreadable", 51, 0),
+    (10, 5, 4, b"no", 1, None, 52, 1),
 ]
 RESULTS = [
-    # entry, value, confidence, answers, wanted, state, at
-    (1, None, 0.0, 0, 2, "open", 60),
-    (2, b"v", 0.9, 1, 1, "answered", 61),
-    (4, b"w", 0.4, 2, 3, "conflict", 62),
-    (5, None, 0.0, 1, 2, "open", 63),
-    (6, None, 0.0, 0, 0, "erased", 64),
+    # entry, value, confidence, wanted, state, at
+    (1, None, 0.0, 2, "open", 60),
+    (2, b"v", 0.9, 1, "answered", 61),
+    (4, b"w", 0.4, 3, "conflict", 62),
+    (5, None, 0.0, 2, "open", 63),
+    (6, None, 0.0, 0, "erased", 64),
 ]
 
 
@@ -103,7 +103,7 @@ def world(store: Store) -> Store:
             "id name state created_at",
             [
                 (1, "one", "active", 1),
-                (2, "two", "cancelled", 1),
+                (2, "two", "lost", 1),
                 (3, "three", "active", 1),
             ],
         )
@@ -167,7 +167,7 @@ def world(store: Store) -> Store:
             "task_id entry_id account_id raw normal valid reason at counted",
             ANSWERS,
         )
-        put(tx, "result", "entry_id value confidence answers wanted state at", RESULTS)
+        put(tx, "result", "entry_id value confidence wanted state at", RESULTS)
         put(
             tx,
             "plan",
@@ -193,7 +193,7 @@ def world(store: Store) -> Store:
             [("all", "why", 1), ("run:three", "why", 1)],
         )
         put(tx, "cursor", "connector value", [("folder", "c-1")])
-        put(tx, "recusal", "adversary_id unit_id at", [(3, 19, 1), (2, 4, 1)])
+        put(tx, "recusal", "adversary_id unit_id", [(3, 19), (2, 4)])
         put(
             tx,
             "ledger_line",
@@ -269,7 +269,7 @@ def result(store: Store, call: Callable[[Tx], Any]) -> tuple[Any, list[str]]:
 
 
 def made(*cells: Any) -> Result:
-    names = ("entry_id", "value", "confidence", "answers", "wanted", "state", "at")
+    names = ("entry_id", "value", "confidence", "wanted", "state", "at")
     return Result(**dict(zip(names, cells, strict=True)))
 
 
@@ -422,8 +422,8 @@ CASES: dict[str, Callable[[Tx], Any]] = {
     "save": lambda tx: answers.save(
         tx,
         [
-            made(1, b"z", 0.5, 2, 2, "answered", 70),
-            made(3, None, 0.0, 0, 2, "open", 71),
+            made(1, b"z", 0.5, 2, "answered", 70),
+            made(3, None, 0.0, 2, "open", 71),
         ],
         [4, 5],
         {1: 0.9},

@@ -176,10 +176,10 @@ class _Loading:
         columns = self._table.columns
         with self._store.write() as tx:
             found = rows.run(tx, run, now)
-            if found.state == "cancelled":
+            if found.state != "active":
                 raise Conflict(
-                    f"run {run} is cancelled",
-                    why="records that are loaded into it would never be sent",
+                    f"run {run} takes no records",
+                    why="it is of records that were lost with their store",
                     fix="name another run with --run",
                 )
             self._run, self._run_id = run, found.id

@@ -22,7 +22,7 @@ def begin(store: Store, run: str, records: int, at: int, actor: str) -> PilotRow
     Usage
         The run has no proper name.
     Conflict
-        Records of the run were shown already, the run is cancelled, or its pilot has
+        Records of the run were shown already, it takes no records, or its pilot has
         more records by now.
     """
     check_run_name(run)
@@ -36,12 +36,12 @@ def begin_in(tx: Tx, run: str, records: int, at: int, actor: str) -> PilotRow:
     found = rows.run(tx, run, at)
     pilot = pilots.lock(tx, run)
     assert pilot is not None  # it was made
-    if found.state == "cancelled" or (
+    if found.state != "active" or (
         pilot.wanted is None and pilots.is_shown(tx, pilot.run_id)
     ):
         raise Conflict(
             f"run {run} is past a pilot",
-            why="it is cancelled, or records of it were shown already",
+            why="records of it were shown already, or it takes none",
             fix="load into another run: --run NAME",
         )
     if records < pilot.opened:

@@ -341,7 +341,7 @@ class Planning:
                 lease.check_epoch(tx, lease.SHARD, epoch)
             plan.id = tx.reserve("plan")
             rows.add_plan(tx, plan, planned)
-            rows.hold_back(tx, ((entry, plan.id, why) for entry, why in held))
+            rows.hold_back(tx, held)
         return plan.id
 
 

@@ -259,7 +259,7 @@ def _wanted(
         )
     wanted[judged[result[:, 2] == 1]] = 0
     wanted[base == 0] = 0
-    place, _ = _spread(ids, _columns(rows.cancelled(tx), 1))
+    place, _ = _spread(ids, _columns(rows.never_asked(tx), 1))
     wanted[place] = 0
     return np.asarray(np.maximum(wanted, 0), dtype=np.int64)
 

@@ -137,9 +137,7 @@ class Serving(TaskAssignment):
             entry_id=task.entry_id,
             account_id=task.account_id,
             raw=raw.encode(),
-            normal=verdict.text.encode(),
             valid=1,
-            reason=None,
             at=now,
         )
         answers.add_answer(tx, row)
@@ -203,7 +201,6 @@ class Serving(TaskAssignment):
         made_up = self._made_up.owned(who, token)
         if made_up is not None:
             return self._made_up.give_back(who, made_up)
-        now = self._clock()
         with self._store.write() as tx:
             task = self._own(tx, who, token)
             entry = None if task is None else rows.shown_entry(tx, task.entry_id)
@@ -214,7 +211,7 @@ class Serving(TaskAssignment):
                 units.append(subject_unit(entry.subject_id))
             account = rows.account(tx, who.account_id)
             adversary = task.adversary_id if account is None else account.adversary_id
-            accounts.add_recusals(tx, [(adversary, unit) for unit in units], now)
+            accounts.add_recusals(tx, [(adversary, unit) for unit in units])
             moves = _hand_back(tx, task)
             self._note(tx, who, "task.recused", task.id)
         meters.count_moves(moves)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
-from dispatcher.surfaces.cli.context import CliContext, leave
+from dispatcher.surfaces.cli.context import CliContext, leave, told_moment
 
 SPOKEN: Final = {"accepted": "findings past a limit that were accepted"}
 """Names of counts that say too little by themselves."""
 
-app = typer.Typer(help="Export evidence and verify it.", no_args_is_help=True)
+app = typer.Typer(
+    help="Export evidence and verify it; read the audit log.", no_args_is_help=True
+)
 
 
 @app.command()
@@ -73,3 +77,37 @@ def verify(
     }
     context.show(document, verdict.text, end="")
     leave(verdict.status)
+
+
+@app.command()
+def log(
+    ctx: typer.Context,
+    actor: Annotated[
+        str | None, typer.Option(help="Only what this one did, as the log names it.")
+    ] = None,
+    action: Annotated[
+        str | None, typer.Option(help="Only this, such as worker.merged.")
+    ] = None,
+    limit: Annotated[
+        int, typer.Option(min=1, max=1_000_000, help="At most so many.")
+    ] = 100,
+) -> None:
+    """Show who did what, the newest first: ids, numbers and reasons, no value."""
+    from dispatcher.operations import ledger
+
+    context: CliContext = ctx.obj
+    with context.open_store() as store:
+        found = ledger.audit_log(store, actor=actor, action=action, limit=limit)
+    lines = [
+        (told_moment(one.at), one.actor, one.action, json.dumps(dict(one.detail)))
+        for one in found
+    ]
+    context.show(
+        {
+            "schema": "dispatcher.audit-log/1",
+            "lines": [asdict(one) for one in found],
+        },
+        context.table(lines, ("at", "actor", "action", "detail")),
+    )
+    if len(found) == limit:
+        context.say(f"the newest {limit:,}; see more with --limit")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from dispatcher.core.errors import Usage
-from dispatcher.surfaces.cli.context import CliContext
+from dispatcher.surfaces.cli.context import CliContext, told_moment
 from dispatcher.surfaces.cli.previews import count
 
 if TYPE_CHECKING:
@@ -124,6 +124,39 @@ def list_runs(ctx: typer.Context) -> None:
         },
         context.table(lines, ("run", "cap", "room")),
     )
+
+
+@app.command("show")
+def show_run(ctx: typer.Context, run: RunName) -> None:
+    """Show a run: the files loaded into it, and those its records were written to.
+
+    A load that is not complete was broken off, or still runs: load the file again.
+    """
+    from dispatcher.operations import runs
+
+    context: CliContext = ctx.obj
+    with context.open_store() as store:
+        found = runs.show(context, store, run)
+    loads = [
+        (
+            one.source,
+            told_moment(one.started_at),
+            one.records,
+            one.rejected,
+            "yes" if one.complete else "no",
+        )
+        for one in found.loads
+    ]
+    parts = [
+        f"{found.run}: {found.state}, made {told_moment(found.created_at)}",
+        context.table(loads, ("file", "loaded", "records", "rejected", "complete")),
+    ]
+    if found.exports:
+        exports = [(one.path, told_moment(one.at)) for one in found.exports]
+        parts.append(context.table(exports, ("written to", "at")))
+    if found.budget is not None:
+        parts.append(lay_out(found.budget))
+    context.show({"schema": "dispatcher.run/1", **asdict(found)}, "\n".join(parts))
 
 
 def lay_out(one: Budget) -> str:

@@ -52,7 +52,8 @@ def document(found: Status) -> dict[str, Any]:
     named = {one.name: getattr(found, one.name) for one in fields(found)}
     for name in ("connectors", "down", "refused", "held_back", "pilots", "budgets"):
         named[name] = [asdict(one) for one in named[name]]
-    named["failing"] = {name: asdict(one) for name, one in found.failing.items()}
+    for name in ("failing", "paused"):
+        named[name] = {key: asdict(one) for key, one in named[name].items()}
     for name in ("plan", "limits"):
         if named[name] is not None:
             named[name] = asdict(named[name])

@@ -23,7 +23,7 @@ SENTENCES = {
     Cause.FIELDS_SEND: "The policy in force never sends this field (or lacks it).",
     Cause.ACCOUNT: "The account is blocked.",
     Cause.PILOT: "The record waits for the pilot of its run to be accepted.",
-    Cause.PAUSE: "Work is paused here, or the run is cancelled.",
+    Cause.PAUSE: "Work is paused here, or the record was lost with its store.",
     Cause.RECUSAL: "The worker asked not to be shown anything of this person.",
     Cause.DISCLOSURE: "Property name-disease would reach f = 0.75; the limit is f < 0.5.",
     Cause.BUDGET_T: "It would be shown to 0.75 adversaries in its lifetime; "
