@@ -211,6 +211,7 @@ class Store:
         driver = connection.connection.driver_connection
         journal = self._journal
         tx = Tx(self._backend, connection, self._ids, self.vault, self._lasting)
+        tx.reads = not writes
         tx.grown = None if journal is None else []
         try:
             yield tx

@@ -201,6 +201,11 @@ class _Text:
     given: Callable[[Parameters], Sequence[Any]]
 
 
+def locks_rows(statement: Executable) -> bool:
+    """Whether a query locks what it finds (``with_for_update``)."""
+    return getattr(statement, "_for_update_arg", None) is not None
+
+
 class DriverStatement:
     """A construct whose text is made once, for statements that the driver gets bare.
 
@@ -211,6 +216,11 @@ class DriverStatement:
     ----------
     construct : Executable
         With a ``bindparam`` for each value that changes.
+
+    Attributes
+    ----------
+    locks : bool
+        Whether it locks the rows that it finds.
 
     Examples
     --------
@@ -223,10 +233,11 @@ class DriverStatement:
     >>> # tx.driver_value(RECORD, {"entry_id": 7})
     """
 
-    __slots__ = ("_construct", "_packed", "_rows", "_texts")
+    __slots__ = ("_construct", "_packed", "_rows", "_texts", "locks")
 
     def __init__(self, construct: Executable) -> None:
         self._construct = construct
+        self.locks = locks_rows(construct)
         self._texts: dict[str, _Text] = {}
         self._packed: DriverStatement | None = None
         self._rows: dict[

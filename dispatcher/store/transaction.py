@@ -32,7 +32,7 @@ from dispatcher.store import column_blocks
 from dispatcher.store.backend import Backend
 from dispatcher.store.bulk import BulkWriter, Rows
 from dispatcher.store.column_blocks import Block, Ints
-from dispatcher.store.statements import DriverStatement, Parameters
+from dispatcher.store.statements import DriverStatement, Parameters, locks_rows
 from dispatcher.store.vault import Vault
 
 # -- what a transaction hands on of the ledger's lines, so that they are kept twice ----
@@ -115,6 +115,7 @@ Question = tuple[DriverStatement, Parameters]
 NOTHING: Final[Parameters] = {}
 _STREAMING: Final = {"yield_per": 10_000}
 _NO_QUERY: Final = "a query inside a journey would find nothing, or end it"
+_NO_LOCK: Final = "a read transaction locks no rows: PostgreSQL would refuse it"
 
 
 class Reserver(Protocol):
@@ -143,6 +144,9 @@ class Tx:
         wants them.
     ticket : int or None
         Of its commit in the journal.
+    reads : bool
+        Whether it only reads: then no statement may lock rows, on SQLite neither, which
+        locks none.
     waits : bool
         Whether its commit waits for the journal though it appended no line, so that its
         time does not tell that it appended none.
@@ -170,6 +174,7 @@ class Tx:
         "grown",
         "lasting",
         "made",
+        "reads",
         "ticket",
         "vault",
         "waits",
@@ -203,6 +208,7 @@ class Tx:
         self.lasting = lasting
         self.grown: list[Piece] | None = None
         self.ticket: int | None = None
+        self.reads = False
         self.waits = False
         self.made: dict[int, AESGCM] = {}
 
@@ -236,6 +242,8 @@ class Tx:
             self._check_free()
         if self._writing and statement.is_select:
             raise AssertionError(_NO_QUERY)
+        if self.reads and locks_rows(statement):
+            raise AssertionError(_NO_LOCK)
         try:
             return self._connection.execute(statement, parameters or None)
         except self._errors as error:
@@ -302,6 +310,8 @@ class Tx:
         self._check_free()
         if self._writing:
             raise AssertionError(_NO_QUERY)
+        if self.reads and locks_rows(statement):
+            raise AssertionError(_NO_LOCK)
         try:
             result = self._connection.execute(
                 statement, parameters or None, execution_options=_STREAMING
@@ -386,6 +396,8 @@ class Tx:
         text, values = statement.for_driver(self._dialect, parameters)
         self._check_free()
         self._check_no_journey(statement)
+        if self.reads and statement.locks:
+            raise AssertionError(_NO_LOCK)
         cursor = self._backend.streaming_cursor(self._driver)
         self._streams.append(cursor)
         try:
@@ -564,6 +576,8 @@ class Tx:
     def _run(self, statement: DriverStatement, parameters: Parameters) -> None:
         if self._busy:
             self._check_free()
+        if self.reads and statement.locks:
+            raise AssertionError(_NO_LOCK)
         text, values = statement.for_driver(self._dialect, parameters)
         try:
             self._cursor.execute(text, values)

@@ -195,6 +195,23 @@ def test_a_read_can_not_write(store: Store) -> None:
     assert scopes(store) == []
 
 
+def test_a_read_can_not_lock(store: Store) -> None:
+    """PostgreSQL refuses it by itself; SQLite would do as if nothing was asked."""
+    locking = select(FieldName.id).with_for_update()
+    driver = DriverStatement(locking)
+    asked: list[Callable[[Tx], object]] = [
+        lambda tx: tx.execute(locking),
+        lambda tx: list(tx.stream(locking)),
+        lambda tx: tx.driver_rows(driver),
+        lambda tx: list(tx.driver_stream(driver)),
+    ]
+    for ask in asked:
+        with pytest.raises(AssertionError, match="locks no rows"), store.read() as tx:
+            ask(tx)
+        with store.write() as tx:
+            ask(tx)
+
+
 def test_a_write_inside_a_write_is_refused_at_once(store: Store) -> None:
     with (
         store.write(),
