@@ -38,13 +38,13 @@ class Tried:
     ----------
     wall : Wall
     held : bool
-    told : str
+    finding : str
         What was tried, and what happened if isolation failed; no value, no secret.
     """
 
     wall: Wall
     held: bool
-    told: str
+    finding: str
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def try_links(
     yield Tried(
         Wall.IDENTITY,
         held=came == account,
-        told="the worker's own link opens as that worker",
+        finding="the worker's own link opens as that worker",
     )
     late = now + timedelta(minutes=10)
     yield _refused(arrive, Visit({"token": own}), late, "opening a link too late")
@@ -136,17 +136,17 @@ def _refused(arrive: Arrive, visit: Visit, now: datetime, what: str) -> Tried:
     try:
         arrival = arrive(visit, now)
     except Rejected:
-        return Tried(Wall.IDENTITY, held=True, told=what)
+        return Tried(Wall.IDENTITY, held=True, finding=what)
     except ConnectorError:
         raise
     except (Exception, SystemExit) as error:  # noqa: BLE001 (code given bad input)
         failure = f"{what} makes it fail: {type(error).__name__}"
-        return Tried(Wall.IDENTITY, held=False, told=failure)
+        return Tried(Wall.IDENTITY, held=False, finding=failure)
     if arrival.preview:
-        return Tried(Wall.IDENTITY, held=True, told=f"{what}: a preview of nothing")
+        return Tried(Wall.IDENTITY, held=True, finding=f"{what}: a preview of nothing")
     sure = arrival.identity is not Identity.UNSIGNED
     so = ", and it is called proven" if sure else ""
-    return Tried(Wall.IDENTITY, held=False, told=f"{what} was let in{so}")
+    return Tried(Wall.IDENTITY, held=False, finding=f"{what} was let in{so}")
 
 
 def _tampered(own: str, foreign: str) -> Iterator[tuple[str, str]]:

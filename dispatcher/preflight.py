@@ -161,7 +161,7 @@ class Preflight:
     def _against(
         self, name: str, every: Sequence[Account], paused: Pause | None
     ) -> tuple[str, str] | None:
-        """Return what rules out all accounts of a connector, and how to mend it."""
+        """Return what rules out all accounts of a connector, and how to fix it."""
         broken, connector = self._broken.get(name), self._connectors.get(name)
         if broken is not None:
             return broken.what, broken.fix

@@ -154,7 +154,7 @@ def _header_fault(header: Collection[str]) -> str:
     """Return why these are not the columns of answers; empty if they are."""
     for name in ("task", "answer", "state"):
         if sum(name == other for other in header) > 1:
-            return f'the column "{name}" stands twice'
+            return f'the column "{name}" appears twice'
     if "task" not in header or not {"answer", "state"} & set(header):
         return 'the first row (or the object) must name the columns "task" and "answer"'
     return ""

@@ -335,10 +335,10 @@ def expect_done(answered: Answered, host: str, now: float) -> Answered:
         raise TryLater(what, after=wait, fix="it is asked again later")
     if status in (401, 403):
         raise Misconfigured(what, why="it does not know the secret",
-                            fix="mend its secret_file")  # fmt: skip
+                            fix="correct its secret_file")  # fmt: skip
     if status < 400 or status in (404, 405, 410):
         raise Misconfigured(what, why="nothing takes it there (redirects are refused)",
-                            fix="mend the url of this connector")  # fmt: skip
+                            fix="correct the url of this connector")  # fmt: skip
     raise Rejected(what, why="it does not take this message")
 
 

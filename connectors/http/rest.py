@@ -109,7 +109,7 @@ class Rest:
         """Return the error for a response that such a server should not give."""
         return Misconfigured(
             f"{self._host} does not answer as {self._server} does",
-            fix="mend the url of this connector",
+            fix="correct the url of this connector",
         )
 
     def close(self) -> None:

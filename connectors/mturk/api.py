@@ -337,7 +337,9 @@ def raise_classed(error: Exception) -> NoReturn:
         raise Misconfigured(
             "Amazon does not take the signature",
             why="this machine's clock is off" if late else f"it answers {code}",
-            fix="set the clock" if late else "mend the access key in its secret_file",
+            fix="set the clock"
+            if late
+            else "correct the access key in its secret_file",
         ) from None
     if reason == "InsufficientFunds":
         raise Misconfigured("the MTurk account has too little money",

@@ -27,7 +27,7 @@ _BATCH: Final = 10  # messages per call of the queue
 _KEPT: Final = 20_000
 _STRANGE: Final = 1000
 _LONGEST: Final = 100  # characters of an id or a moment
-_REST: Final = 30.0
+_PAUSE: Final = 30.0
 _PARTS: Final = ("EventType", "EventTimestamp", "HITId", "AssignmentId", "WorkerId")
 
 
@@ -61,7 +61,7 @@ class Events:
         self.queue = queue
         self._client = client
         self._clock = clock
-        self._rests_until = -1.0
+        self._retry_at = -1.0
         self._looking = threading.Lock()
         self._lock = threading.Lock()
         self._held: OrderedDict[tuple[str, str], _Held] = OrderedDict()
@@ -77,7 +77,7 @@ class Events:
         Misconfigured, Rejected
             If the queue cannot be read with this key.
         """
-        if self._client is None or self._clock() < self._rests_until:
+        if self._client is None or self._clock() < self._retry_at:
             return
         if not self._looking.acquire(blocking=False):
             return
@@ -86,7 +86,7 @@ class Events:
                 if self._take(self._client) < _BATCH:
                     return
         except TryLater:
-            self._rests_until = self._clock() + _REST
+            self._retry_at = self._clock() + _PAUSE
         finally:
             self._looking.release()
 

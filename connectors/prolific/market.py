@@ -388,11 +388,11 @@ def try_draft(
     number = str(api.draft(study_for(group))["id"])
     try:
         check(number, offer.account)
-        yield Tried(Wall.BINDING, held=True, told="the draft is for one group alone")
+        yield Tried(Wall.BINDING, held=True, finding="the draft is for one group alone")
         alone = api.members(group) == [offer.account] != [other.account]
         yield Tried(Wall.BINDING, alone, "the group holds that participant alone")
     except Misconfigured as error:
-        yield Tried(Wall.BINDING, held=False, told=error.what)
+        yield Tried(Wall.BINDING, held=False, finding=error.what)
     finally:
         api.discard(number)
 

@@ -137,7 +137,7 @@ class S3Feed:
             raise Misconfigured(
                 what,
                 why="the key, the bucket or the region is not right",
-                fix="mend the connector's settings; the key may put and head objects",
+                fix="correct the connector's settings; the key may put and head objects",
             ) from None
         if status >= 500 or status in (408, 409, 429):
             raise TryLater(what, fix="it is tried again later") from None

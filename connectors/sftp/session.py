@@ -157,7 +157,7 @@ def session(
         ) from None
     except FileNotFoundError:
         raise Misconfigured(
-            f"{server.host} has no such directory", fix="mend the setting directory"
+            f"{server.host} has no such directory", fix="correct the setting directory"
         ) from None
     except (paramiko.SSHException, OSError, EOFError) as error:
         _later(server, error)

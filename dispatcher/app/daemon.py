@@ -330,7 +330,7 @@ class Daemon:
                 lease.check_epoch(tx, lease.SHARD, self._epoch)
                 settings.note_failing_ticks(tx, self._failing)
             self._noted = dict(self._failing)
-        except DispatcherError as error:  # the log has told of the tick itself
+        except DispatcherError as error:  # the tick has logged it
             self._log.warning("failing-ticks-not-noted", code=error.code)
 
     def _watch(self, wall: int, steady: float) -> None:

@@ -413,7 +413,7 @@ class Tables(Collector):
 
 def make_registry(tables: Tables, events: Events) -> tuple[CollectorRegistry, Timing]:
     """Create the registry of one process, and the timer of its requests."""
-    # else a series stands beside each one, which nobody was promised
+    # else each would have a second series, which nobody was promised
     disable_created_metrics()  # type: ignore[no-untyped-call]
     registry = CollectorRegistry()
     registry.register(tables)

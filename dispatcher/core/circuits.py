@@ -19,7 +19,7 @@ LONGEST: Final = 1800 * MICRO
 FAULTS: Final = 3
 """Consecutive failures of unknown kind that open a circuit; one may be a task's."""
 
-REST: Final = 60 * MICRO
+PAUSE: Final = 60 * MICRO
 
 
 def pause_of(error: TryLater) -> int:
@@ -46,7 +46,7 @@ class Circuit:
         self._until = 0
         self._failures = 0
 
-    def rests(self) -> bool:
+    def is_open(self) -> bool:
         """Whether the circuit is open: the connector must not be called now."""
         return self._until > self._clock()
 
@@ -54,11 +54,11 @@ class Circuit:
         """Close the circuit after a success and forget earlier failures."""
         self._failures = 0
 
-    def rest(self, pause: int) -> None:
+    def open_for(self, pause: int) -> None:
         """Open the circuit for `pause` microseconds, whatever happened before."""
         self._until = self._clock() + pause
 
-    def failed(self, pause: int = REST, *, after: int = 1) -> bool:
+    def failed(self, pause: int = PAUSE, *, after: int = 1) -> bool:
         """Count a failure; from the `after`-th in a row, open, twice as long each time.
 
         Returns
@@ -70,7 +70,7 @@ class Circuit:
         if self._failures < after:
             return False
         doubled = pause << min(self._failures - after, 20)
-        self.rest(min(doubled, max(pause, LONGEST)))
+        self.open_for(min(doubled, max(pause, LONGEST)))
         return True
 
     def room(self, most: int) -> int:

@@ -257,7 +257,7 @@ def load_config(
         raise Invalid(
             f"{path}: {place}: {first['msg']}",
             why="the settings are checked before anything starts",
-            fix="mend the key, or delete it to use the default",
+            fix="correct the key, or delete it to use the default",
         ) from None
 
 
@@ -271,7 +271,7 @@ def _read(path: Path) -> dict[str, object]:
         raise Invalid(
             f"{path}: {detail}",
             why="the settings file is not valid TOML 1.0 in UTF-8",
-            fix="mend the syntax at the place named",
+            fix="correct the syntax at the place named",
         ) from None
     except OSError as error:
         raise Invalid(

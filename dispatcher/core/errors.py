@@ -1,6 +1,6 @@
 """Errors, classified by what the caller does next.
 
-Every error says *what* happened, *why*, and *how to mend it*, carries a stable code
+Every error says *what* happened, *why*, and *how to fix it*, carries a stable code
 (``E`` and three digits, one documentation page each) and the exit status of the command
 that meets it. No message ever contains a field value.
 """
@@ -250,7 +250,7 @@ A command that changes something for good asks first. Without a terminal, or wit
 --no-input, it stops and names the option that answers, usually --yes.""",
     "E003": """E003: a file, value or setting is not what it must be
 
-The message names the place and how to mend it. Nothing was changed.""",
+The message names the place and how to fix it. Nothing was changed.""",
     "E004": """E004: there is no such thing in the store
 
 Look the name up: dispatcher workers list, records list, plan list, queue list.""",
@@ -301,14 +301,14 @@ status is 12.""",
 
 Every line of the ledger is also written to files outside of the store, and synced,
 before anything is shown (docs/howto/operators/ledger.md). The disk there is full, gone
-or read-only: nothing new is shown until it is mended, then it goes on by itself. What is
-in the store is safe. The exit status is 75: try again.""",
+or read-only: nothing new is shown until that is fixed; then work resumes by itself. What
+is in the store is safe. The exit status is 75: try again.""",
     "E132": """E132: the shipped ledger knows what the store has forgotten
 
 The store was put back from an older state (or two copies of it were used side by side):
 what was shown since is in the shipped ledger only, and would be shown again. Nothing is
-shown until the store is told: dispatcher restore --replay-ledger, or, where it stands,
-dispatcher ledger replay. Where the shipped ledger is itself a stale copy (it ends before
+shown until the store has learned of it: dispatcher restore --replay-ledger or, in place,
+dispatcher ledger replay. If the shipped ledger is itself a stale copy (it ends before
 the backup, an anchored root, or the store that is to be replaced) give the folder that it
 was last shipped to: --ledger DIR. See docs/howto/operators/backup.md.""",
     "E133": """E133: the shipped ledger is another store's
@@ -318,7 +318,7 @@ dispatcher.toml. If the store was made anew in an old directory, move the old le
 together with the old store.""",
     "E134": """E134: a ledger has a gap, or was changed
 
-A line does not go on from the one before it. Files of the shipped ledger: put them back
+A line does not continue the one before it. Files of the shipped ledger: put them back
 from a copy, or move the folder away, then it is written anew from the store. The store's
 own ledger: restore a backup and replay the shipped ledger.""",
     "E135": """E135: the store was edited past the program
@@ -345,8 +345,8 @@ later; `dispatcher connectors test NAME` says whether it answers.""",
 Mostly, showing this field to this worker would reach a limit of the policy, together with
 all that was ever shown to the same person. Give the task to another worker
 (`dispatcher explain RECORD.FIELD --who`). Waiting does not help: what was shown stays
-shown. Else the message says what stands in the way (a pause, a pilot, a blocked account, a
-field that is never sent, the showings that t allows) and what ends it.""",
+shown. Otherwise the message says what prevents it (a pause, a pilot, a blocked account, a
+field that is never sent, the showings that t allows) and how to end that.""",
     "E204": """E204: what was already shown is past the limits
 
 The change (a policy, a group, a merge) would make exposures of the past cross a limit.
@@ -356,10 +356,11 @@ ledger and in evidence. See first what they are: policy plan --breaches, or the 
 own --dry-run.""",
     "E701": """E701: no plan meets the policy
 
-The message names the entries and rules that clash and how many workers would do, or feeds
-for fields that nobody is asked; connectors that cannot be given anything are named with
-what mends it. Mend those first; then register more, want fewer answers, or loosen the
-rule; or plan the rest with --partial.""",
+The message names the fields and the rules that conflict, and how many workers would be
+enough (or feeds, for fields that no worker is asked about). It also names each connector
+that can receive nothing at present, with the command that fixes it: do that first. Then
+register more workers, ask for fewer answers, or loosen a rule. To hold these fields back
+and plan all others: dispatcher plan --partial.""",
     "E702": """E702: no verdict within the limits of time or work
 
 Neither a plan nor a proof that there is none was found in time. Nothing was shown. Give

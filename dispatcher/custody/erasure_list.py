@@ -106,7 +106,7 @@ def _write(path: Path, text: bytes) -> None:
             f"{path} cannot be written",
             why=f"{error.strerror}; without this list a restored backup would bring "
             "back what was erased",
-            fix="mend its folder's permissions or room, then repeat: nothing was erased",
+            fix="fix its folder's permissions, or free some space, then repeat: nothing was erased",
         ) from None
 
 
@@ -159,7 +159,7 @@ def _lines(path: Path) -> list[bytes] | None:
             f"{path} cannot be read",
             why=f"{error.strerror or error}; it says what must stay erased when a backup "
             "is restored",
-            fix="let the user that runs this read it (it is 0600), or mend its disk, "
+            fix="let the user that runs this read it (it is 0600), or repair its disk, "
             "then repeat",
         ) from None
 

@@ -108,7 +108,7 @@ def write(folder: Path, receipt: Receipt) -> Path:
         raise Invalid(
             f"the receipt cannot be written to {folder}",
             why=f"{error.strerror}; the erasure is done all the same",
-            fix="mend the folder, then repeat the erasure: it makes another receipt",
+            fix="fix the folder, then repeat the erasure: it writes another receipt",
         ) from None
     return path
 

@@ -39,7 +39,7 @@ class FieldTest(SQLModel, table=True):
 
 
 class Qualification(SQLModel, table=True):
-    """How an account stands with a field's test; ``attempt`` counts from 1."""
+    """How far an account is with a field's test; ``attempt`` counts from 1."""
 
     __tablename__ = "qualification"
     __table_args__ = (states_of("qualification"),)

@@ -66,7 +66,7 @@ class Run(SQLModel, table=True):
     """A set of records with its connectors and budget.
 
     ``state`` is ``active``, or ``lost`` for the run of records that only the shipped
-    ledger knows; what is paused stands in ``pause``. ``pilot`` is set while only so many
+    ledger knows; pauses are rows of ``pause``. ``pilot`` is set while only so many
     of its records may be shown, ``piloted`` how many of them were released (of the others
     ``record.waits_since`` is set).
     """

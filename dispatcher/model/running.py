@@ -7,7 +7,7 @@ from dispatcher.model.columns import big, number, word
 
 
 class Cursor(SQLModel, table=True):
-    """Where collecting stands with each connector."""
+    """How far each connector's answers are collected."""
 
     __tablename__ = "cursor"
     connector: str = Field(sa_column=Column(String(40), primary_key=True))
@@ -82,7 +82,7 @@ class SuspectPair(SQLModel, table=True):
     first_id: int = Field(sa_column=number())  # the lesser account
     second_id: int = Field(sa_column=number())
     noted_at: int = Field(sa_column=big())
-    at: int = Field(sa_column=big())  # of the last arrival that told of it
+    at: int = Field(sa_column=big())  # of the last such arrival
     dismissed_at: int | None = Field(default=None, sa_column=big(null=True))
 
 

@@ -301,7 +301,7 @@ def add(
         raise Conflict(
             f"there is a connector {name!r} already",
             why="a name is one account's half: workers and the ledger go by it",
-            fix="choose another name, or mend its section in dispatcher.toml",
+            fix="choose another name, or correct its section in dispatcher.toml",
         )
     values = dict(values)
     if secret is not None:
@@ -363,7 +363,7 @@ def check_answer(name: str, answer: Answer) -> None:
         raise Conflict(
             f"connector {name!r} does not work: {answer.why}",
             why="what is enabled is given work at once",
-            fix=f"mend it (dispatcher connectors test {name}), or add --untested",
+            fix=f"fix it (dispatcher connectors test {name}), or add --untested",
         )
 
 
@@ -462,7 +462,7 @@ def _check_name(name: str) -> None:
     if not NAME.fullmatch(name):
         raise Usage(
             f"{name!r} is no name of a connector",
-            why="it stands before the slash of every worker's name",
+            why="it is the part before the slash in every worker's name",
             fix="a lower-case letter, then up to 39 of a-z, 0-9, - and _",
         )
 

@@ -423,7 +423,7 @@ def read_document(file: InstanceFile) -> Any:  # noqa: ANN401 - JSON may be anyt
         The number of adversaries, or the file of friendships, is missing; or an option
         does not fit such a file.
     Invalid
-        With what is wrong, where it is, and how to mend it.
+        With what is wrong, where it is, and how to fix it.
     """
     path, adversaries, copies = file.path, file.adversaries, file.copies
     kind = path.suffix.lower()
@@ -479,7 +479,7 @@ def read_problem(document: object, where: str) -> Instance:
     Raises
     ------
     Invalid
-        With what is wrong, where it is, and how to mend it.
+        With what is wrong, where it is, and how to fix it.
     """
     try:
         return read_instance(document, load_utility)
@@ -530,7 +530,7 @@ def read_json(path: Path) -> Any:  # noqa: ANN401 - JSON is anything until it wa
     Raises
     ------
     Invalid
-        With what is wrong, where it is, and how to mend it.
+        With what is wrong, where it is, and how to fix it.
     """
     text = _text(path)
     try:
@@ -543,7 +543,7 @@ def read_json(path: Path) -> Any:  # noqa: ANN401 - JSON is anything until it wa
         ) from None
     except _Twice as error:
         raise Invalid(
-            f"{path}: the key {error} stands twice in one object",
+            f"{path}: the key {error} appears twice in one object",
             why="only one of both would be read",
             fix="take one of them out",
         ) from None
@@ -572,7 +572,7 @@ def _read_plan(path: Path, found: Instance) -> Plan:
     Raises
     ------
     Invalid
-        With what is wrong, where it is, and how to mend it.
+        With what is wrong, where it is, and how to fix it.
     """
     problem = found.problem
     try:

@@ -315,7 +315,7 @@ def prove_subject(store: Store, key: str) -> Proof:
             raise NotFound(
                 "there is no such person in the store",
                 why="No record with that subject was loaded.",
-                fix="Give the key as it stands in the loaded file, without a line end.",
+                fix="Give the key as it is in the loaded file, without a line end.",
             )
         return _proof(tx, entry_ids, subject)
 

@@ -1,4 +1,4 @@
-"""How the work stands, in numbers, and what only the operator can mend."""
+"""The state of the work in numbers, and what only the operator can fix."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ class Status:
 
     @property
     def needs_you(self) -> list[str]:
-        """Sentences about what only the operator can mend, each with its command."""
+        """Sentences about what only the operator can fix, each with its command."""
         said: list[str] = []
         if not self.policy_version:
             said.append("no policy is in force: dispatcher policy apply")

@@ -117,7 +117,7 @@ class Suspects:
     ----------
     accounts : tuple of (str, str)
     noted : int
-        Moment of the first arrival that told.
+        Moment of the first such arrival.
     merge : Merge
         What taking them as one worker would do.
     """

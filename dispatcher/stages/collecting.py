@@ -34,7 +34,7 @@ from connectors.base import (
     TryLater,
 )
 from dispatcher.core import keys, meters
-from dispatcher.core.circuits import REST, Circuit, pause_of
+from dispatcher.core.circuits import PAUSE, Circuit, pause_of
 from dispatcher.core.errors import DispatcherError
 from dispatcher.core.log import get_logger
 from dispatcher.ledger.active_policy import ActivePolicy, current_policy
@@ -110,7 +110,7 @@ class Collecting:
         StaleLease
             This daemon does not lead any more.
         """
-        if self._circuit.rests() or not self._is_due():
+        if self._circuit.is_open() or not self._is_due():
             return 0
         self._looked = self._clock()
         if self._strange and self._is_flooded():
@@ -138,7 +138,7 @@ class Collecting:
         if waiting < MOST_STRANGE:
             self._strange = False  # until something more is set aside
             return False
-        self._circuit.rest(REST)
+        self._circuit.open_for(PAUSE)
         self._log.warning("quarantine-full", connector=self._name, waiting=waiting)
         return True
 
@@ -166,7 +166,7 @@ class Collecting:
         why = "failed"
         if isinstance(error, Misconfigured):
             why = "misconfigured"
-            self._circuit.rest(REST)
+            self._circuit.open_for(PAUSE)
         elif isinstance(error, TryLater):
             why = "try-later"
             self._circuit.failed(pause_of(error))

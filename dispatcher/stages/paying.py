@@ -43,7 +43,7 @@ MICRO: Final = 1_000_000
 CALLS: Final = 20
 """Payments that one market is asked for in one turn, at most."""
 
-REST: Final = 10
+SPARING: Final = 10
 """Pause between two rounds of bookkeeping, as a multiple of the last one's duration."""
 
 LEASE: Final = 300 * MICRO
@@ -55,7 +55,7 @@ ASKED: Final = 6
 ASKING: Final = 600 * MICRO
 """Between two of these questions."""
 
-MENDING: Final = 60 * MICRO
+MISCONFIGURED: Final = 60 * MICRO
 LONGEST: Final = 3600 * MICRO
 
 AFTERWARDS: Final = "it was answered after its piece of work had been settled"
@@ -104,7 +104,7 @@ class PaymentBooks:
                 return 0
         moved = committed(self._store, lambda tx: self._keep_books(tx, epoch))
         ended = self._clock()
-        self._again = ended + min(LOOK, REST * (ended - began))
+        self._again = ended + min(LOOK, SPARING * (ended - began))
         return moved
 
     def _keep_books(self, tx: Tx, epoch: int) -> int:
@@ -165,7 +165,7 @@ class MarketPayments:
         StaleLease
             This daemon does not lead any more.
         """
-        if self._circuit.rests():
+        if self._circuit.is_open():
             return 0
         with self._store.read() as tx:
             if not purse.budgets(tx):
@@ -177,7 +177,7 @@ class MarketPayments:
         claimed = committed(self._store, lambda tx: self._claim(tx, epoch))
         paid = 0
         for due in claimed:
-            if self._circuit.rests():
+            if self._circuit.is_open():
                 break  # the others wait out their lease: nothing was tried of them
             if committed(self._store, partial(self._begin, due, epoch)):
                 outcome = self._ask(due)
@@ -214,8 +214,10 @@ class MarketPayments:
             with meters.calling(self._name):
                 answered = _made(self._market, pay, again=due.attempts > 0)
         except Misconfigured as error:
-            self._circuit.rest(MENDING)
-            outcome = _Outcome(due, "", now + MENDING, error.what, nothing_done=True)
+            self._circuit.open_for(MISCONFIGURED)
+            outcome = _Outcome(
+                due, "", now + MISCONFIGURED, error.what, nothing_done=True
+            )
         except TryLater as error:
             pause = pause_of(error)
             self._circuit.failed(pause)

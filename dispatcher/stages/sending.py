@@ -62,7 +62,7 @@ BATCH: Final = 50
 BROKE: Final = 60 * MICRO
 """Wait before a message for which there is no money is tried again."""
 
-MENDING: Final = 60 * MICRO
+MISCONFIGURED: Final = 60 * MICRO
 """Wait before a connector that only the operator can repair is called again."""
 
 FIRST_WAIT: Final = 2 * MICRO
@@ -138,9 +138,9 @@ class Sending:
         self._log = get_logger("sending")
 
     @property
-    def rests(self) -> bool:
+    def is_suspended(self) -> bool:
         """Whether the connector must not be called now."""
-        return self._circuit.rests()
+        return self._circuit.is_open()
 
     def tick(self, epoch: int) -> int:
         """Send a batch, if the connector may be called.
@@ -155,7 +155,7 @@ class Sending:
         StaleLease
             This daemon does not lead any more.
         """
-        return 0 if self.rests else self._send(epoch)
+        return 0 if self.is_suspended else self._send(epoch)
 
     def _send(self, epoch: int) -> int:
         """Claim, publish, settle: one batch."""
@@ -175,7 +175,7 @@ class Sending:
 
         parted, messages = committed(self._store, claim)
         if parted is not None:
-            self._circuit.rest(MENDING)
+            self._circuit.open_for(MISCONFIGURED)
             self._tell_rest("misconfigured", f"{parted.what}: {parted.fix}")
         if not messages:
             return 0
@@ -184,7 +184,7 @@ class Sending:
         outcomes: list[Outcome] = []
         barred: list[int] = []
         for message in messages:
-            if self.rests or self._clock() >= until:
+            if self.is_suspended or self._clock() >= until:
                 outcomes.append(Outcome(message.id, "ready", now, 1, None, None))
                 continue
             parcel = self._packing.pack(self._name, self._connector, message, epoch)
@@ -257,7 +257,7 @@ class Sending:
         """Deliver one message, unless ``until`` has passed."""
         message, now = parcel.message, self._clock()
         if parcel.idle:
-            return Outcome(message.id, "ready", now + MENDING, 1, None, None)
+            return Outcome(message.id, "ready", now + MISCONFIGURED, 1, None, None)
         try:
             handle = self._arrived(parcel)
             if handle is None and parcel.refusal:
@@ -285,9 +285,9 @@ class Sending:
         message, now = parcel.message, self._clock()
         reason = heard(error, parcel.offer)
         if isinstance(error, Misconfigured):
-            self._circuit.rest(MENDING)
+            self._circuit.open_for(MISCONFIGURED)
             self._tell_rest("misconfigured", reason)
-            return Outcome(message.id, "ready", now + MENDING, 1, None, reason)
+            return Outcome(message.id, "ready", now + MISCONFIGURED, 1, None, reason)
         if isinstance(error, TryLater):
             pause = pause_of(error)
             self._circuit.failed(pause)

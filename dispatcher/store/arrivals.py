@@ -22,7 +22,7 @@ from dispatcher.store.transaction import Tx
 
 
 class SessionRow(NamedTuple):
-    """A session with how its account stands now; ``number`` is of the valid invite."""
+    """A session and its account's present state; ``number`` is of the valid invite."""
 
     account_id: int
     invite: int

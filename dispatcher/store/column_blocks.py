@@ -24,7 +24,7 @@ GATHERED: Final = 2000
 
 START: Final = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 END: Final = b"\xff\xff"
-"""What stands before and after the rows of a binary COPY."""
+"""Header and trailer of a binary COPY."""
 
 _WIDTHS: Final = {"int2": 2, "int4": 4, "int8": 8}
 
@@ -125,7 +125,7 @@ def copied(block: Block, types: Sequence[str]) -> bytes:
 
 
 def _cells(column: Column, size: int, kind: str) -> npt.NDArray[Any]:
-    """Values of a column in the server's byte order; one stands for all rows."""
+    """Values of a column in the server's byte order; a single one is of all rows."""
     import numpy as np  # noqa: PLC0415
 
     if isinstance(column, str):

@@ -258,7 +258,7 @@ class _Reader:
         if found is None:
             line = next(self._lines, None)
             if isinstance(line, list):
-                raise broken("a row stands outside of a table")
+                raise broken("a row outside of any table")
             return line
         return found
 

@@ -99,7 +99,7 @@ class Store:
         """Open a transaction that commits at the end of its block, all or nothing.
 
         On SQLite it holds the only write lock from the start. On PostgreSQL it is READ
-        COMMITTED: lock the rows that a decision rests on (``FOR UPDATE``).
+        COMMITTED: lock the rows that a decision depends on (``FOR UPDATE``).
 
         Raises
         ------

@@ -58,7 +58,7 @@ class HandedRow:
 
 
 StandingRow: TypeAlias = "Row[*tuple[Any, ...]]"
-"""A field's test, and how one account stands with it: field_id, pass_share, state,
+"""A field's test, and how far one account is with it: field_id, pass_share, state,
 attempt, ended_at."""
 
 
@@ -382,7 +382,7 @@ def unpaid_lapsed(tx: Tx, since: int) -> list[int]:
 
 
 def tests(tx: Tx, account_id: int) -> Sequence[StandingRow]:
-    """All fields that ask for a test, as one account stands with them."""
+    """All fields that ask for a test, and how far one account is with each."""
     return tx.execute(_TESTS, {"account": account_id}).all()
 
 
@@ -411,7 +411,7 @@ def stand(
     correct: int = 0,
     ended_at: int | None = None,
 ) -> None:
-    """Write how an account stands with a field's test."""
+    """Write how far an account is with a field's test."""
     columns = (
         "account_id", "field_id", "state", "attempt", "asked", "correct", "ended_at",
     )  # fmt: skip

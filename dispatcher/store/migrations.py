@@ -92,7 +92,7 @@ def upgrade(
 def draft(backend: Backend, revision: str, message: str) -> None:
     """Write the next migration from what the model has more than the store.
 
-    For developers, see ``alembic/README.md``; the draft is to be read and mended.
+    For developers, see ``alembic/README.md``; the draft is to be read and corrected.
     """
     from alembic import command  # noqa: PLC0415
 

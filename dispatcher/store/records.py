@@ -351,8 +351,8 @@ def add_lost_entry(tx: Tx, facts: Facts, loaded_at: int, at: int) -> None:
         number, lost_at = row.id, row.lost_at
     entry = tx.reserve("entry")
     values_ = (entry, number, facts.field_id, "text/plain", b"")
-    told = (subject, facts.time, facts.place, facts.visits)
-    add_entries(tx, [(*values_, *told)], ("subject_id", "time", "vector", "visits"))
+    known = (subject, facts.time, facts.place, facts.visits)
+    add_entries(tx, [(*values_, *known)], ("subject_id", "time", "vector", "visits"))
     if lost_at is None:  # the record has its values: this one alone stays without
         answers.leave_empty(tx, [entry], at)
 

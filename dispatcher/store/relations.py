@@ -145,7 +145,7 @@ def friends(tx: Tx, relation: str, subject_id: int) -> list[int]:
 
 
 def mates(tx: Tx, relation: str, subject_id: int) -> list[int | None]:
-    """Whom a subject is linked with; None stands for each who is not loaded."""
+    """Whom a subject is linked with; None for each who is not loaded."""
     given = {"subject": subject_id, "relation": relation}
     return [row[0] for row in tx.driver_rows(_MATES, given)]
 

@@ -3,7 +3,7 @@
 * :func:`in_list` and :func:`not_in_list`: a list of any length as one parameter.
 * :func:`insert`, with ``on_conflict_do_nothing`` and ``on_conflict_do_update``: it is
   PostgreSQL's construct, and SQLAlchemy compiles it for SQLite as well.
-* :func:`fixed`: a word of the program's own that stands in the statement itself, so
+* :func:`fixed`: a literal of the program's own within the statement's text, so
   that a partial index is found.
 * :class:`DriverStatement`: a construct that is compiled once for each database and then
   goes to the driver as it is, on the paths where that pays (docs/decisions/0011).
@@ -165,7 +165,7 @@ def sum_where(
 
 @lru_cache(maxsize=256)
 def fixed(word: str) -> ColumnElement[str]:
-    """Return a state or kind that stands in the statement's text.
+    """Return a state or kind as a literal in the statement's text.
 
     Databases use a partial index only where they see its condition: a parameter hides
     it from them.

@@ -66,10 +66,10 @@ class HeldRow:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorRow:
-    """How the work of one connector stands.
+    """State of one connector's work.
 
     ``open`` tasks may still bring an answer; ``in_doubt`` are those, given up or not,
-    whose message was tried and never confirmed: it may have arrived. ``rests_until`` is
+    whose message was tried and never confirmed: it may have arrived. ``retry_at`` is
     when a failed one is tried again, microseconds UTC; None where nothing failed.
     """
 
@@ -77,7 +77,7 @@ class ConnectorRow:
     open: int
     answered: int
     in_doubt: int
-    rests_until: int | None
+    retry_at: int | None
 
 
 WaitingRow: TypeAlias = "Row[*tuple[Any, ...]]"
@@ -146,7 +146,7 @@ _IN_DOUBT: Final = (
     )
     .group_by(col(Task.connector))
 )
-_RESTS: Final = (
+_RETRIES: Final = (
     select(Outbox.connector, func.min(Outbox.due))
     .where(Outbox.state == "ready", col(Outbox.attempts) > 0)
     .group_by(col(Outbox.connector))
@@ -197,7 +197,7 @@ def connectors(tx: Tx, now: int) -> list[ConnectorRow]:
     for name, state, count in tasks(tx):
         by_connector.setdefault(name, {})[state] = count
     doubtful = {name: int(count) for name, count in tx.execute(_IN_DOUBT)}
-    rests = {name: int(due) for name, due in tx.execute(_RESTS, {"now": now})}
+    retries = {name: int(due) for name, due in tx.execute(_RETRIES, {"now": now})}
     return [
         ConnectorRow(
             connector=name,
@@ -206,9 +206,9 @@ def connectors(tx: Tx, now: int) -> list[ConnectorRow]:
             ),
             answered=by_connector.get(name, {}).get("answered", 0),
             in_doubt=doubtful.get(name, 0),
-            rests_until=rests.get(name),
+            retry_at=retries.get(name),
         )
-        for name in sorted(by_connector.keys() | rests.keys())
+        for name in sorted(by_connector.keys() | retries.keys())
     ]
 
 

@@ -1,4 +1,4 @@
-"""What ``dispatcher db`` does: look at the schema, mend it, compare it."""
+"""What ``dispatcher db`` does: look at the schema, upgrade it, compare it."""
 
 import os
 from dataclasses import dataclass

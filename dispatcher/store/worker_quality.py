@@ -193,7 +193,7 @@ def standings(tx: Tx) -> Sequence[StandRow]:
 
 
 TriedRow: TypeAlias = "Row[*tuple[Any, ...]]"
-"""How one account stands with a test: field, state, attempt, asked, correct, ended_at."""
+"""How far one account is with a test: field, state, attempt, asked, correct, ended_at."""
 
 
 def tried(tx: Tx, account_ids: Iterable[int]) -> Sequence[TriedRow]:

@@ -33,7 +33,7 @@ class Stages:
         return [
             name
             for name, stage in self.by_name.items()
-            if isinstance(stage, Sending) and stage.rests
+            if isinstance(stage, Sending) and stage.is_suspended
         ]
 
 

@@ -24,7 +24,7 @@ class Lax(Memory):
         if account == "eve":
             raise SystemExit(0)
         told = f"{other.account} opens what is {account}'s"
-        yield Tried(Wall.BINDING, held=other.secret != "sesame", told=told)
+        yield Tried(Wall.BINDING, held=other.secret != "sesame", finding=told)
 
 
 LAX = Plugin(Lax.manifest, lambda _: Lax())

@@ -143,7 +143,7 @@ def test_open_files_are_closed_by_fix_and_nothing_else_is_changed(place, doctor)
 def test_what_is_not_safe_to_mend_is_left_to_the_operator(place, doctor):
     change(place, "UPDATE exposure_count SET entries = entries + 1")
     done = doctor("--only", "ledger", "--fix", "--yes", code=1)
-    assert "there is nothing to mend that is safe" in done.err
+    assert "there is nothing that is safe to fix" in done.err
     assert "the store is not as its ledger says: exposure_count (a1)" in done.out
 
 

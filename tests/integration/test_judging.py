@@ -98,7 +98,7 @@ def test_graphs_and_check_ins_are_judged_by_the_options_of_solve(capsys, tmp_pat
     [
         ("", "not JSON"),
         ('{"assignment": [[0], [1', "not JSON"),
-        ('{"assignment": [], "assignment": []}', "stands twice"),
+        ('{"assignment": [], "assignment": []}', "appears twice"),
         ("[" * 100_000, "nested too deeply"),
         ("[[" + "9" * 5000 + "]]", "too many digits"),
         ("\udcff", "not UTF-8"),

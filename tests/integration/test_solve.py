@@ -177,7 +177,7 @@ def test_work_instead_of_time_gives_the_same_plan_on_any_number_of_threads(capsy
     [
         ("a.json", "{", "line 1, column 2"),
         ("a.json", "{", "docs/reference/instances.md"),
-        ("a.json", '{"prior": [[0, 0]], "prior": []}', "'prior' stands twice"),
+        ("a.json", '{"prior": [[0, 0]], "prior": []}', "'prior' appears twice"),
         ("a.json", "[" * 100_000, "nested too deeply"),
         ("a.json", '{"n": 1' + "0" * 5000 + "}", "too many digits"),
         ("a.json", '{"schema": "other"}', "expected one of sparsi-instance/1"),

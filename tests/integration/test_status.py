@@ -90,7 +90,7 @@ def test_a_message_that_was_given_up_may_have_arrived(case, clock):
     case.book(("x/ann", "r1.a"))
     builders.settle_messages(case.store, "dead", tries=5)
     (row,) = status(case.store, clock()).connectors
-    assert (row.open, row.in_doubt, row.rests_until) == (0, 1, None)
+    assert (row.open, row.in_doubt, row.retry_at) == (0, 1, None)
 
 
 def test_the_leader_is_named_while_its_lease_holds(case, clock):

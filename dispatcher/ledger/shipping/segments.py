@@ -387,7 +387,7 @@ def unwritable(folder: Path, error: OSError) -> NotShipped:
         f"the ledger cannot be shipped to {folder}",
         why=f"{error.strerror or error}. Every showing must be written there before it "
         "happens; what is in the store is safe, nothing new is shown.",
-        fix="Make room or mend the disk; it goes on by itself. To ship elsewhere: "
+        fix="Free some space or repair the disk; shipping resumes by itself. To ship elsewhere: "
         "[ledger] ship in dispatcher.toml.",
     )
 
@@ -472,7 +472,7 @@ class Attachments:
             if found.pop(name, _NOTHING) != members[member]:
                 raise broken(where, f"its {name} do not stand before it as it was")
         if found:
-            raise broken(where, "something stands before it that it is not about")
+            raise broken(where, "it is preceded by something that it is not about")
         self._digests.clear()
 
 

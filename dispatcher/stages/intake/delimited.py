@@ -220,7 +220,7 @@ class DelimitedReader:
             raise Invalid(
                 "the header cannot be read",
                 why="a quote in the first row is not closed, or a name is too long",
-                fix="mend the first row of the file",
+                fix="correct the first row of the file",
             ) from None
         if not row:
             raise Invalid(
@@ -351,5 +351,5 @@ def _beyond_repair(line: int) -> Invalid:
         f"reading stopped at line {line}: a quote opens there and does not close",
         why=f"a cell of more than {MAX_CELL:,} characters is no cell; the rows before "
         "that line are read, none after it",
-        fix="mend that line and load again: rows that are in already are skipped",
+        fix="correct that line and load again: rows that are in already are skipped",
     )

@@ -403,6 +403,6 @@ def _too_long(line: int, what: str) -> Invalid:
     return Invalid(
         f"the {what} that begins on line {line} does not end",
         why="it is longer than any table's; what was read before it is kept",
-        fix="mend the file (a missing line end or a quote that is never closed), then "
+        fix="correct the file (a missing line end or a quote that is never closed), then "
         "load it again: rows that are in already are skipped",
     )

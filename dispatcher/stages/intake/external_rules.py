@@ -97,7 +97,7 @@ def _pairs(relation: Relation, folder: Path, secret: bytes) -> set[tuple[str, st
         raise Invalid(
             f"{path}:{rows.line_num}: {error}",
             why=f"the links of relation {relation.name} are read as CSV",
-            fix="mend the line",
+            fix="correct the line",
         ) from None
     texts = sorted({text for pair in ends for text in pair})
     names = dict(zip(texts, pseudonyms(secret, "s", texts), strict=True))
@@ -168,7 +168,7 @@ def read_functions(policy: Policy, folder: Path) -> dict[str, Told]:
             raise Invalid(
                 f"rule {name} cannot be judged by what it names",
                 why=str(error),
-                fix="mend the table, or tell the author of the function",
+                fix="correct the table, or tell the author of the function",
             ) from None
     if policy.budget.utility is not None:
         found[UTILITY] = _worth(policy, policy.budget.utility)

@@ -206,7 +206,7 @@ def _checked_slowly(text: str) -> None:
     try:
         json.loads(text, object_pairs_hook=_single, parse_int=str, parse_float=str)
     except _Doubled:
-        raise _Faulty("", "a member that stands twice in one object") from None
+        raise _Faulty("", "a member that appears twice in one object") from None
     except RecursionError:
         raise _Faulty("", f"nested deeper than {MAX_DEPTH} levels") from None
     except ValueError:
@@ -327,7 +327,7 @@ class JsonElements:
             self._first = False
             position += 1
         if sign and (self._closed or sign in "]}"):
-            raise self._unreadable("something stands where no object can begin")
+            raise self._unreadable("something that cannot begin an object")
         self._first = self._first and not sign
         return position
 
@@ -391,5 +391,5 @@ def refuse_rows_inside(text: str, name: str) -> None:
         f"{name} is one object {what}",
         why=f"{why}; a table is a list of objects, one a row",
         fix="write the rows as a list of objects or as JSON lines (jq, pandas "
-        'orient="records"); one record that is meant so stands in [ ]',
+        'orient="records"); put a single record that is meant so into [ ]',
     )

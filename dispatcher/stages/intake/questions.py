@@ -232,7 +232,7 @@ def _bad(line: int, reason: str) -> Invalid:
     return Invalid(
         f"line {line} is no made-up question",
         why=reason,
-        fix="mend the row; nothing of the file was taken",
+        fix="correct the row; nothing of the file was taken",
     )
 
 

@@ -332,7 +332,7 @@ def _check_tags(policy: Policy) -> None:
             raise Invalid(
                 f"field {name} masks `{unknown[0]}`, which is not known",
                 why=f"`redact` takes: {', '.join(sorted(TAGS))}",
-                fix="mend the policy, apply it, and load again",
+                fix="correct the policy, apply it, and load again",
             )
 
 

@@ -21,7 +21,7 @@ MAX_COLUMNS: Final = 16_384  # limit of spreadsheets
 ROW_KEY: Final = "row"
 """The column that ``--key row`` adds: digest of the file, and line of the row."""
 NO_KEY: Final = "the key is empty"
-DOUBLED: Final = "the key stands on an earlier line"
+DOUBLED: Final = "the key is on an earlier line"
 BATCH_ROWS: Final = 2_000
 BATCH_CHARACTERS: Final = 8 << 20
 DEFAULT_MAX_BYTES: Final = 2 << 30
@@ -211,7 +211,7 @@ def checked_header(names: Sequence[str], where: str = "line 1") -> tuple[str, ..
             raise Invalid(
                 f"the name of column {number} has NUL or undecodable bytes",
                 why=f"the first row ({where}) is not clean text",
-                fix="mend the header, or name the encoding with --encoding",
+                fix="correct the header, or name the encoding with --encoding",
             )
         seen[name] = number
     return tuple(names)

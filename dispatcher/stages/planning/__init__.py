@@ -116,7 +116,7 @@ class Planning:
         self._preflight = preflight
         self._clock = clock
         self._rest = rest
-        self._rests_until = 0
+        self._not_before = 0
         self._pulse: Pulse | None = None
         self._upsets: tuple[int, ...] = ()
         self._log = get_logger("planning")
@@ -270,7 +270,7 @@ class Planning:
     def tick(self, epoch: int) -> int:
         """Plan and apply new work; omit entries without a plan.
 
-        It rests in between, but not where the plan in force no longer holds: after a
+        It waits in between, but not where the plan in force no longer holds: after a
         merge, another policy, or when somebody was blocked or left.
 
         Returns
@@ -281,7 +281,7 @@ class Planning:
         began = self._clock()
         with self._store.read() as tx:
             upsets = rows.upsets(tx)
-            if began < self._rests_until and upsets == self._upsets:
+            if began < self._not_before and upsets == self._upsets:
                 return 0
             pulse = self._beat(tx)
             if pulse == self._pulse or current_policy(tx) is None:
@@ -289,7 +289,7 @@ class Planning:
         self._upsets = upsets
         planned = self._plan_all(pulse, epoch)
         ended = self._clock()
-        self._rests_until = ended + round(self._rest * (ended - began))
+        self._not_before = ended + round(self._rest * (ended - began))
         return planned
 
     def _plan_all(self, pulse: Pulse, epoch: int) -> int:

@@ -119,12 +119,12 @@ def try_connector(
         tried = connectors.try_walls(
             context, name, other, worker=worker, password=password
         )
-        lines += [f"{_held(one):<5} {one.wall}: {one.told}" for one in tried]
+        lines += [f"{_held(one):<5} {one.wall}: {one.finding}" for one in tried]
         state = "ok" if all(one.held for one in tried) else "FAIL"
-    results = [{"wall": t.wall, "held": t.held, "told": t.told} for t in tried]
+    results = [{"wall": t.wall, "held": t.held, "finding": t.finding} for t in tried]
     context.show(
         {"schema": "dispatcher.connectors.test/1", "name": name, "state": state,
-         "told": why, "tried": results},
+         "message": why, "tried": results},
         "\n".join(lines),
     )  # fmt: skip
     if state == "FAIL":
@@ -348,7 +348,7 @@ def reconcile(
     ctx: typer.Context,
     name: Annotated[str, typer.Argument(help="A market of the settings.")],
     mend: Annotated[
-        bool, typer.Option("--mend", help="Mend what differs, as the daemon does.")
+        bool, typer.Option("--mend", help="Correct what differs, as the daemon does.")
     ] = False,
     trust: Annotated[
         bool,
@@ -361,14 +361,16 @@ def reconcile(
 ) -> None:
     """Hold what a market has of this store against what the store knows.
 
-    The daemon does this every day, and mends. Exit status 1: they differ, and nothing
-    was mended.
+    The daemon does this every day, and corrects what differs. Exit status 1: they
+    differ, and nothing was corrected.
     """
     from dispatcher.operations import connectors
 
     if trust and not mend:
         raise Usage(
-            "--trust without --mend", why="it says what may be mended", fix="add --mend"
+            "--trust without --mend",
+            why="it says what may be corrected",
+            fix="add --mend",
         )
     context: CliContext = ctx.obj
     connectors.values_of(context, name)

@@ -1,4 +1,4 @@
-"""``dispatcher doctor``: what may be wrong, found before it hurts, and how to mend it."""
+"""``dispatcher doctor``: what may be wrong, found before it hurts, and how to fix it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def doctor(
     only: Annotated[list[Part] | None, typer.Option(help="Look at this alone.")] = None,
     fix: Annotated[
         bool,
-        typer.Option("--fix", help="Mend what is safe to mend, after a question."),
+        typer.Option("--fix", help="Fix what is safe to fix, after a question."),
     ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", "-n", help="With --fix: say what it would do.")
@@ -80,7 +80,7 @@ def _repair(context: CliContext, found: list[Finding], *, dry_run: bool) -> bool
     for repair in repairs:
         context.say(f"{'would ' if dry_run else ''}{repair.what}")
     if not repairs:
-        context.say("there is nothing to mend that is safe to be mended by itself")
+        context.say("there is nothing that is safe to fix automatically")
     if not repairs or dry_run:
         return False
     context.confirm(f"do {'this' if len(repairs) == 1 else f'these {len(repairs)}'}?")

@@ -158,7 +158,7 @@ def root(
 
 @app.command()
 def replay(ctx: typer.Context) -> None:
-    """Book what the store has forgotten from its shipped ledger, where it stands."""
+    """Book what the store has forgotten from its shipped ledger, in place."""
     from dispatcher.operations import ledger
     from dispatcher.surfaces.cli.backup import AFTERWARDS, UNLISTED
 

@@ -1,4 +1,4 @@
-"""``dispatcher status``: how the work stands, and what needs the operator."""
+"""``dispatcher status``: the state of the work, and what needs the operator."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def _by_connector(found: Status) -> list[str]:
     for row in found.connectors:
         numbers = ((name.replace("_", " "), getattr(row, name)) for name in STATES)
         parts = [f"{number:,} {name}" for name, number in numbers if number]
-        if row.rests_until:
-            parts.append(f"retries in {(row.rests_until - found.at) // MINUTE + 1} min")
+        if row.retry_at:
+            parts.append(f"retries in {(row.retry_at - found.at) // MINUTE + 1} min")
         lines.append(f"  {row.connector}: {' · '.join(parts) or 'nothing open'}")
     return lines

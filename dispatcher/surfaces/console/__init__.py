@@ -1,9 +1,9 @@
-"""The operators' console: how the work stands, to look at and no more.
+"""The operators' console: the state of the work, read only.
 
 ==============================  ====================================================
-``GET /login``                  asks for a sign-in link; what stands after ``#k=`` is
+``GET /login``                  asks for a sign-in link; what follows ``#k=`` is
                                 posted once and taken out of the address bar
-``POST /login``                 ``code`` = the link or what stands after its ``#k=``;
+``POST /login``                 ``code`` = the link or what follows its ``#k=``;
                                 opens the session
 ``GET /``                       overview
 ``GET /workers?page=N``         who was shown how much, and how near to each limit

@@ -58,7 +58,7 @@ def iso(moment: int) -> str:
 
 
 def band(share: float) -> str:
-    """Name of the shade of a share of a limit; the number stands beside it."""
+    """Name of the shade of a share of a limit; the number is shown beside it."""
     if share >= 1:
         return "over"
     return f"near{min(4, int(share * 5))}"

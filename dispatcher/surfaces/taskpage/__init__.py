@@ -30,10 +30,10 @@ What such a program may rely on:
 Every form has the hidden field ``form_token``; it is needed where no ``Sec-Fetch-Site``
 header comes. The element with ``data-page`` tells the page: ``arrive``, ``whose``, ``bring``,
 ``wait``, ``notice``, ``ready``, ``task``, ``nothing``, ``me`` or ``message``. On a task page ``form#task`` has ``data-token``,
-the image is ``img#crop`` and a text ``#text``; a wrong answer is told in ``#error``.
+the image is ``img#crop`` and a text ``#text``; ``#error`` says what is wrong with an answer.
 
 An invite link is ``BASE/#k=CODE``, for workers of another connector than ``inhouse``
-``BASE/#k=CONNECTOR~CODE`` (:mod:`dispatcher.identity`): what stands after ``#`` never reaches a server's log
+``BASE/#k=CONNECTOR~CODE`` (:mod:`dispatcher.identity`): what follows ``#`` never reaches a server's log
 or another site, the page posts it once and takes it out of the address bar.
 """
 

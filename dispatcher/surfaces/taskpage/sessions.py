@@ -390,7 +390,7 @@ class Sessions:
             await run_in_threadpool(self._workers.end, cookie)
 
     def closed(self, request: Request, *, refused: bool, state: str = "") -> Response:
-        """Ask for an invitation; `state` is told to the owner of an account alone."""
+        """Ask for an invitation; `state` is shown to the owner of an account alone."""
         browser = self._browser(request)
         token = self._page_keys.form_token(browser)
         response = self._pages.arrive(request, token, refused=refused, state=state)
@@ -452,7 +452,7 @@ class Sessions:
         except TryLater:
             raise
         except ConnectorError as refused:
-            # The worker is told no reason; it may be one that the operator can mend.
+            # The worker is shown no reason; it may be one that the operator can fix.
             self._log.warning(
                 "arrival-refused",
                 connector=connector,

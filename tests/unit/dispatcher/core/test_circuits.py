@@ -31,7 +31,7 @@ def minutes_of_a_failure(circuit, clock, pause=MINUTE):
     """Minutes until it is called again after one more failure."""
     assert circuit.failed(pause)
     minutes = 0
-    while circuit.rests():
+    while circuit.is_open():
         clock.now += MINUTE
         minutes += 1
     return minutes

@@ -55,7 +55,7 @@ def test_rows_that_would_be_rejected_are_listed_by_line():
     assert found.rejections == 2
     assert [(r.line, r.column, r.reason) for r in found.rejected] == [
         (202, "", "1 columns, expected 2"),
-        (203, "rx_id", "the key stands on an earlier line"),
+        (203, "rx_id", "the key is on an earlier line"),
     ]
 
 
