@@ -44,7 +44,7 @@ from dispatcher.model import (
 )
 from dispatcher.store import lease, migrations
 from dispatcher.store.engine import Store, make_backend
-from dispatcher.store.statements import DriverStatement, in_words, insert
+from dispatcher.store.statements import in_words, insert
 from dispatcher.store.transaction import Row, Tx
 
 Columns = dict[str, bool]
@@ -229,13 +229,11 @@ def _insert(tx: Tx, name: str, names: list[str], rows: Iterator[list[Any]]) -> i
         return max(0, tx.insert_many(name, names, rows))
     # It is of an older schema; the bulk writer knows the columns of the model alone.
     old = _plain(name, names)
-    add = DriverStatement(
-        insert(old).values({one: bindparam(f"{one}_") for one in names})
-    )
+    add = insert(old).values({one: bindparam(f"{one}_") for one in names})
     count = 0
     for row in rows:
         cells = zip(names, row, strict=True)
-        tx.driver_execute(add, {f"{one}_": cell for one, cell in cells})
+        tx.execute(add, {f"{one}_": cell for one, cell in cells})
         count += 1
     return count
 

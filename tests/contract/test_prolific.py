@@ -420,7 +420,7 @@ def test_a_workspace_that_does_not_sign_is_told_by_the_try(server):
     server.signs = False
     tried = list(open_at(server).probe(PID, Stranger("another"), PAGE))
     assert [(one.wall, one.held) for one in tried] == [(Wall.BINDING, False)]
-    assert "sign" in tried[0].told
+    assert "sign" in tried[0].finding
     assert server.studies == {}
 
 
