@@ -29,7 +29,8 @@ def settings(tmp_path):
 
 
 def paused(run):
-    return json.loads(run("--json", "status").out)["paused"]
+    found = json.loads(run("--json", "status").out)["paused"]
+    return {scope: one["reason"] for scope, one in found.items()}
 
 
 def test_a_connector_is_added_disabled_beside_those_of_the_defaults(

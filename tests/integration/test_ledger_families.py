@@ -581,7 +581,7 @@ def test_recusals_and_stops_are_read(tx: Tx) -> None:
     tx.insert_many(
         "run",
         ["id", "name", "state", "created_at"],
-        [(2, "two", "paused", 1), (3, "three", "active", 1)],
+        [(2, "two", "lost", 1), (3, "three", "active", 1)],
     )
     tx.insert_many(
         "pause",
@@ -618,7 +618,7 @@ def test_one_account_and_one_entry_are_asked_for(tx: Tx) -> None:
     tx.insert_many("pause", ["scope", "reason", "at"], [("all", "", 1)])
     assert ask(4, 1) == [(*ann, *four, 1, *there, 1, 1, 0)]
     sql.execute(tx, "DELETE FROM pause")
-    sql.execute(tx, "UPDATE run SET state = 'paused'")
+    sql.execute(tx, "UPDATE run SET state = 'lost'")
     assert ask(2, 2) == [(*bob, *two, 0, *nowhere, 1, 0, 1)]
     assert decisions.account_exists(tx, 1)
     assert not decisions.account_exists(tx, 99)

@@ -118,6 +118,16 @@ ACTS = {
 }
 
 
+def test_where_no_gold_is_left_a_start_waits_as_without_any(house, waits):
+    """What is looked for and not found is no commit."""
+    ann, serving = worker(house, "ann", *["Ada"] * 8), house.serving(gold=0.5)
+    for _ in range(8):
+        with waits.of() as counts:
+            showing = serving.start(ann)
+        assert (made_up(showing), counts) == (False, [1, 1, 1])
+        serving.answer(ann, showing.token, Given({"answer": "x"}))
+
+
 @pytest.mark.parametrize("act", ACTS)
 def test_what_follows_waits_the_same_for_both(house, waits, act):
     serving, ann = both_kinds(house)

@@ -252,7 +252,7 @@ def test_a_paused_store_connector_or_run_shows_nothing(house):
         builders.pause(house.store, scope)
         assert serving.start(ann) is None
         builders.resume(house.store)
-    house.do("UPDATE run SET state = 'paused'")
+    house.do("UPDATE run SET state = 'lost'")
     assert serving.start(ann) is None
     assert house.exposures() == 0
     house.do("UPDATE run SET state = 'active'")

@@ -164,7 +164,7 @@ def world(store: Store) -> Store:
         put(
             tx,
             "answer",
-            "task_id entry_id account_id raw normal valid reason at counted",
+            "task_id entry_id account_id raw valid reason at counted",
             ANSWERS,
         )
         put(tx, "result", "entry_id value confidence wanted state at", RESULTS)

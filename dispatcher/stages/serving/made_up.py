@@ -135,20 +135,29 @@ class MadeUp:
 
         It earns what the real one of its run would have earned.
         """
-        giving = partial(self._gold_in, who, field_id, run_id, rng)
+        with self._store.read() as tx:
+            account = rows.account(tx, who.account_id)
+            most = _showings_of(tx, field_id)
+            chosen = (
+                _unseen(tx, field_id, account.adversary_id, most, rng)
+                if account is not None and most
+                else None
+            )
+        if chosen is None:  # there is nothing to write, nor to wait for
+            return None
+        giving = partial(self._gold_in, who, field_id, run_id, chosen)
         return committed(self._store, giving)
 
     def _gold_in(
-        self, who: Present, field_id: int, run_id: int, rng: np.random.Generator, tx: Tx
+        self, who: Present, field_id: int, run_id: int, chosen: int, tx: Tx
     ) -> Showing | None:
         now = self._clock()
         adversary = self._hold(tx, who)
-        account, force = rows.account(tx, who.account_id), current_policy(tx)
-        standing = None if force is None else force.fields.get(field_id)
-        if account is None or standing is None or not standing.sent:
+        account = rows.account(tx, who.account_id)
+        most = _showings_of(tx, field_id)
+        if account is None or not _still_unseen(tx, field_id, chosen, adversary, most):
             return None
-        chosen = _unseen(tx, field_id, adversary, standing.showings, rng)
-        if chosen is None or self._busy(tx, who, now):
+        if self._busy(tx, who, now):
             return None
         task_id = tx.reserve("task")
         if not earns(tx, task_id, account, run_id, now):
@@ -378,6 +387,13 @@ def due(test: StandingRow, now: int) -> bool:
     return bool(tries_left and (test.ended_at or 0) + DAY <= now)
 
 
+def _showings_of(tx: Tx, field_id: int) -> int:
+    """How many adversaries may be shown a field; 0 if it is not sent."""
+    force = current_policy(tx)
+    standing = None if force is None else force.fields.get(field_id)
+    return standing.showings if standing is not None and standing.sent else 0
+
+
 def _unseen(
     tx: Tx, field_id: int, adversary_id: int, showings: int, rng: np.random.Generator
 ) -> int | None:
@@ -391,14 +407,18 @@ def _unseen(
     active = gold_questions.active(tx, field_id, gold_questions.GOLD)
     ids = rng.permutation([n for n in active if n not in seen])[:LOOK].tolist()
     asked = gold_questions.adversaries(tx, ids)
-    found = next((n for n in ids if asked.get(n, 0) < showings), None)
-    if found is None:
-        return None
-    gold_questions.lock(tx, found)  # as an entry: who was quicker is counted now
+    return next((n for n in ids if asked.get(n, 0) < showings), None)
+
+
+def _still_unseen(
+    tx: Tx, field_id: int, chosen: int, adversary_id: int, showings: int
+) -> bool:
+    """Whether gold may be shown to an adversary that is locked, and lock the gold."""
+    gold_questions.lock(tx, chosen)  # as an entry: who was quicker is counted now
     return (
-        found
-        if gold_questions.adversaries(tx, [found]).get(found, 0) < showings
-        else None
+        chosen in gold_questions.active(tx, field_id, gold_questions.GOLD)
+        and chosen not in gold_questions.asked_of(tx, adversary_id)
+        and gold_questions.adversaries(tx, [chosen]).get(chosen, 0) < showings
     )
 
 
