@@ -270,8 +270,7 @@ class Tables(Collector):
         yield _gauge(
             "plan_unassignable_fields", "Fields that the plan holds back.", held
         )
-        fields = statistics.counts(tx)["entries"]
-        yield _gauge("fields", "Fields of all records.", fields)
+        yield _gauge("fields", "Fields of all records.", statistics.entries(tx))
         burnt_now = len(exhausted_fields.burnt(tx))
         yield _gauge(
             "fields_burnt", "Fields shown t times without enough answers.", burnt_now

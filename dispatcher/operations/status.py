@@ -33,7 +33,8 @@ from policies.document.diagnostic import listed
 
 MINUTE: Final = 60_000_000
 JUDGED: Final = 2_000_000
-"""Showings that ``status`` judges; of more, the console and the metrics tell."""
+"""Showings that ``status`` judges: a second of CPU for each 300,000. How near the limits
+are beyond that, the console and the metrics show: they judge again only what has grown."""
 NAMED: Final = 8
 """Names that a sentence lists; ``--json`` has all."""
 PLANNING: Final = "planning"
@@ -160,7 +161,8 @@ class Status:
         Fields that were shown t times without enough answers, by name.
     plan : PlanInForce or None
     limits : LimitsNow or None
-        None where no rule judges anything that was shown, or nobody looked.
+        None where no rule judges anything that was shown, nobody looked, or too much
+        was shown (:attr:`is_beyond_judging`).
     failing : Mapping of str to TickFailure
         What the daemon that leads tries again and again, by tick.
     """
@@ -191,6 +193,11 @@ class Status:
     plan: PlanInForce | None
     limits: LimitsNow | None
     failing: Mapping[str, TickFailure]
+
+    @property
+    def is_beyond_judging(self) -> bool:
+        """Whether so much was shown that a look at the limits would take too long."""
+        return self.counts.get("exposures", 0) > JUDGED
 
     @property
     def fields(self) -> dict[str, int]:
@@ -341,15 +348,16 @@ def status(
         oldest = statistics.oldest_waiting(tx)
         leads = leader is not None and leader.leased_until > now
         version = policy_rows.version_in_force(tx)
-        counts = statistics.counts(tx)
+        counts, tasks = statistics.counts(tx), statistics.tasks(tx)
+        looked = usages if counts["exposures"] <= JUDGED else None
         return Status(
             at=now,
             policy_version=version,
             leader=describe_process(leader.holder) if leader and leads else None,
             epoch=leader.epoch if leader else 0,
             counts=counts,
-            tasks=statistics.states(tx, "task"),
-            connectors=statistics.connectors(tx, now),
+            tasks=_by_state(tasks),
+            connectors=statistics.connectors(tx, tasks, now),
             outbox=statistics.states(tx, "outbox"),
             results=statistics.fields(tx),
             workers=statistics.states(tx, "account"),
@@ -372,9 +380,7 @@ def status(
                 Counter(one.field for one in exhausted_fields.burnt(tx)).most_common()
             ),
             plan=_plan(tx, version),
-            limits=None
-            if usages is None or counts["exposures"] > JUDGED
-            else _limits(tx, usages),
+            limits=None if looked is None else _limits(tx, looked),
             failing=settings.failing_ticks(tx) if leads else {},
         )
 
@@ -399,6 +405,13 @@ def _pilots(tx: Tx) -> list[WaitingPilot]:
         WaitingPilot(one.name, one.opened, pilots.waiting(tx, one.run_id))
         for one in pilots.under_way(tx)
     ]
+
+
+def _by_state(tasks: Sequence[tuple[str, str, int]]) -> dict[str, int]:
+    found = Counter[str]()
+    for _, state, count in tasks:
+        found[state] += count
+    return dict(sorted(found.items()))
 
 
 def _limits(tx: Tx, usages: LimitUsages) -> LimitsNow | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -191,10 +191,12 @@ def tasks(tx: Tx) -> list[tuple[str, str, int]]:
     return _triples(tx, _TASKS)
 
 
-def connectors(tx: Tx, now: int) -> list[ConnectorRow]:
-    """Count tasks by connector, and find paused connectors after a failure."""
+def connectors(
+    tx: Tx, counted: Iterable[tuple[str, str, int]], now: int
+) -> list[ConnectorRow]:
+    """Sum up what :func:`tasks` counted, and find what is retried after a failure."""
     by_connector: dict[str, dict[str, int]] = {}
-    for name, state, count in tasks(tx):
+    for name, state, count in counted:
         by_connector.setdefault(name, {})[state] = count
     doubtful = {name: int(count) for name, count in tx.execute(_IN_DOUBT)}
     retries = {name: int(due) for name, due in tx.execute(_RETRIES, {"now": now})}
@@ -315,6 +317,11 @@ _SIZE: Final[dict[str, Any]] = {
     ).columns(size=BigInteger()),
     "postgresql": select(func.pg_database_size(func.current_database())),
 }
+
+
+def entries(tx: Tx) -> int:
+    """Count the entries alone."""
+    return int(tx.scalar(_TOTALS["entries"]) or 0)
 
 
 def counts(tx: Tx) -> dict[str, int]:

@@ -183,8 +183,8 @@ def test_a_field_that_is_never_sent_is_refused(store):
     assert [r.rule for r in booked.refused] == ["fields.send"]
 
 
-def pause_runs(store):
-    """Nothing in the product pauses a run by its state yet."""
+def lose_runs(store):
+    """Leave all records as a replay leaves those of a lost store."""
     with store.write() as tx:
         sql.execute(tx, "UPDATE run SET state = 'lost'")
 
@@ -197,7 +197,7 @@ def pause_runs(store):
         (builders.pause, "pause"),
         (lambda store: builders.pause(store, "connector:x"), "pause"),
         (lambda store: builders.pause(store, "run:default"), "pause"),
-        (pause_runs, "pause"),
+        (lose_runs, "pause"),
     ],
     ids=["blocked", "all", "connector", "run", "state of the run"],
 )

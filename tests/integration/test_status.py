@@ -7,6 +7,7 @@ from typer.main import get_command
 
 from connectors.testing.hostile import Memory
 from dispatcher.ledger.identity_changes import merge
+from dispatcher.operations import status as operation
 from dispatcher.operations.runs import Budget
 from dispatcher.operations.status import PauseNow, WaitingPilot, status
 from dispatcher.preflight import Obstacle, Preflight
@@ -279,3 +280,19 @@ def assert_ends_with_command(sentence):
     wanted = [one for one in command.params if one.param_type_name == "argument"]
     assert sum(one.required for one in wanted) <= given, sentence
     assert given <= len(wanted) or any(one.nargs == -1 for one in wanted), sentence
+
+
+def test_beyond_a_bound_limits_are_not_judged_and_status_says_so(
+    case, clock, monkeypatch
+):
+    """A look at the limits reads all that is held: a bound keeps `status` quick."""
+    case.book(("x/ann", "r1.a"))
+    look = operation.repeated(Preflight({"x": Memory()}))
+    monkeypatch.setattr(operation, "JUDGED", 1)
+    found = look(case.store, clock())
+    assert found.limits is not None
+    assert "too many" not in lay_out(found)
+    monkeypatch.setattr(operation, "JUDGED", 0)
+    found = look(case.store, clock())
+    assert found.limits is None
+    assert "limits: too many to judge here, see the console" in lay_out(found)

@@ -13,7 +13,7 @@ from dispatcher.surfaces.cli.context import CliContext, leave
 from dispatcher.surfaces.cli.previews import count
 
 if TYPE_CHECKING:
-    from dispatcher.operations.status import LimitsNow, PlanInForce, Status
+    from dispatcher.operations.status import PlanInForce, Status
 
 MINUTE: Final = 60_000_000
 STATES: Final = ("open", "answered", "in_doubt")
@@ -81,7 +81,7 @@ def lay_out(found: Status) -> str:
         f"{count(counts['entries'], 'field')} · "
         f"{count(counts['adversaries'], 'worker')} "
         f"({count(counts['accounts'], 'account')})",
-        f"ledger   {count(counts['exposures'], 'exposure')}{_limits(found.limits)}",
+        f"ledger   {count(counts['exposures'], 'exposure')}{_limits(found)}",
         f"tasks    {states(dict(found.tasks))}",
         *_by_connector(found),
         f"fields   {states(found.fields)}   ({count(counts['answers'], 'answer')})",
@@ -101,8 +101,11 @@ def lay_out(found: Status) -> str:
     return "\n".join(lines)
 
 
-def _limits(limits: LimitsNow | None) -> str:
+def _limits(found: Status) -> str:
     """Say how near what was shown came to a limit."""
+    limits = found.limits
+    if found.is_beyond_judging:
+        return "   limits: too many to judge here, see the console"
     if limits is None:
         return ""
     parts = [f"limits reached: {', '.join(limits.crossed) or 'none'}"]
