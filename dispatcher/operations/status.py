@@ -33,8 +33,8 @@ from policies.document.diagnostic import listed
 
 MINUTE: Final = 60_000_000
 JUDGED: Final = 2_000_000
-"""Showings that ``status`` judges: a second of CPU for each 300,000. How near the limits
-are beyond that, the console and the metrics show: they judge again only what has grown."""
+"""Showings that ``status`` judges: about 1.5 s of CPU a million. How near the
+limits are beyond that, the console and the metrics show: they judge what has grown."""
 NAMED: Final = 8
 """Names that a sentence lists; ``--json`` has all."""
 PLANNING: Final = "planning"
