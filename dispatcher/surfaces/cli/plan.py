@@ -105,16 +105,16 @@ def list_plans(ctx: typer.Context) -> None:
     context: CliContext = ctx.obj
     with context.open_store() as store:
         found = plans.list_plans(store)
-    header = ("plan", "made", "state", "verdict", "policy", "pairs", "held")
+    header = ("plan", "state", "verdict", "policy", "pairs", "held", "made")
     lines = [
         (
             plan.row.id,
-            told_moment(plan.row.created_at),
             plan.row.state,
             plan.row.verdict,
             plan.row.policy_version,
             plan.summary["pairs"],
             plan.summary["held"],
+            told_moment(plan.row.created_at),
         )
         for plan in found
     ]
