@@ -248,17 +248,18 @@ _IS_RECUSED: Final = (
     )
     .correlate(Account, Entry)
 )
+_FORM: Final = (
+    Entry.id,
+    Task.id,
+    Entry.field_id,
+    Record.run_id,
+    Entry.shown,
+    Entry.media,
+    Entry.key_id,
+)
+"""A task's entry, and the form of it that may be shown."""
 _CARGO: Final = (
-    select_columns(
-        Entry.id,
-        Task.id,
-        Entry.field_id,
-        Record.run_id,
-        Entry.shown,
-        Entry.media,
-        Entry.key_id,
-        _IS_RECUSED,
-    )
+    select_columns(*_FORM, _IS_RECUSED)
     .select_from(Task)
     .join(Entry, col(Entry.id) == Task.entry_id)
     .join(Record, col(Record.id) == Entry.record_id)
@@ -271,15 +272,7 @@ _CARGO: Final = (
     .order_by(col(Task.id))
 )
 _PUBLISHED: Final = (
-    select_columns(
-        Entry.id,
-        Task.id,
-        Entry.field_id,
-        Record.run_id,
-        Entry.shown,
-        Entry.media,
-        Entry.key_id,
-    )
+    select_columns(*_FORM)
     .select_from(Task)
     .join(Entry, col(Entry.id) == Task.entry_id)
     .join(Record, col(Record.id) == Entry.record_id)

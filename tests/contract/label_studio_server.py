@@ -12,11 +12,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import jwt
+
+from tests.contract.receiver import served
 
 LEGACY = "0123456789abcdef0123456789abcdef01234567"
 SECRET = "s" * 32
@@ -261,14 +263,5 @@ def label_studio() -> Iterator[World]:
         def log_message(self, format: str, *args: object) -> None:
             """Say nothing."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-    thread.start()
-    world.url = f"http://127.0.0.1:{server.server_port}"
-    try:
+    with served(Handler) as world.url:
         yield world
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()

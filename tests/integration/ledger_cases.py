@@ -57,6 +57,17 @@ time = "when"
 """.encode()
 
 
+GROUPS = (
+    '[workers.groups.g]\nmembers = ["x/g*"]\n[workers.groups.h]\nmembers = ["x/*h"]'
+)
+HISTORY = """
+[property.history]
+scope = "subject"
+window = "1h"
+of = ["a", "b", "c"]
+disclosure = { kind = "quadratic", per = "entry", weight = 0.25 }
+tau = 0.6
+"""
 PAIR = """
 [property.a-b]
 of = ["a", "b"]

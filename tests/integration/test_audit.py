@@ -10,19 +10,7 @@ from dispatcher.core.errors import Conflict
 from dispatcher.custody.evidence import export, verify
 from dispatcher.ledger.chains import seal
 from tests import sql
-from tests.integration.ledger_cases import PAIR, Case, policy
-
-GROUPS = (
-    '[workers.groups.g]\nmembers = ["x/g*"]\n[workers.groups.h]\nmembers = ["x/*h"]'
-)
-HISTORY = """
-[property.history]
-scope = "subject"
-window = "1h"
-of = ["a", "b", "c"]
-disclosure = { kind = "quadratic", per = "entry", weight = 0.25 }
-tau = 0.6
-"""
+from tests.integration.ledger_cases import GROUPS, HISTORY, PAIR, Case, policy
 
 
 @pytest.fixture

@@ -44,20 +44,9 @@ from dispatcher.store.vault import KeyFile
 from policies.rules.belief import Beliefs, World
 from policies.rules.tabulated import tabulate_beliefs
 from tests import builders, sql
-from tests.integration.ledger_cases import PAIR, Case, policy
+from tests.integration.ledger_cases import GROUPS, HISTORY, PAIR, Case, policy
 
 SECRET = Secret(passphrase=b"six words that nobody guesses")
-GROUPS = (
-    '[workers.groups.g]\nmembers = ["x/g*"]\n[workers.groups.h]\nmembers = ["x/*h"]'
-)
-HISTORY = """
-[property.history]
-scope = "subject"
-window = "1h"
-of = ["a", "b", "c"]
-disclosure = { kind = "quadratic", per = "entry", weight = 0.25 }
-tau = 0.6
-"""
 
 
 @pytest.fixture(autouse=True)
