@@ -1,0 +1,74 @@
+"""Every module is run by a test: docs/decisions/0015 says where that test is."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("policies", "connectors", "dispatcher")
+
+SEARCH = "tests/unit/policies/solvers/search"
+RUN_BY = {
+    "connectors.prolific.signed_links": "tests/contract/test_prolific.py",
+    "connectors.prolific.webhooks": "tests/contract/test_prolific.py",
+    "connectors.sftp.session": "tests/unit/connectors/sftp/test_feed.py",
+    "dispatcher.operations.answers": "tests/integration/test_canaries.py",
+    "dispatcher.operations.connectors": "tests/integration/test_connector_commands.py",
+    "dispatcher.operations.fields": "tests/integration/test_burnt.py",
+    "dispatcher.operations.ledger": "tests/integration/test_ledger_commands.py",
+    "dispatcher.operations.plans": "tests/integration/test_commands.py",
+    "dispatcher.operations.queue": "tests/integration/test_commands.py",
+    "dispatcher.stages.intake.questions": "tests/integration/test_questions.py",
+    "dispatcher.surfaces.cli.questions": "tests/integration/test_questions.py",
+    "policies.solvers.kernels.__main__": "Makefile",  # before the tests of all targets
+    "policies.solvers.kernels.local_search": f"{SEARCH}/test_annealing.py",
+    "policies.solvers.kernels.moves": f"{SEARCH}/test_annealing.py",
+    "policies.solvers.kernels.pick_next_best": f"{SEARCH}/test_greedy.py",
+}
+"""Tests of modules that no test reaches by two imports."""
+
+
+def code(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def imported(tree: ast.Module) -> set[str]:
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module, *(f"{node.module}.{a.name}" for a in node.names)}
+    return found
+
+
+def modules() -> dict[str, ast.Module]:
+    """All modules that do something: more than a docstring, or names for others."""
+    return {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts): tree
+        for package in PACKAGES
+        for path in (ROOT / package).rglob("*.py")
+        if path.name != "__init__.py"
+        for tree in [code(path)]
+    }
+
+
+def test_every_module_is_run_by_a_test() -> None:
+    every = modules()
+    tests = set().union(
+        *(imported(code(path)) for path in (ROOT / "tests").rglob("*.py"))
+    )
+    packages = {
+        f"{path.parent.relative_to(ROOT).as_posix().replace('/', '.')}": code(path)
+        for package in PACKAGES
+        for path in (ROOT / package).rglob("__init__.py")
+    }
+    reached = tests & (every.keys() | packages.keys())
+    reached |= set().union(*(imported((every | packages)[name]) for name in reached))
+    assert every.keys() - reached == RUN_BY.keys()
+
+
+@pytest.mark.parametrize("module", RUN_BY)
+def test_the_test_that_runs_it_is_there(module: str) -> None:
+    assert (ROOT / RUN_BY[module]).is_file()
