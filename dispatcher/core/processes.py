@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import gc
 import os
 import socket
 from contextlib import suppress
@@ -26,23 +25,12 @@ def limit_arenas() -> None:
             ctypes.CDLL(None).mallopt(_M_ARENA_MAX, ARENAS)
 
 
-def keep_what_started() -> None:
-    """Keep what a process has made to start out of the collector's turns.
-
-    Python looks for cycles among old objects only when a quarter as many are new: with
-    the libraries of this program that is 20 MiB of connections and pages that are over.
-    """
-    gc.collect()
-    gc.freeze()
-
-
 def give_back_memory() -> None:
-    """Free cycles, and give the system what this process has freed and kept (glibc).
+    """Give the system what this process has freed and kept (glibc).
 
     What was freed between blocks that are in use stays with the process, a little more
     after each large turn. Another C library has no such call.
     """
-    gc.collect()
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
 

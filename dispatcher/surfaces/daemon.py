@@ -24,7 +24,6 @@ from dispatcher.app.ticks import make_ticks
 from dispatcher.core.config import Config, split_address
 from dispatcher.core.errors import DispatcherError, Usage
 from dispatcher.core.log import get_logger
-from dispatcher.core.processes import keep_what_started
 from dispatcher.ledger.limit_usage import LimitUsages
 from dispatcher.operations.daemon import make_sign_in_link
 from dispatcher.operations.dry_run import withdrawing
@@ -386,7 +385,6 @@ class DaemonServers:
     def _started(self) -> None:
         for listener in self._listeners:
             print(f"{listener.name:9} {listener.url}/", file=sys.stderr, flush=True)
-        keep_what_started()
         self._notifier.ready("leading")
         if sys.stderr.isatty():  # a journal would keep the link
             with suppress(DispatcherError):  # busy: a command makes one as well

@@ -10,6 +10,7 @@ whole workbook, so such cells are marked in the sheet before the library reads i
 from __future__ import annotations
 
 import io
+import math
 import re
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,13 +36,16 @@ MARK: Final = "\ue000no text:"  # in place of a cell without a text, before the 
 DAYS_TO_9999: Final = {False: 2_958_466, True: 2_957_004}  # by whether days begin 1904
 LEAP_DAY: Final = 60  # 29 February 1900, which never was
 
-DAY, CLOCK = "day", "clock"
+LONGEST: Final = 999_999_998  # days that a length of time may have
+
+DAY, CLOCK, LENGTH = "day", "clock", "length"
 BUILT_IN: Final[Mapping[int, str]] = {
     **dict.fromkeys((*range(14, 18), 22, *range(27, 32), 36, *range(50, 55)), DAY),
     **dict.fromkeys((*range(18, 22), *range(32, 36), 45, 47, 55, 56), CLOCK),
     **dict.fromkeys((57, 58), DAY),
+    46: LENGTH,
 }
-"""Formats that every workbook has, by number: which of them show a day or a clock."""
+"""Formats that every workbook has, by number: which of them show a moment, or how long."""
 
 _CELL = re.compile("([A-Z]{1,3})([0-9]{1,7})")
 _TYPE = re.compile(rb"""\bt=["'](\w+)["']""")
@@ -217,7 +221,9 @@ def _with_marks(data: bytes, name: str) -> bytes:
     out = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(out, "w") as new:
         names = set(old.namelist())
-        styles = _styles(old.read("xl/styles.xml")) if "xl/styles.xml" in names else {}
+        styles = {}
+        if "xl/styles.xml" in names:
+            styles = _styles(old.read("xl/styles.xml"), name)
         from_1904 = (
             "xl/workbook.xml" in names
             and _DATES_1904.search(old.read("xl/workbook.xml")) is not None
@@ -292,25 +298,39 @@ def _why_no_moment(text: bytes, shown: str, from_1904: bool) -> str:
         days = float(text)
     except ValueError:
         return "not a number"
-    if days < 0:
-        return "a negative date or time"
-    if shown == DAY and days < 1:
-        return "a day before the calendar of the workbook begins"
-    if days >= DAYS_TO_9999[from_1904]:
-        return "a day after the year 9999"
-    if shown == DAY and not from_1904 and LEAP_DAY <= days < LEAP_DAY + 1:
-        return "29 February 1900, which never was"
-    return ""
+    if not math.isfinite(days) or (shown == LENGTH and abs(days) > LONGEST):
+        return "a number that is no time"
+    if shown == LENGTH:
+        return ""
+    reasons = {
+        "a negative date or time": days < 0,
+        "a day before the calendar of the workbook begins": shown == DAY and days < 1,
+        "a day after the year 9999": days >= DAYS_TO_9999[from_1904],
+        "29 February 1900, which never was": shown == DAY
+        and not from_1904
+        and LEAP_DAY <= days < LEAP_DAY + 1,
+    }
+    return next((reason for reason, holds in reasons.items() if holds), "")
 
 
-def _styles(xml: bytes) -> dict[int, str]:
-    """Return which styles of cells show a day or a clock, by number."""
+def _styles(xml: bytes, name: str) -> dict[int, str]:
+    """Return which styles of cells show a day or a clock, by number.
+
+    Raises
+    ------
+    Invalid
+        They cannot be read: a day that has no text would be read as another.
+    """
+    fault = _refused(name, "its styles cannot be read")
     if b"<!" in xml.replace(b"<!--", b"") or len(xml) > 64 << 20:
-        return {}  # no spreadsheet program declares types, nor needs so many styles
+        raise fault  # no spreadsheet program declares types, nor needs so many styles
     try:
-        root = ElementTree.fromstring(xml)  # noqa: S314 - it declares no entities
-    except ElementTree.ParseError:
-        return {}
+        return _moments(ElementTree.fromstring(xml))  # noqa: S314 - see above
+    except (ElementTree.ParseError, LookupError, ValueError):
+        raise fault from None
+
+
+def _moments(root: ElementTree.Element) -> dict[int, str]:
     shown = dict(BUILT_IN)
     for part in root.iter():
         if part.tag.rpartition("}")[2] == "numFmt":
@@ -323,10 +343,10 @@ def _styles(xml: bytes) -> dict[int, str]:
 
 
 def _shown(code: str) -> str:
-    """Return what a format shows; empty for numbers and for lengths of time."""
+    """Return what a format shows; empty for numbers."""
     tokens = set(_NO_TOKENS.sub("", code.partition(";")[0]).lower())
     if "[" in tokens:
-        return ""
+        return LENGTH
     if tokens & {"y", "d"}:
         return DAY
     if tokens & {"h", "s"}:

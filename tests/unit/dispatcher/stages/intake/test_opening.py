@@ -405,6 +405,29 @@ def test_a_workbook_that_claims_more_texts_than_it_holds_is_refused(count):
     assert "more texts" in caught.value.why
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b"<?xml ", b"<!DOCTYPE x><?xml "),
+        (b'"1.0"', b'"1.0" encoding="UTF-1e400"'),
+        (b'numFmtId="', b'numFmtId="x'),
+        (b"</styleSheet>", b""),
+    ],
+)
+def test_a_workbook_whose_styles_cannot_be_read_is_refused(old, new):
+    """They tell which cells are days: one before 1900 would be read as midnight."""
+
+    def change(name, text):
+        if name == "xl/styles.xml":
+            assert old in text, text[:300]
+            text = text.replace(old, new)
+        return name, text
+
+    with pytest.raises(Invalid, match="is refused") as caught:
+        rows(io.BytesIO(rewritten(change).getvalue()), "a.xlsx")
+    assert "styles" in caught.value.why
+
+
 def test_a_workbook_with_two_parts_of_one_name_is_refused():
     book = rewritten(lambda name, text: (name, text))
     with zipfile.ZipFile(book, "a") as archive, pytest.warns(UserWarning, match="Dupl"):

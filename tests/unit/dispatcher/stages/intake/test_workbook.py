@@ -136,6 +136,10 @@ def test_a_formula_with_a_value_is_its_value_also_the_empty_text():
         ("60", DATE, "29 February 1900"),
         ("2958466", DATE, "after the year 9999"),
         ("1e300", DATE, "after the year 9999"),
+        ("1e10", LENGTH, "a number that is no time"),
+        ("-1e300", LENGTH, "a number that is no time"),
+        ("1e400", CLOCK, "a number that is no time"),
+        ("nan", DATE, "a number that is no time"),
     ],
 )
 def test_a_day_that_the_calendar_lacks_costs_its_row(days, style, reason):
