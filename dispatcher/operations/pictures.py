@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -20,20 +20,19 @@ import numpy as np
 from dispatcher.core.errors import Conflict, Invalid
 from dispatcher.ledger.active_policy import ActivePolicy, current_policy
 from dispatcher.stages.intake.external_rules import read_functions
-from dispatcher.stages.intake.opening import open_table
+from dispatcher.stages.intake.preview import read_sample
 from dispatcher.stages.intake.table import Options
 from dispatcher.store import Store, Tx
 from dispatcher.store import planning as rows
+from policies.discovery.coded_table import CodedTable, TableSampler
+from policies.discovery.frequencies import Frequencies, Guess
+from policies.discovery.uniqueness import Uniqueness
 from policies.planning.densest_view import Best, UnknownRecord, best_view
 from policies.planning.frontier import Frontier, adversaries_for, frontier
 from policies.policy import Policy
-from policies.rules.frequencies import Frequencies, Guess
 from policies.rules.kinds import title
 from policies.rules.tabulated import FieldTable
 from policies.solvers import SOLVERS, Limits
-
-MOST_RECORDS: Final = 200_000
-"""Records of a file that are measured, from the first on."""
 
 IN_FORCE: Final = 20_000
 """Records of a store that are measured, from the first on."""
@@ -62,12 +61,15 @@ class Seen:
     at_most : float or None
         No view of this kind singles out more; where the search for it did not end, this
         is more than ``share``.
+    beyond : float or None
+        Of a sample: the estimated share of people in all records, rather too high.
     """
 
     fields: tuple[str, ...]
     proven: bool = True
     share: float | None = None
     at_most: float | None = None
+    beyond: float | None = None
 
 
 @dataclass(frozen=True)
@@ -144,8 +146,9 @@ class Measured:
     source : str
         Name of the file, or of the store.
     records, people : int
-    whole : bool
-        Whether these are all its records.
+        Those that were counted.
+    total : int or None
+        All its records; None: more than were counted.
     subject : str or None
         Column that says who a record is about; None: each is about another person.
     unmeasured : tuple of str
@@ -157,7 +160,7 @@ class Measured:
     source: str
     records: int
     people: int
-    whole: bool
+    total: int | None
     subject: str | None
     unmeasured: tuple[str, ...]
     unsent: tuple[str, ...]
@@ -268,6 +271,7 @@ class _Data:
 
     frequencies: Frequencies
     measured: Measured
+    uniqueness: Uniqueness
 
     @property
     def columns(self) -> Collection[str]:
@@ -275,20 +279,10 @@ class _Data:
 
 
 def _read_file(policy: Policy, path: Path, options: Options) -> _Data:
-    with open_table(path, options) as table:
-        batches = iter(table.batches)
-        first = next(batches, None)
-        names = tuple(table.columns) if first is None else first.columns
-        _check_columns(policy, path, names)
-
-        def every() -> Iterator[Sequence[str]]:
-            for batch in batches if first is None else chain([first], batches):
-                yield from batch.rows
-
-        cells = every()
-        found = _count(policy, names, islice(cells, MOST_RECORDS))
-        whole = next(cells, None) is None
-    return _data(policy, path.name, names, found, whole=whole)
+    table = read_sample(path, options)
+    names = tuple(column.name for column in table.columns)
+    _check_columns(policy, path, names)
+    return _data(policy, path.name, table, whole=not table.is_sample)
 
 
 def _check_columns(policy: Policy, path: Path, names: Sequence[str]) -> None:
@@ -322,45 +316,30 @@ def _read_store(tx: Tx, force: ActivePolicy) -> _Data | None:
             yield row
 
     cells = every()
-    found = _count(force.policy, names, islice(cells, IN_FORCE))
-    if not names or not len(found):
+    sampler = TableSampler(most_rows=IN_FORCE)
+    sampler.add(names, list(islice(cells, IN_FORCE)))
+    table = sampler.finish(names)
+    if not names or not table.rows:
         return None
-    whole = next(cells, None) is None
-    return _data(force.policy, "the store", names, found, whole=whole)
+    return _data(force.policy, "the store", table, whole=next(cells, None) is None)
 
 
-def _count(
-    policy: Policy, names: Sequence[str], cells: Iterator[Sequence[str]]
-) -> Frequencies:
-    subject = policy.entity.subject
-    return Frequencies.of(
-        names, cells, names.index(subject) if subject in names else None
-    )
-
-
-def _data(
-    policy: Policy,
-    source: str,
-    names: Sequence[str],
-    found: Frequencies,
-    *,
-    whole: bool,
-) -> _Data:
+def _data(policy: Policy, source: str, table: CodedTable, *, whole: bool) -> _Data:
     entity = policy.entity
     sent = [f for f in entity.fields.values() if f.send]
     made_of = {f.column for f in sent} | {f.name for f in sent}
-    return _Data(
-        found,
-        Measured(
-            source=source,
-            records=len(found),
-            people=found.people,
-            whole=whole,
-            subject=entity.subject,
-            unmeasured=tuple(f.name for f in sent if f.name not in names),
-            unsent=tuple(name for name in names if name not in made_of),
-        ),
+    person = entity.subject if entity.subject and entity.subject in table else None
+    found = Frequencies.of(table, person)
+    measured = Measured(
+        source=source,
+        records=table.rows,
+        total=table.total if whole or table.is_sample else None,
+        people=found.people,
+        subject=person,
+        unmeasured=tuple(f.name for f in sent if f.name not in table),
+        unsent=tuple(c.name for c in table.columns if c.name not in made_of),
     )
+    return _Data(found, measured, Uniqueness(table, person))
 
 
 def _draw(
@@ -463,8 +442,11 @@ class _Artist:
         """Measure a view."""
         if self._data is None:
             return view
-        share = float(self._worth(frozenset(view.fields)))
-        return Seen(view.fields, view.proven, share, share)
+        share, beyond = float(self._worth(frozenset(view.fields))), None
+        if self._data.measured.total not in (None, self._data.measured.records):
+            measured = [name for name in view.fields if name in self._data.columns]
+            beyond = self._data.uniqueness.measure(measured).beyond if measured else 0.0
+        return Seen(view.fields, view.proven, share, share, beyond)
 
     def field(self, name: str, view: Seen) -> Field:
         """Describe a field, and how else it could be known."""

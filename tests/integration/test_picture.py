@@ -223,7 +223,7 @@ def test_the_policy_in_force_is_measured_on_the_store(set_up, tmp_path):
     whole = found.measured
     assert (found.version, found.view.fields) == (1, ("name", "zip", "sex"))
     assert (found.view.share, whole.records, whole.people) == (1, 5, 5)
-    assert (whole.source, whole.whole) == ("the store", True)
+    assert (whole.source, whole.total) == ("the store", 5)
     assert "Canary" not in pages.body(found)
 
 

@@ -155,9 +155,18 @@ def _words(picture: Picture) -> dict[str, object]:
     who = f"Policy {policy.name}{version}, which decides what a worker may see of a {policy.entity.name}."
     if measured is None:
         who += " No records were given, so nobody could be counted."
+    elif measured.total is None:
+        who += (
+            f" Measured on the first {measured.records:,} records of {measured.source}."
+        )
+    elif measured.total > measured.records:
+        who += (
+            f" Measured on an even sample of {measured.records:,} of the "
+            f"{measured.total:,} records of {measured.source}: in all of them, fewer are "
+            "singled out."
+        )
     else:
-        first = "" if measured.whole else "first "
-        who += f" Measured on the {first}{measured.records:,} records of {measured.source}."
+        who += f" Measured on the {measured.records:,} records of {measured.source}."
     how = "The view has most fields"
     if measured is not None:
         how += ", and of such views it singles out most people"

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from policies.discovery.coded_table import TableSampler
+from policies.discovery.frequencies import Frequencies, _gain, _right
 from policies.rules.belief import Beliefs, World, mean_information_gain
-from policies.rules.frequencies import Frequencies, _gain, _right
 
 VISITS = [
     ("ann", "12", "F", "flu"),
@@ -22,9 +23,16 @@ VISITS = [
 NAMES = ("person", "zip", "sex", "disease")
 
 
+def frequencies(names, rows, person=None):
+    sampler = TableSampler()
+    sampler.add(names, rows)
+    owner = None if person is None else names[person]
+    return Frequencies.of(sampler.finish(names), owner)
+
+
 @pytest.fixture
 def visits():
-    return Frequencies.of(NAMES, VISITS, 0)
+    return frequencies(NAMES, VISITS, 0)
 
 
 @pytest.mark.parametrize(
@@ -46,29 +54,29 @@ def test_a_person_is_singled_out_by_a_row_that_looks_like_nobody_elses(
 
 
 def test_without_a_column_of_people_every_row_is_a_person():
-    found = Frequencies.of(NAMES, VISITS, None)
+    found = frequencies(NAMES, VISITS, None)
     assert (found.people, found.most_rows) == (6, 1)
     assert found.singled_out(["zip", "sex"]) == Fraction(2, 6)
 
 
 def test_rows_without_a_name_are_people_of_their_own():
-    found = Frequencies.of(("person", "x"), [("", "1"), ("", "1"), ("ann", "2")], 0)
+    found = frequencies(("person", "x"), [("", "1"), ("", "1"), ("ann", "2")], 0)
     assert found.people == 3
 
 
 def test_an_empty_cell_singles_out_too():
-    found = Frequencies.of(("phone",), [("",), ("1",), ("1",)], None)
+    found = frequencies(("phone",), [("",), ("1",), ("1",)], None)
     assert found.singled_out(["phone"]) == Fraction(1, 3)
 
 
 def test_nobody_is_singled_out_of_an_empty_table():
-    found = Frequencies.of(NAMES, [], 0)
+    found = frequencies(NAMES, [], 0)
     assert (found.people, found.most_rows, found.singled_out(["zip"])) == (0, 0, 0)
     assert found.guess("disease", ["zip"], np.random.default_rng(0)) is None
 
 
 def test_what_is_the_same_in_all_records_is_guessed_at_once():
-    found = Frequencies.of(("x", "y"), [("1", "a"), ("2", "a"), ("3", "a")], None)
+    found = frequencies(("x", "y"), [("1", "a"), ("2", "a"), ("3", "a")], None)
     guess = found.guess("y", ["x"], np.random.default_rng(0))
     assert (guess.blind, guess.informed, guess.gain) == (1, 1, 0)
 
@@ -76,7 +84,7 @@ def test_what_is_the_same_in_all_records_is_guessed_at_once():
 def test_a_column_that_tells_another_is_guessed_right():
     """Ten of each: x tells y; of two values blindly, at least half are wrong."""
     rows = [(str(i % 2), str(i % 2)) for i in range(20)]
-    found = Frequencies.of(("x", "y"), rows, None)
+    found = frequencies(("x", "y"), rows, None)
     guess = found.guess("y", ["x"], np.random.default_rng(0))
     assert (guess.records, guess.blind, guess.informed) == (20, 0, 1)
     assert guess.gain > 0.8
@@ -86,14 +94,14 @@ def test_a_column_whose_values_are_all_different_tells_nothing():
     """Nobody else has it, so the guess is the blind one, and no more is gained."""
     rng = np.random.default_rng(3)
     rows = [(str(i), str(rng.integers(2))) for i in range(200)]
-    found = Frequencies.of(("x", "y"), rows, None)
+    found = frequencies(("x", "y"), rows, None)
     guess = found.guess("y", ["x"], np.random.default_rng(0))
     assert guess.informed == guess.blind
     assert guess.gain == pytest.approx(0, abs=1e-12)
 
 
 def test_a_row_without_the_value_is_not_guessed():
-    found = Frequencies.of(("x", "y"), [("1", "a"), ("1", ""), ("1", "a")], None)
+    found = frequencies(("x", "y"), [("1", "a"), ("1", ""), ("1", "a")], None)
     assert found.guess("y", ["x"], np.random.default_rng(0)).records == 2
 
 
@@ -106,7 +114,7 @@ tables = st.lists(
 
 @given(tables)
 def test_more_columns_never_single_out_fewer(rows):
-    found = Frequencies.of(("p", "x", "y"), rows, 0)
+    found = frequencies(("p", "x", "y"), rows, 0)
     shares = [found.singled_out(seen) for seen in ((), ("x",), ("x", "y"))]
     assert shares == sorted(shares)
 

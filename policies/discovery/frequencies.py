@@ -1,20 +1,22 @@
 """What the values of a table tell: whom they single out, and what can be guessed.
 
-A rule sees which fields are held, never their values. This module measures values: how
-many people a set of columns singles out, and how well one column can be guessed from
-others, because records with equal values resemble one another. Values come as integers,
-equal ones for equal values; nothing here knows a text.
+:mod:`policies.discovery.uniqueness` asks of combinations of columns whether they tell
+people apart. Here the question is what somebody knows who sees all of some columns: of a
+row without a value in one of them they see the others all the same, so that the share of
+people singled out never falls with more columns. And records with equal values resemble
+one another, so a column that is not seen can be guessed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, Self
 
 import numpy as np
 
+from policies.discovery.coded_table import CodedTable
 from policies.model.sets import Bools, Floats, Ints
 
 _SHUFFLES: Final = 5
@@ -62,35 +64,22 @@ class Frequencies:
     person: Ints
 
     @classmethod
-    def of(
-        cls, names: Sequence[str], rows: Iterable[Sequence[str]], person: int | None
-    ) -> Self:
-        """Read rows of text.
+    def of(cls, table: CodedTable, person: str | None = None) -> Self:
+        """Count the rows of a table.
 
         Parameters
         ----------
-        names : sequence of str
-        rows : iterable of sequence of str
-            Cells in the order of the names; further cells are ignored.
-        person : int, optional
-            The cell that says who the row is about; by default each is about another
+        table : CodedTable
+        person : str, optional
+            The column that says who a row is about; by default each is about another
             person, as is a row in which that cell is empty.
         """
-        numbers: list[dict[str, int]] = [{"": 0} for _ in names]
-        found: list[list[int]] = [[] for _ in names]
-        owners: dict[str, int] = {}
-        people: list[int] = []
-        for row in rows:
-            for known, column, cell in zip(numbers, found, row, strict=False):
-                column.append(known.setdefault(cell.strip(), len(known)))
-            owner = "" if person is None else row[person].strip()
-            fresh = len(owners)
-            people.append(owners.setdefault(owner or f"\0{fresh}", fresh))
-        columns = {
-            name: np.array(column, np.int64)
-            for name, column in zip(names, found, strict=True)
-        }
-        return cls(columns, np.array(people, np.int64))
+        columns = {one.name: one.codes.astype(np.int64) + 1 for one in table.columns}
+        owner = np.arange(table.rows)
+        if person is not None:
+            known = columns[person]
+            owner = np.where(known > 0, known - 1, len(table[person].values) + owner)
+        return cls(columns, owner)
 
     def __len__(self) -> int:
         return len(self.person)
@@ -121,9 +110,10 @@ class Frequencies:
         if not len(self):
             return Fraction(0)
         group = self.groups(seen)
-        pairs = np.unique(np.stack([group, self.person]), axis=1)
-        lone = np.bincount(pairs[0])[pairs[0]] == 1
-        return Fraction(len(np.unique(pairs[1][lone])), self.people)
+        span = int(self.person.max()) + 1
+        pairs = np.unique(group * span + self.person)
+        lone = np.bincount(pairs // span)[pairs // span] == 1
+        return Fraction(len(np.unique(pairs[lone] % span)), self.people)
 
     def guess(
         self, secret: str, seen: Collection[str], rng: np.random.Generator
