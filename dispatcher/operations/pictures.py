@@ -87,10 +87,7 @@ class Field:
         fields, among those that have it. None if no view has it.
     guess : Guess or None
         Of a field that is not seen: how well it can be guessed all the same, from
-        ``by``.
-    by : tuple of str
-        Fields of the densest view that may be seen together with this one in other
-        records.
+        fields of the densest view that may be seen together with it in other records.
     """
 
     name: str
@@ -99,7 +96,6 @@ class Field:
     denied_by: tuple[str, ...] = ()
     instead: Seen | None = None
     guess: Guess | None = None
-    by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -456,17 +452,15 @@ class _Artist:
             return Field(name, seen=True, sent=True)
         denied = self._record.refusals(view.fields, name)
         instead = self._instead(name)
-        by: tuple[str, ...] = ()
         guess = None
         if (
             instead is not None
             and self._data is not None
             and name in self._data.columns
         ):
-            by = tuple(f for f in view.fields if f in instead.fields)
-            measured = [f for f in by if f in self._data.columns]
+            both = {*view.fields}.intersection(instead.fields, self._data.columns)
             rng = np.random.default_rng(self._seed)
-            guess = self._data.frequencies.guess(name, measured, rng)
+            guess = self._data.frequencies.guess(name, both, rng)
         return Field(
             name,
             seen=False,
@@ -474,7 +468,6 @@ class _Artist:
             denied_by=tuple(one.property for one in denied),
             instead=instead,
             guess=guess,
-            by=by,
         )
 
     def _instead(self, name: str) -> Seen | None:

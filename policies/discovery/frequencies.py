@@ -9,9 +9,10 @@ one another, so a column that is not seen can be guessed.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import combinations
 from typing import Final, Self
 
 import numpy as np
@@ -19,6 +20,10 @@ import numpy as np
 from policies.discovery.coded_table import CodedTable
 from policies.model.sets import Bools, Floats, Ints
 
+_COMPARED: Final = 3
+"""Columns, at most, that rows are compared by."""
+_CELLS: Final = 20_000_000
+"""Cells that are compared for one guess; single columns always are."""
 _SHUFFLES: Final = 5
 """Random orders of a column that show how much of it chance alone would tell."""
 
@@ -29,19 +34,23 @@ class Guess:
 
     Attributes
     ----------
+    by : tuple of str
+        What the records compared are equal in: of all that is seen, up to three columns
+        with which most guesses are right.
     records : int
         Those that have a value in the column.
     blind : float
         Share of right guesses of whoever knows other records, and nothing of this one.
     informed : float
         Share of right guesses of whoever also sees some of this record: the most common
-        value of the other records that look the same; the blind guess if none does.
+        value of the other records that are equal in ``by``; the blind guess if none is.
     gain : float
         Share of the column's entropy that is removed by what is seen, less what a
         column in random order would lose (reliable fraction of information; Mandros,
         Boley and Vreeken, 2017). 0 to 1.
     """
 
+    by: tuple[str, ...]
     records: int
     blind: float
     informed: float
@@ -118,7 +127,10 @@ class Frequencies:
     def guess(
         self, secret: str, seen: Collection[str], rng: np.random.Generator
     ) -> Guess | None:
-        """Guess a column of each row from the rows that look the same.
+        """Guess a column of each row from the rows that are equal in what is seen.
+
+        Whoever compares rows by too many columns finds none that is equal, so the best
+        few are taken.
 
         Parameters
         ----------
@@ -136,18 +148,34 @@ class Frequencies:
         if np.count_nonzero(filled) < 2:
             return None
         _, value = np.unique(self.columns[secret][filled], return_inverse=True)
-        _, group = np.unique(self.groups(seen)[filled], return_inverse=True)
         blind, _ = _right(np.zeros_like(value), value)
-        informed, alone = _right(group, value)
-        informed = np.where(alone, blind, informed)
+        by: tuple[str, ...] = ()
+        group, informed = np.zeros_like(value), float(blind.mean())
+        for names in self._compared(sorted(seen)):
+            _, alike = np.unique(self.groups(names)[filled], return_inverse=True)
+            chance, alone = _right(alike, value)
+            right = float(np.where(alone, blind, chance).mean())
+            if right > informed:
+                by, group, informed = names, alike, right
         by_chance = [_gain(group, rng.permutation(value)) for _ in range(_SHUFFLES)]
         gain = _gain(group, value) - sum(by_chance) / _SHUFFLES
         return Guess(
+            by=by,
             records=len(value),
             blind=float(blind.mean()),
-            informed=float(informed.mean()),
+            informed=informed,
             gain=min(1.0, max(0.0, gain)),
         )
+
+    def _compared(self, seen: Sequence[str]) -> Iterator[tuple[str, ...]]:
+        """Yield the columns to compare rows by, few ones first, within the work."""
+        left = _CELLS // max(1, len(self))
+        for size in range(1, _COMPARED + 1):
+            for names in combinations(seen, size):
+                left -= size
+                if left < 0 and size > 1:
+                    return
+                yield names
 
 
 def _right(group: Ints, value: Ints) -> tuple[Floats, Bools]:

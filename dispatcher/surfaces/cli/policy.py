@@ -478,8 +478,7 @@ def picture(
     )
     stamp = f"Drawn from {path.name}, {told_moment(context.clock())}."
     instances.write_whole(output, pages.page(drawn, stamp))
-    answer, pair = pages.sentences(drawn)
-    context.show(_drawn(drawn, output), "\n".join(filter(None, [answer, pair])))
+    context.show(_drawn(drawn, output), "\n".join(pages.sentences(drawn)))
     context.say(f"wrote {output}: open it in a browser")
 
 

@@ -23,6 +23,8 @@ from policies.planning.frontier import Frontier
 from policies.policy import Scope
 
 TITLE: Final = "What could one stranger know?"
+TELLING: Final = 0.05
+"""Share of guesses from which on it is said that they are right more often."""
 _HERE: Final = "dispatcher.surfaces.picture"
 
 
@@ -107,8 +109,8 @@ def _page(title: str, content: Markup, stamp: str) -> str:
     )
 
 
-def sentences(picture: Picture) -> tuple[str, str]:
-    """Say what one stranger could know, and what two could."""
+def sentences(picture: Picture) -> list[str]:
+    """Say what one stranger could know, what they could guess, and what two know."""
     view, pair, measured = picture.view, picture.pair, picture.measured
     many = len(view.fields)
     answer = (
@@ -141,7 +143,22 @@ def sentences(picture: Picture) -> tuple[str, str]:
         if pair.share is not None:
             together += f", {percent(pair.share)} singled out"
         together += f"; {len(broken)} of {len(picture.rules)} limits reached."
-    return answer, together
+    return [said for said in (answer, _guessed(picture), together) if said]
+
+
+def _guessed(picture: Picture) -> str:
+    """Say what is kept and guessed best, where equal values help at all."""
+    found = [(field.guess, field.name) for field in picture.fields if field.guess]
+    if not found:
+        return ""
+    guess, name = max(found, key=lambda one: one[0].informed - one[0].blind)
+    if guess.informed - guess.blind < TELLING:
+        return "What is kept from them, other records hardly tell."
+    return (
+        f"They are not shown {name}, but from other records with equal "
+        f"{' and '.join(guess.by)} they guess it right in {percent(guess.informed)} of "
+        f"cases; blindly in {percent(guess.blind)}."
+    )
 
 
 def _people(number: int) -> str:
@@ -150,7 +167,7 @@ def _people(number: int) -> str:
 
 def _words(picture: Picture) -> dict[str, object]:
     policy, measured = picture.policy, picture.measured
-    answer, pair = sentences(picture)
+    answer, *more = sentences(picture)
     version = f", version {picture.version}" if picture.version else ""
     who = f"Policy {policy.name}{version}, which decides what a worker may see of a {policy.entity.name}."
     if measured is None:
@@ -179,7 +196,7 @@ def _words(picture: Picture) -> dict[str, object]:
     return {
         "who": who,
         "answer": answer,
-        "pair": pair,
+        "more": more,
         "how": how,
         "guess": ""
         if measured is None

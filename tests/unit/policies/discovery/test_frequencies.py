@@ -90,6 +90,21 @@ def test_a_column_that_tells_another_is_guessed_right():
     assert guess.gain > 0.8
 
 
+def test_the_best_columns_are_compared_and_not_all(visits):
+    """With a number that is different in every row nobody would be found equal."""
+    rows = [(str(i), str(i % 3), str(i % 3)) for i in range(30)]
+    found = frequencies(("number", "x", "y"), rows)
+    guess = found.guess("y", ["number", "x"], np.random.default_rng(0))
+    assert (guess.by, guess.informed) == (("x",), 1)
+
+
+def test_two_columns_together_tell_what_neither_does():
+    rows = [(str(i % 2), str(i // 2 % 2), str((i + i // 2) % 2)) for i in range(40)]
+    found = frequencies(("a", "b", "xor"), rows)
+    guess = found.guess("xor", ["a", "b"], np.random.default_rng(0))
+    assert (guess.by, guess.informed) == (("a", "b"), 1)
+
+
 def test_a_column_whose_values_are_all_different_tells_nothing():
     """Nobody else has it, so the guess is the blind one, and no more is gained."""
     rng = np.random.default_rng(3)
