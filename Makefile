@@ -9,7 +9,7 @@ PYTEST ?= -n 2
 .PHONY: demo test retest test-markets laws torture lint bench bench-paper format system-packages clean
 
 demo: $(VENV)/.demo
-	$(BIN)/dispatcher demo --dir build/demo
+	$(BIN)/dispatcher demo build/demo
 
 test: $(VENV)/.lint system-packages
 	$(BIN)/python -m pytest $(PYTEST) --durations=10

@@ -207,7 +207,7 @@ class Manifest:
             raise Rejected(
                 f"{self.name} needs to know what the work pays",
                 why="it pays its workers itself",
-                fix="set it: dispatcher runs budget set RUN --reward GBP:1.20",
+                fix="set it: dispatcher runs budget RUN --reward GBP:1.20",
             )
         if self.currency and offer.reward is not None:
             _reject_unless(

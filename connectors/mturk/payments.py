@@ -26,7 +26,7 @@ def dollars(money: Money) -> str:
         raise Rejected(
             "MTurk pays whole cents of US dollars",
             why="the amount is something else",
-            fix="set another reward: dispatcher runs budget set RUN --reward USD:1.20",
+            fix="set another reward: dispatcher runs budget RUN --reward USD:1.20",
         )
     return f"{cents // 100}.{cents % 100:02d}"
 

@@ -45,7 +45,7 @@ def whole_cents(money: Money) -> int:
         raise Rejected(
             f"{money} is no whole number of cents",
             why="Prolific pays whole ones",
-            fix="set another reward: dispatcher runs budget set RUN --reward GBP:1.20",
+            fix="set another reward: dispatcher runs budget RUN --reward GBP:1.20",
         )
     return cents
 

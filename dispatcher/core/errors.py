@@ -7,7 +7,8 @@ that meets it. No message ever contains a field value.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from typing import Final
 
 EXIT_FAILED: Final = 1
@@ -25,6 +26,15 @@ EXIT_MIGRATE: Final = 13
 EXIT_UNREACHABLE: Final = 14
 EXIT_TRY_LATER: Final = 75
 EXIT_INTERRUPTED: Final = 130
+LONGEST_NAME: Final = 80
+"""Longer names are compared with no other: it would take long."""
+
+
+def resembling(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that a mistyped one most resembles, if one does."""
+    short = [one for one in known if len(one) <= LONGEST_NAME] if name else []
+    near = get_close_matches(name[:LONGEST_NAME], short, 1, 0.6)
+    return near[0] if near else None
 
 
 class DispatcherError(Exception):
@@ -76,10 +86,32 @@ class Invalid(DispatcherError):
 
 
 class NotFound(DispatcherError):
-    """The named record, field, worker, plan or run is not in the store."""
+    """The named record, field, worker, plan or run is not in the store.
+
+    Parameters
+    ----------
+    name : str, optional
+        What was asked for.
+    known : Iterable[str], optional
+        What there is: the name that `name` most resembles is offered.
+    """
 
     code = "E004"
     exit_status = EXIT_FAILED
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        why: str = "",
+        fix: str = "",
+        facts: Mapping[str, str | int | float] | None = None,
+        name: str = "",
+        known: Iterable[str] = (),
+    ) -> None:
+        near = resembling(name, known)
+        fix = f"did you mean {near}? If not: {fix}" if near else fix
+        super().__init__(what, why=why, fix=fix, facts=facts)
 
 
 class Conflict(DispatcherError):
@@ -307,7 +339,7 @@ is in the store is safe. The exit status is 75: try again.""",
 
 The store was put back from an older state (or two copies of it were used side by side):
 what was shown since is in the shipped ledger only, and would be shown again. Nothing is
-shown until the store has learned of it: dispatcher restore --replay-ledger or, in place,
+shown until the store has learned of it: dispatcher backup restore --replay-ledger or, in place,
 dispatcher ledger replay. If the shipped ledger is itself a stale copy (it ends before
 the backup, an anchored root, or the store that is to be replaced) give the folder that it
 was last shipped to: --ledger DIR. See docs/howto/operators/backup.md.""",
@@ -330,7 +362,7 @@ Nothing is booked, loaded or shown by such a store, and a daemon that runs stops
 
 Keep the store as it is. `dispatcher doctor` names what differs, `dispatcher audit export`
 with `audit verify` whether anything was shown past a limit meanwhile. Then restore a
-backup from before the change, with what was shown since: dispatcher restore BACKUP
+backup from before the change, with what was shown since: dispatcher backup restore BACKUP
 --replay-ledger. See docs/howto/operators/ledger.md.""",
     "E141": """E141: the backup cannot be used
 
@@ -352,8 +384,8 @@ field that is never sent, the showings that t allows) and how to end that.""",
 The change (a policy, a group, a merge) would make exposures of the past cross a limit.
 They cannot be undone, so the change is refused. Loosen the limit, trust the group, or
 accept just as many findings as were shown: --accept-past N. They are then named in the
-ledger and in evidence. See first what they are: policy plan --breaches, or the command's
-own --dry-run.""",
+ledger and in evidence. See first what they are: the command's own --dry-run, with
+--breaches for policy apply.""",
     "E701": """E701: no plan meets the policy
 
 The message names the fields and the rules that conflict, and how many workers would be

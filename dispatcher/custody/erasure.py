@@ -128,7 +128,7 @@ def _records(tx: Tx, name: str) -> tuple[list[int], int | None]:
         raise NotFound(
             f"there is no {name[:40]} in the store",
             why="an ID is what `dispatcher subject find` gives: s... or r...",
-            fix="dispatcher subject find --id-from-file - reads the key from stdin",
+            fix="dispatcher subject find --key-from - reads the key from stdin",
         )
     return [record], None
 

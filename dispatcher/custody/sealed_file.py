@@ -69,7 +69,7 @@ class Secret:
             n = int(spec["n"])
             if self.passphrase is None:
                 raise _wrong(
-                    "It is sealed with a passphrase.", "--passphrase-file FILE"
+                    "It is sealed with a passphrase.", "--passphrase-from FILE"
                 )
             if not 2 <= n <= _SCRYPT_MOST or n & (n - 1):
                 raise ValueError(n)

@@ -148,7 +148,7 @@ def edited(found: Sequence[Difference]) -> StoreEdited:
         why="Somebody wrote into its tables past the program. The gate trusts them: "
         "what must stay apart could be shown to one worker.",
         fix="Keep the store as it is. Restore a backup from before the change, with what "
-        "was shown since: dispatcher restore BACKUP --replay-ledger",
+        "was shown since: dispatcher backup restore BACKUP --replay-ledger",
         facts={"columns": columns, "rows": sum(len(one.ids) for one in found)},
     )
 

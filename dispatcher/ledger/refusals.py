@@ -60,7 +60,7 @@ FIXES: Final = {
     "without send = false.",
     Cause.ACCOUNT: "Give the task to another worker (dispatcher explain FIELD --who), "
     "or let this one work again: dispatcher workers unblock",
-    Cause.PILOT: "See how the pilot went, then: dispatcher runs pilot accept",
+    Cause.PILOT: "See how the pilot went, then: dispatcher runs accept",
     Cause.PAUSE: "End the pause: dispatcher resume",
     Cause.RECUSAL: "Give the task to another worker (dispatcher explain FIELD --who).",
     Cause.DISCLOSURE: _ANOTHER,

@@ -161,7 +161,7 @@ def _miscounted(what: str, found: int, accepted: int) -> PastLimit:
         why="The number accepted must be the number found: something was shown, or "
         "another number was meant.",
         fix=(
-            "Look again (--dry-run, or dispatcher policy plan), then repeat it with "
+            "Look again (--dry-run), then repeat it with "
             f"--accept-past {found}; nothing was changed."
             if found
             else "Nothing is past a limit: leave --accept-past out; nothing was changed."

@@ -67,7 +67,7 @@ def dismiss(
             raise NotFound(
                 f"there is no refused answer {missing[0]} to dismiss",
                 why="there is none of this number, or it was dismissed before",
-                fix="dispatcher answers list --refused",
+                fix="dispatcher answers list",
             )
         done = rows.dismiss(tx, waiting if ids is None else ids, because, now)
         if done:

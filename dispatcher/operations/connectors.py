@@ -276,7 +276,12 @@ def _keep(
 
 
 def add(
-    workspace: Workspace, name: str, values: Mapping[str, str], secret: bytes | None
+    workspace: Workspace,
+    name: str,
+    values: Mapping[str, str],
+    secret: bytes | None,
+    *,
+    dry_run: bool = False,
 ) -> None:
     """Add a connector to the settings; it stays disabled until it is enabled.
 
@@ -290,6 +295,8 @@ def add(
     values : Mapping[str, str]
         Its settings, ``kind`` among them.
     secret : bytes or None
+    dry_run : bool
+        Open it only.
 
     Raises
     ------
@@ -308,6 +315,8 @@ def add(
         values["secret_file"] = f"{name}.secret"
     text = _with_section(workspace, name, values)
     _open_with(workspace, name, values, secret or b"")
+    if dry_run:
+        return
     with workspace.open_store() as store:
         disable(workspace, store, name, FRESH)
     if secret is not None:
@@ -333,11 +342,14 @@ def secret_file_of(workspace: Workspace, name: str) -> str:
     return values["secret_file"]
 
 
-def set_secret(workspace: Workspace, name: str, secret: bytes) -> None:
+def set_secret(
+    workspace: Workspace, name: str, secret: bytes, *, dry_run: bool = False
+) -> None:
     """Replace a connector's secret, once it opens with the new one."""
     file = secret_file_of(workspace, name)
     _open_with(workspace, name, values_of(workspace, name), secret)
-    _write(workspace.directory / file, secret)
+    if not dry_run:
+        _write(workspace.directory / file, secret)
 
 
 def disable(workspace: Workspace, store: Store, name: str, reason: str) -> None:
@@ -421,7 +433,7 @@ def collect_again(store: Store, name: str) -> None:
         rows.save_cursor(tx, name, "")
 
 
-def write_package(name: str, into: Path) -> list[Path]:
+def write_package(name: str, into: Path, *, dry_run: bool = False) -> list[Path]:
     """Write a package with a working connector and its contract test.
 
     Raises
@@ -440,16 +452,18 @@ def write_package(name: str, into: Path) -> list[Path]:
         raise Conflict(
             f"{into} is here already",
             why="nothing is written over",
-            fix="name a new directory with --into",
+            fix="name a new directory with --output",
         )
     written = []
     for place, source in SKELETON.items():
         template = files("dispatcher.operations") / "skeleton" / source
         path = into / place.format(package=package)
+        written.append(path)
+        if dry_run:
+            continue
         path.parent.mkdir(parents=True, exist_ok=True)
         text = Template(template.read_text(encoding="utf-8")).substitute(words)
         path.write_text(text, encoding="utf-8")
-        written.append(path)
     return written
 
 

@@ -69,6 +69,12 @@ def stop(store: Store, wait: float) -> Stopped | None:
     return Stopped(process, _ended(store, leader, wait))
 
 
+def leader_of(store: Store) -> str | None:
+    """Return the process that leads a store; None where no daemon runs."""
+    leader = _leader(store)
+    return None if leader is None else describe_process(leader.holder)
+
+
 def _leader(store: Store) -> Holder | None:
     with store.read() as tx:
         found = lease.holder(tx, lease.SHARD)

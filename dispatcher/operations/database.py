@@ -15,6 +15,7 @@ from dispatcher.operations.backups import before_upgrade
 from dispatcher.operations.policies import sample_text
 from dispatcher.operations.workspace import Workspace
 from dispatcher.store import open_store, upgrades
+from dispatcher.store import rekey as rekey_rows
 from dispatcher.store.upgrades import SchemaState
 
 IGNORED = "*.db*\n*.key\nspool/\nledger/\nbackups/\n*.rejected.csv\n"
@@ -38,7 +39,7 @@ class SavedBackup:
     lines: int
 
 
-def init(workspace: Workspace, template: str) -> Initialised:
+def init(workspace: Workspace, template: str, *, dry_run: bool = False) -> Initialised:
     """Write settings, a first policy, an empty store with its key, and ``.gitignore``.
 
     Existing settings stay unchanged; what is missing, such as the store, is created.
@@ -48,6 +49,8 @@ def init(workspace: Workspace, template: str) -> Initialised:
     workspace : Workspace
     template : str
         Name of an example policy of the package.
+    dry_run : bool
+        Say what would be written; write nothing.
 
     Raises
     ------
@@ -55,7 +58,6 @@ def init(workspace: Workspace, template: str) -> Initialised:
         The directory has settings already, and their store exists.
     """
     directory = workspace.directory
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     settings = directory / CONFIG_NAME
     if settings.exists() and _is_store(workspace):
         raise Conflict(
@@ -63,6 +65,12 @@ def init(workspace: Workspace, template: str) -> Initialised:
             why="init never overwrites a directory in use",
             fix="go on with it, or choose another directory with --dir",
         )
+    ignore = directory / ".gitignore"
+    if dry_run:
+        wanted = (settings, workspace.policy_path, ignore)
+        missing = tuple(path for path in wanted if not path.exists())
+        return Initialised(missing, str(workspace.store_url))
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     # The store first: if it cannot be created, nothing is left behind.
     with open_store(
         workspace.store_url,
@@ -77,7 +85,6 @@ def init(workspace: Workspace, template: str) -> Initialised:
     if not workspace.policy_path.exists():
         example = sample_text(template)
         written.append(write_private(workspace.policy_path, example, replace=False))
-    ignore = directory / ".gitignore"
     if not ignore.exists():
         written.append(write_private(ignore, IGNORED, replace=False))
     return Initialised(tuple(written), place)
@@ -148,6 +155,21 @@ def rekey(
             forget_old=forget_old,
             progress=progress,
         )
+
+
+@dataclass(frozen=True)
+class KeysInUse:
+    """What a rekeying would find: values in clear, and the keys that wrap others."""
+
+    in_clear: int
+    keys: tuple[str, ...]
+
+
+def keys_in_use(workspace: Workspace) -> KeysInUse:
+    """Return what a rekeying would find."""
+    with workspace.open_store() as store, store.read() as tx:
+        clear = sum(rekey_rows.remaining(tx).values())
+        return KeysInUse(clear, tuple(sorted(rekey_rows.wrapping_keys(tx))))
 
 
 def scrub(workspace: Workspace) -> None:

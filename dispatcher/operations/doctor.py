@@ -157,7 +157,7 @@ def _store(_: Workspace, store: Store) -> Findings:
             Severity.FAIL,
             f"the database is damaged ({bad} faults)",
             "pages of the file are not as they were written: a disk or a copy failed",
-            "stop the daemon, keep the file, restore the last backup: dispatcher restore",
+            "stop the daemon, keep the file, restore the last backup: dispatcher backup restore",
         )
     else:
         yield Finding(
@@ -204,7 +204,7 @@ def _ledger(workspace: Workspace, store: Store) -> Findings:
             f"the store is not as its ledger says: {'; '.join(map(str, wrong))}",
             "somebody wrote into the tables past the program",
             "keep the store as it is; restore a backup from before the change: "
-            "dispatcher restore BACKUP --replay-ledger",
+            "dispatcher backup restore BACKUP --replay-ledger",
         )
     if verified is not None and workspace.clock() - verified > 24 * 60 * MINUTE:
         yield Finding(
@@ -241,7 +241,7 @@ def _queue(workspace: Workspace, store: Store) -> Findings:
             Part.QUEUE,
             Severity.WARN,
             f"outbox: {sum(count for *_, count in dead):,} messages were given up",
-            fix="dispatcher queue dead list",
+            fix="dispatcher queue list --state dead",
         )
 
 

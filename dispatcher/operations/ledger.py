@@ -29,6 +29,10 @@ FOLLOW_SECONDS: Final = 0.3
 """Time between two checks for new lines."""
 
 
+PROOF: Final = proofs.SCHEMA
+"""What a proof says first, of itself."""
+
+
 @dataclass(frozen=True)
 class Root:
     """The root of a seal: whoever notes it down detects any later rewrite.

@@ -329,7 +329,7 @@ def _taken_again(
             raise Conflict(
                 f"there is no money for {row.name}",
                 why="the budget of its run is used up",
-                fix="dispatcher runs budget set RUN --cap ...",
+                fix="dispatcher runs budget RUN --cap ...",
             )
     others = [row for row in found if row.state != "refused"]
     return [*(row._replace(state="reserved") for row in again), *others]

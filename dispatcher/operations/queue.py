@@ -111,7 +111,7 @@ def find_dead(
             f"no dead message {', '.join(map(str, missing[:10]))}",
             why="only messages that were given up can be sent once more"
             + (f"; of connector {connector}" if connector else ""),
-            fix="dispatcher queue dead list",
+            fix="dispatcher queue list --state dead",
         )
     return found
 

@@ -321,7 +321,7 @@ def _changed(
         raise Usage(
             "a budget needs a cap",
             why="the run has none yet",
-            fix="dispatcher runs budget set RUN --cap GBP:100",
+            fix="dispatcher runs budget RUN --cap GBP:100",
         )
     currency = currencies.pop() if currencies else before.currency if before else ""
     if before is not None and currency != before.currency:

@@ -260,7 +260,7 @@ class Status:
         if self.outbox.get("dead"):
             said.append(
                 f"{_count(self.outbox['dead'], 'message was', 'messages were')} "
-                "given up: dispatcher queue dead list"
+                "given up: dispatcher queue list --state dead"
             )
         if self.oldest_waiting_minutes >= LATE:
             said.append(
@@ -274,7 +274,7 @@ class Status:
         if strange := self.counts["quarantined"]:
             said.append(
                 f"{_count(strange, 'answer was', 'answers were')} refused: "
-                "dispatcher answers list --refused"
+                "dispatcher answers list"
             )
         if conflicts := self.results.get("conflict", 0):
             said.append(
@@ -294,15 +294,15 @@ class Status:
             )
         said += [
             f"the made-up questions of {name} are used up: "
-            f"dispatcher workers gold add {name} FILE"
+            f"dispatcher questions add {name} FILE --purpose gold"
             for name, left in self.gold_left.items()
             if not left
         ]
         said += [
             f"run {one.run} has a pilot, "
             f"{_count(one.waiting, 'record waits', 'records wait')}: "
-            f"dispatcher runs pilot show {one.run}, then: "
-            f"dispatcher runs pilot accept {one.run}"
+            f"dispatcher runs show {one.run}, then: "
+            f"dispatcher runs accept {one.run}"
             for one in self.pilots
         ]
         return said
@@ -310,13 +310,13 @@ class Status:
     def _about_money(self) -> list[str]:
         said = [
             f"the budget of run {one.run} is used up, and nothing new is begun: "
-            f"dispatcher runs budget set {one.run} --cap AMOUNT"
+            f"dispatcher runs budget {one.run} --cap AMOUNT"
             for one in self.budgets
             if one.used_up == "cap"
         ]
         if self.waiting_for_money:
             waits = _count(self.waiting_for_money, "message waits", "messages wait")
-            said.append(f"{waits} for money: dispatcher runs budget show")
+            said.append(f"{waits} for money: dispatcher runs list")
         undecided = sum(self.payments.get(state, 0) for state in ("held", "unknown"))
         if undecided:
             waits = _count(undecided, "payment waits", "payments wait")

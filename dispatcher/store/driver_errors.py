@@ -83,7 +83,7 @@ def no_database() -> NoStore:
     return NoStore(
         "there is no such database on the PostgreSQL server",
         why="The name in --store is not one of its databases.",
-        fix="Create it (createdb NAME), then run: dispatcher init --store URL",
+        fix="Create it (createdb NAME), then run: dispatcher --store URL init",
     )
 
 

@@ -74,6 +74,7 @@ class Store:
         self._keys: dict[str, bytes] = {}
         self.vault = vault or Vault()
         self._journal: Journal | None = None
+        self._undoes = False
 
     def attach(self, journal: Journal) -> None:
         """Let every line of the ledger be kept outside of the store too."""
@@ -114,6 +115,13 @@ class Store:
         if self._journal is None:
             return transaction
         return _shipped(transaction, self._journal)
+
+    def undo_writes(self) -> None:
+        """Undo every write from now on at the end of its block: a dry run.
+
+        What is written in one block is seen within it, and by no later block.
+        """
+        self._undoes = True
 
     def key(self, name: str) -> bytes:
         """Return one of the store's random keys: 32 bytes.
@@ -216,6 +224,10 @@ class Store:
         try:
             yield tx
             tx.finish()
+            if writes and self._undoes:
+                tx.close()
+                connection.rollback()
+                return
             if journal is not None and (tx.grown or tx.waits):
                 journal.ready()
                 tx.ticket = journal.begin()

@@ -1,4 +1,4 @@
-"""All diagnostic codes, with one page each: ``dispatcher policy rule POL203``.
+"""All diagnostic codes, with one page each: ``dispatcher explain POL203``.
 
 Codes are stable: none changes its meaning, and a retired one is never reused. POL0xx
 syntax and keys, POL1xx names, POL2xx mathematics and feasibility, POL3xx warnings.

@@ -167,7 +167,7 @@ def _as_sarif(files: Sequence[File]) -> str:
             "id": code,
             "shortDescription": {"text": CODES[code].title},
             "fullDescription": {"text": CODES[code].text},
-            "help": {"text": f"dispatcher policy rule {code}"},
+            "help": {"text": f"dispatcher explain {code}"},
         }
         for code in used
     ]

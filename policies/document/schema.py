@@ -1,4 +1,4 @@
-"""JSON Schema of the policy file, for completion in editors (``policy schema``).
+"""JSON Schema of the policy file, for completion in editors (``schema policy-file``).
 
 The schema knows shapes and words; names and mathematics are for :func:`~policies.document
 .reader.parse`, which is the judge. That both know the same keys is under test.

@@ -16,7 +16,7 @@ RECORDS, WORKERS = 12, 20
 
 def test_a_small_demo_ends_by_itself_verified_and_leaks_nothing(tmp_path):
     directory = tmp_path / "demo"
-    words = ["demo", "--dir", str(directory), "--minutes", "15", "--json"]
+    words = ["demo", str(directory), "--minutes", "15", "--json"]
     words += ["--records", str(RECORDS), "--workers", str(WORKERS)]
     words += ["--patience", str(PATIENCE)]
     done = subprocess.run(
@@ -54,7 +54,7 @@ def test_a_small_demo_ends_by_itself_verified_and_leaks_nothing(tmp_path):
 def test_the_demo_does_not_run_in_a_directory_in_use(tmp_path):
     (tmp_path / "mine.txt").write_text("mine")
     done = subprocess.run(
-        [sys.executable, "-m", "dispatcher", "demo", "--dir", str(tmp_path)],
+        [sys.executable, "-m", "dispatcher", "demo", str(tmp_path)],
         capture_output=True,
         text=True,
         check=False,

@@ -278,7 +278,7 @@ def test_what_is_written_to_a_disk_that_refuses_is_whole_or_not_there(
         ("-C", house, "records", "reassemble", "-o", out / "records.csv"),
         ("-C", house, "records", "reassemble", "-o", out / "records.parquet"),
         ("-C", house, "ledger", "export", "-o", out / "ledger.jsonl"),
-        ("-C", house, "backup", "create", "--to", out),
+        ("-C", house, "backup", "create", "--folder", out),
         ("-C", house, "audit", "export", out / "evidence"),
     ]
     with bad.refusing(how):
@@ -293,7 +293,7 @@ def test_what_is_written_to_a_disk_that_refuses_is_whole_or_not_there(
         path.unlink()
     last = ("-C", house, "audit", "verify", out / "evidence")
     for done in bad.run(
-        [*commands, last, ("-C", house, "backup", "verify", "--to", out)]
+        [*commands, last, ("-C", house, "backup", "verify", "--folder", out)]
     ):
         assert done.status == 0, done.told
 

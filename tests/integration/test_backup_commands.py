@@ -60,11 +60,11 @@ def test_the_whole_way_from_backup_to_a_store_that_goes_on(run, tmp_path):
     assert run("--no-header", "backup", "list")[1].startswith(made["id"])
     assert run("backup", "verify")[0] == 0
     (tmp_path / "dispatcher.db").rename(tmp_path / "lost.db")
-    code, out, err = run("restore", made["id"], "--to", "dispatcher.db")
+    code, out, err = run("backup", "restore", made["id"], "--to", "dispatcher.db")
     assert (code, out) == (6, "")
     assert "--replay-ledger" in err
     code, out, err = run(
-        "restore", made["id"], "--to", "dispatcher.db", "--replay-ledger"
+        "backup", "restore", made["id"], "--to", "dispatcher.db", "--replay-ledger"
     )
     assert code == 0, err
     assert "1 of them replayed" in out
@@ -113,8 +113,16 @@ def test_an_anchored_root_tells_a_stale_ledger_whoever_looks(run, tmp_path):
         ("up", "--allow-root"),
         ("ledger", "replay"),
         ("ledger", "root", "--seal"),
-        ("restore", made, "--to", "dispatcher.db", "--force"),
-        ("restore", made, "--to", "dispatcher.db", "--force", "--replay-ledger"),
+        ("backup", "restore", made, "--to", "dispatcher.db", "--force"),
+        (
+            "backup",
+            "restore",
+            made,
+            "--to",
+            "dispatcher.db",
+            "--force",
+            "--replay-ledger",
+        ),
     ):
         code, out, err = run(*words)
         assert (code, out) == (6, ""), (words, err)
@@ -123,7 +131,7 @@ def test_an_anchored_root_tells_a_stale_ledger_whoever_looks(run, tmp_path):
 
 
 def test_a_restore_of_what_is_not_there_says_so_before_it_asks_where_to(run):
-    code, out, err = run("restore", "nope.backup")
+    code, out, err = run("backup", "restore", "nope.backup")
     assert (code, out) == (1, "")
     assert "there is no backup nope.backup" in err
     assert "--to" not in err
@@ -131,7 +139,9 @@ def test_a_restore_of_what_is_not_there_says_so_before_it_asks_where_to(run):
 
 def test_a_restore_says_up_to_when_its_ledger_knows(run, tmp_path):
     made = json.loads(run("--json", "backup", "create", "--no-verify")[1])["id"]
-    code, out, err = run("--json", "restore", made, "--to", "dispatcher.db", "--force")
+    code, out, err = run(
+        "--json", "backup", "restore", made, "--to", "dispatcher.db", "--force"
+    )
     assert code == 0, err
     assert "taken for whole" in err
     assert "dispatcher.db.replaced, with all its values" in err
@@ -144,7 +154,7 @@ def test_a_fresh_machine_restores_with_the_key_file_that_is_named(run, tmp_path)
     made = json.loads(run("--json", "backup", "create", "--no-verify")[1])["id"]
     key = tmp_path / "kept.key"
     (tmp_path / "dispatcher.key").rename(key)
-    words = ("restore", made, "--to", "again.db")
+    words = ("backup", "restore", made, "--to", "again.db")
     assert run(*words)[0] == 12
     code, _, err = run(*words, "--key-file", str(key))
     assert code == 0, err
@@ -156,7 +166,7 @@ def test_a_fresh_machine_restores_with_the_key_file_that_is_named(run, tmp_path)
 def erased(run):
     """Erase the one person; return the pseudonym."""
     (CliContext().directory / "key").write_text("pat")
-    found = json.loads(run("--json", "subject", "find", "--id-from-file", "key")[1])
+    found = json.loads(run("--json", "subject", "find", "--key-from", "key")[1])
     name = found["found"][0]["id"]
     (CliContext().directory / "key").unlink()
     assert run("subject", "erase", name, f"--confirm={name}")[0] in (0, 3)
@@ -199,7 +209,7 @@ def test_a_replay_that_is_broken_off_has_paused_all_the_same(
     elif lost == "an erasure":
         erased(run)
     else:
-        words = ("purge", "--older-than", "0h", "--confirm=purge-0h")
+        words = ("records", "purge", "--older-than", "0h", "--confirm=purge-0h")
         assert run(*words)[0] in (0, 3)
     put_back(tmp_path, old)
 
@@ -230,7 +240,7 @@ def test_a_list_that_is_put_there_later_is_followed(run, tmp_path, ship):
         with (tmp_path / "dispatcher.toml").open("a") as settings:
             settings.write('\n[ledger]\nship = ""\n')
     words = ("--to", "dispatcher.db", "--force", "--assume-shown-since", "2020-01-01")
-    code, _, err = run("restore", made, *words)
+    code, _, err = run("backup", "restore", made, *words)
     assert code == 0, err
     assert "dispatcher up erases them again" in err
     assert "ledger replay" not in err
@@ -248,43 +258,45 @@ def test_the_settings_own_list_is_read_where_another_ledger_is_named(run, tmp_pa
     (
         tmp_path / "erasures.jsonl"
     ).unlink()  # the one with the settings' own ledger lasts
-    code, _, err = run("restore", made, "--to", "b.db", "--ledger", "copy")
+    code, _, err = run("backup", "restore", made, "--to", "b.db", "--ledger", "copy")
     assert (code, "whoever was erased after" in err) == (0, False), err
     assert records(lambda *words: run("--store", "b.db", *words)) == ["erased"]
 
 
 def test_where_no_list_says_who_was_erased_a_restore_says_what_follows(run, tmp_path):
     made = json.loads(run("--json", "backup", "create", "--no-verify")[1])["id"]
-    assert "whoever was erased after" in run("restore", made, "--to", "a.db")[2]
+    assert (
+        "whoever was erased after" in run("backup", "restore", made, "--to", "a.db")[2]
+    )
     erased(run)
     for place in (tmp_path, tmp_path / "ledger"):
         assert (place / "erasures.jsonl").stat().st_mode & 0o777 == 0o600
     (tmp_path / "erasures.jsonl").unlink()
-    code, _, err = run("restore", made, "--to", "b.db")
+    code, _, err = run("backup", "restore", made, "--to", "b.db")
     assert (code, "whoever was erased after" in err) == (0, False)
     assert records(lambda *words: run("--store", "b.db", *words)) == ["erased"]
 
 
 def test_passphrases_come_by_file_and_are_not_short(run, tmp_path, monkeypatch):
     (tmp_path / "short").write_text("hunter2\n")
-    assert run("backup", "create", "--passphrase-file", "short")[0] == 2
+    assert run("backup", "create", "--passphrase-from", "short")[0] == 2
     (tmp_path / "long").write_text("correct horse battery staple\n")
     assert (
-        run("backup", "create", "--passphrase-file", "long", "--key-file", "k")[0] == 2
+        run("backup", "create", "--passphrase-from", "long", "--key-file", "k")[0] == 2
     )
-    code, out, _ = run("--json", "backup", "create", "--passphrase-file", "long")
+    code, out, _ = run("--json", "backup", "create", "--passphrase-from", "long")
     assert code == 0
     name = json.loads(out)["id"]
     assert run("backup", "verify", name)[0] == 12  # with the key file
     text = io.TextIOWrapper(io.BytesIO(b"correct horse battery staple"))
     monkeypatch.setattr("sys.stdin", text)
-    assert run("backup", "verify", name, "--passphrase-file", "-")[0] == 0
-    assert run("backup", "verify", name, "--passphrase-file", "none")[0] == 5
+    assert run("backup", "verify", name, "--passphrase-from", "-")[0] == 0
+    assert run("backup", "verify", name, "--passphrase-from", "none")[0] == 5
 
 
 def test_damage_and_names_that_are_none_are_told(run, tmp_path):
     assert run("backup", "verify", "bk_none")[0] == 1
-    assert run("restore", "bk_none", "--to", "x.db")[0] == 1
+    assert run("backup", "restore", "bk_none", "--to", "x.db")[0] == 1
     name = json.loads(run("--json", "backup", "create", "--no-verify")[1])["id"]
     path = tmp_path / "backups" / f"{name}.backup"
     path.write_bytes(path.read_bytes()[:-9])
@@ -292,8 +304,13 @@ def test_damage_and_names_that_are_none_are_told(run, tmp_path):
     code, out, err = run("backup", "verify")
     assert (code, out[:4]) == (1, "FAIL")
     assert "E141" not in err  # told in words; the code is in --json
-    assert run("restore", name, "--to", "x.db")[0] == 1
-    assert run("restore", name, "--to", "x.db", "--assume-shown-since", "noon")[0] == 2
+    assert run("backup", "restore", name, "--to", "x.db")[0] == 1
+    assert (
+        run("backup", "restore", name, "--to", "x.db", "--assume-shown-since", "noon")[
+            0
+        ]
+        == 2
+    )
     assert not (tmp_path / "x.db").exists()
 
 
@@ -306,16 +323,16 @@ def test_a_folder_is_noted_where_a_backup_was_written_and_only_there(
     run, tmp_path, monkeypatch
 ):
     (tmp_path / "file").write_text("in the way")
-    assert run("backup", "create", "--to", "file/below")[0] != 0
+    assert run("backup", "create", "--folder", "file/below")[0] != 0
     assert folders() == []
-    made = json.loads(run("--json", "backup", "create", "--to", "usb")[1])["id"]
+    made = json.loads(run("--json", "backup", "create", "--folder", "usb")[1])["id"]
 
     def full(*about):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("dispatcher.custody.backup.write_sealed", full)
     for folder in ("usb", "other"):
-        assert run("backup", "create", "--to", folder)[0] != 0
+        assert run("backup", "create", "--folder", folder)[0] != 0
     assert folders() == [settings.BackupFolder(str(tmp_path / "usb"), made)]
 
 
@@ -328,7 +345,7 @@ def test_a_store_that_can_not_note_a_backup_is_backed_up_all_the_same(
         )
 
     monkeypatch.setattr("dispatcher.store.settings.note_backup_folder", full)
-    code, out, err = run("--json", "backup", "create", "--to", "usb")
+    code, out, err = run("--json", "backup", "create", "--folder", "usb")
     assert code == 0, err
     assert err.count("WARN the disk of the store is full") == 2
     assert (tmp_path / "usb" / f"{json.loads(out)['id']}.backup").exists()

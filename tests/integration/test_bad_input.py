@@ -440,7 +440,7 @@ FILES = [
     ),
     Row(
         "a folder of pages that is not there",
-        lambda d: d.load(FORMS, "--folder", "nope"),
+        lambda d: d.load(FORMS, "--images", "nope"),
         5,
         "no folder nope",
     ),
@@ -599,13 +599,13 @@ POLICIES = [
     Row("no such policy", lambda d: d.run("policy", "test", "x"), 5, "No such file"),
     Row(
         "a version that none has",
-        lambda d: d.run("policy", "show", "--version", 9),
+        lambda d: d.run("policy", "show", 9),
         1,
         "no such policy version",
     ),
     Row(
         "version 2^70",
-        lambda d: d.run("policy", "show", "--version", 2**70),
+        lambda d: d.run("policy", "show", 2**70),
         2,
         "less than",
     ),
@@ -712,20 +712,20 @@ WORKERS = [
     ),
     Row(
         "a list of workers that is empty",
-        lambda d: d.run("workers", "import", d.file("w.txt", b"")),
+        lambda d: d.run("workers", "add", "--from", d.file("w.txt", b"")),
         5,
         "the file is empty",
     ),
     Row(
         "a list of workers of random bytes",
-        lambda d: d.run("workers", "import", d.file("w.txt", b"\x80\xff\x00")),
+        lambda d: d.run("workers", "add", "--from", d.file("w.txt", b"\x80\xff\x00")),
         5,
         "not UTF-8",
     ),
     Row(
         "a list of workers in one cell of 2 MB",
         lambda d: d.run(
-            "workers", "import", d.file("w.txt", "inhouse/" + "x" * 2 * 10**6)
+            "workers", "add", "--from", d.file("w.txt", "inhouse/" + "x" * 2 * 10**6)
         ),
         5,
         "a cell has more than",

@@ -178,14 +178,14 @@ def test_burnt_fields_are_listed_and_given_more(house):
     ]
     assert house("fields", "list", "--state", "conflict").out == ""
     for words in (
-        ["--all-burnt"],
+        ["--all"],
         ["--reason", "x"],
-        ["r1.a", "--all-burnt", "--reason", "x"],
-        ["--all-burnt", "--reason", "two\nlines"],
+        ["r1.a", "--all", "--reason", "x"],
+        ["--all", "--reason", "two\nlines"],
     ):
         assert house("fields", "unburn", *words).code == 2, words
     assert house("fields", "unburn", "r9.a", "--reason", "x").code == 1
-    words = ["fields", "unburn", "--all-burnt", "--extra-showings", "2"]
+    words = ["fields", "unburn", "--all", "--extra-showings", "2"]
     tried = house(*words, "--reason", "came back", "--dry-run")
     assert "DRY RUN" in tried.err
     assert house("fields", "list", "--burnt").out != ""
@@ -208,7 +208,7 @@ def test_a_field_of_an_erased_record_is_given_nothing(house, tmp_path):
 
 
 def test_refused_answers_stay_until_they_are_dismissed(house):
-    listed = house("answers", "list", "--refused", "--no-header")
+    listed = house("answers", "list", "--no-header")
     assert [line.split("\t")[0] for line in listed.out.splitlines()] == ["8", "7"]
     assert "Canary" not in listed.out + listed.err
     assert house("answers", "list", "--show-values").code == 2

@@ -43,36 +43,36 @@ COURSE = """
 policy check
 policy test
 policy diff
-policy plan
+policy apply --dry-run
 policy apply
 policy list
 policy show
-policy schema
-policy rule POL101
+schema policy-file
+explain POL101
 policy init --from forms.csv -o other.toml
 workers add inhouse/ann inhouse/bob folder/cat --invite
-workers import team.csv
+workers add --from team.csv
 workers list
 workers show inhouse/ann
 workers invite inhouse/ann
 workers block inhouse/bob
 workers unblock inhouse/bob
 workers groups
-workers qualification set name tests.csv
-workers qualification list
-workers qualification drop name
-workers gold add name tests.csv
-workers gold list
-workers gold drop name
+questions add name tests.csv --purpose test
+questions list
+questions drop name --purpose test
+questions add name tests.csv --purpose gold
+questions list
+questions drop name --purpose gold
 workers merge inhouse/ann inhouse/bob --reason same --dry-run
 workers suspects
 workers distinct inhouse/ann inhouse/bob --reason twins
 records preview forms.csv
 records load forms.csv
 records load ragged.csv
-runs pilot begin default 9
-runs pilot show default
-runs pilot accept default
+runs pilot default 9
+runs show default
+runs accept default
 records list
 records show k1
 plan --dry-run
@@ -88,16 +88,15 @@ pause --all --reason test
 resume --all
 queue list
 queue retry --all
-queue dead list
-queue dead retry --all --yes
+queue list --state dead
+queue retry --all --yes
 runs list
+runs budget default --cap GBP:10 --bonus GBP:0.10
 runs show default
-runs budget set default --cap GBP:10 --bonus GBP:0.10
-runs budget show
 payments list
 payments owed
-payments history field-1
-payments settle --account inhouse/ann --reason test
+payments show field-1
+payments settle --worker inhouse/ann --reason test
 payments approve reward-1 --reason test --yes
 payments refuse field-1 --reason test
 fields list
@@ -105,14 +104,14 @@ fields unburn k1.name --extra-showings 1 --reason test
 answers list
 answers dismiss --all
 connectors list
-connectors capabilities folder
+connectors show folder
 connectors test folder
 connectors add drop --kind folder --set spool=drop
-connectors set-secret drop --from-file person.txt
+connectors set-secret drop --secret-from person.txt
 connectors enable drop
 connectors disable drop
 connectors reconcile folder --mend
-connectors new printer --into plugin
+connectors new printer --output plugin
 console link
 console sign-out
 doctor
@@ -123,21 +122,22 @@ ledger export -o ledger.jsonl
 ledger root
 ledger replay
 ledger prove k1.name
-ledger check proof.json
+audit verify proof.json
 audit export evidence
 audit verify evidence
 audit log
 records reassemble -o whole.csv
-subject find --id-from-file person.txt
+subject find --key-from person.txt
 subject report s0 -o report.zip
 subject erase s0 --dry-run
-subject verify receipts/none.json
+audit verify receipts/none.json
+schema
 backup create --no-verify
 backup list
 backup verify
 backup prune --keep 1 --yes
-restore bk_none --to other.db
-purge --older-than 90d --dry-run
+backup restore bk_none --to other.db
+records purge --older-than 90d --dry-run
 solve forms.csv
 judge ragged.csv forms.csv --adversaries 2 --friendships forms.csv
 db status

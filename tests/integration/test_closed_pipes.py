@@ -22,7 +22,7 @@ ROWS = 4_000  # more than a pipe holds
 QUIET = (
     "records reassemble -o -",
     "records list --limit 4000",
-    "policy schema",
+    "schema policy-file",
     "--help",
 )
 

@@ -49,17 +49,6 @@ FORMS = (
     "rx_id,patient_name,disease\nf1,Canary One,Secret gout\nf2,Canary Two,Secret flu\n"
 )
 TWO = ("inhouse/ann", "inhouse/bob")
-NINE = [
-    "init",
-    "records",
-    "policy",
-    "workers",
-    "plan",
-    "up",
-    "status",
-    "explain",
-    "demo",
-]
 
 
 @pytest.fixture
@@ -91,7 +80,7 @@ def document(done, schema):
 # -- all commands ---------------------------------------------------------------------
 
 
-def test_help_shows_nine_commands_first_and_loads_nothing_heavy(tmp_path):
+def test_help_loads_nothing_heavy_not_even_typer():
     done = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "dispatcher", "--help"],
         capture_output=True,
@@ -99,11 +88,7 @@ def test_help_shows_nine_commands_first_and_loads_nothing_heavy(tmp_path):
         check=True,
         env=os.environ | {"COLUMNS": "100"},
     )
-    first, _, rest = done.stdout.partition("More commands")
-    commands = first.partition(" Commands ")[2]
-    rows = [line.split() for line in commands.splitlines() if line.startswith("│")]
-    assert sorted(NINE) == sorted(row[1] for row in rows if row[1] in NINE)
-    assert all(word in rest for word in ("pause", "resume", "queue", "audit", "db"))
+    assert "Daily use:" in done.stdout
     assert not heavy_imports(done.stderr)
 
 
@@ -116,17 +101,35 @@ def test_a_code_is_explained_without_loading_store_or_solvers(code):
         check=True,
     )
     assert code in done.stdout.partition("\n")[0]
-    assert heavy_imports(done.stderr) <= {"pydantic"}  # what reads settings
+    assert heavy_imports(done.stderr) <= {
+        "pydantic",
+        "typer",
+        "rich",
+    }  # what reads settings
 
 
 def heavy_imports(told):
     """Packages that a start need not wait for, by what -X importtime told."""
     loaded = {line.rpartition("|")[2].strip() for line in told.splitlines()}
-    heavy = {"numpy", "ortools", "sqlalchemy", "sqlmodel", "scipy", "numba", "pydantic"}
+    heavy = {
+        "numpy",
+        "ortools",
+        "sqlalchemy",
+        "sqlmodel",
+        "scipy",
+        "numba",
+        "pydantic",
+        "clarabel",
+        "highspy",
+        "jinja2",
+        "starlette",
+        "typer",
+        "rich",
+    }
     return heavy & {name.partition(".")[0] for name in loaded}
 
 
-@pytest.mark.parametrize("words", [[], ["--help"], ["policy"], ["queue", "dead"]])
+@pytest.mark.parametrize("words", [[], ["--help"], ["policy"], ["queue"]])
 def test_help_is_no_failure(run, words):
     done = run(*words)
     assert done.code == 0
@@ -198,7 +201,7 @@ def test_a_reader_that_has_enough_is_no_failure(tmp_path):
     reader, writer = os.pipe()
     os.close(reader)
     done = subprocess.run(
-        [sys.executable, "-m", "dispatcher", "policy", "schema"],
+        [sys.executable, "-m", "dispatcher", "schema", "policy-file"],
         stdout=writer,
         stderr=subprocess.PIPE,
         check=False,
@@ -344,9 +347,9 @@ def test_policy_test_exits_1_if_one_fails(house, tmp_path):
 
 def test_policy_show_gives_the_file_back_byte_for_byte(house):
     assert house("policy", "show").out == POLICY
-    found = document(house("policy", "show", "--version", 1, "--json"), "policy")
+    found = document(house("policy", "show", 1, "--json"), "policy")
     assert found["source"] == POLICY
-    fails(house("policy", "show", "--version", 2), 1, "E004")
+    fails(house("policy", "show", 2), 1, "E004")
 
 
 def test_policy_apply_counts_versions_and_the_same_file_is_no_new_one(house, tmp_path):
@@ -376,9 +379,9 @@ def test_a_policy_that_the_past_breaks_exits_6(house, tmp_path):
 
 
 def test_policy_rule_and_schema_print_what_they_name(run):
-    assert run("policy", "rule", "POL203").out.startswith("# POL203: ")
-    fails(run("policy", "rule", "POL999"), 1, "E004")
-    assert "properties" in json.loads(run("policy", "schema").out)
+    assert run("explain", "POL203").out.startswith("# POL203: ")
+    fails(run("explain", "POL999"), 1, "E004")
+    assert "properties" in json.loads(run("schema", "policy-file").out)
 
 
 def test_policy_init_suggests_from_columns_and_asks_before_it_overwrites(run, tmp_path):
@@ -466,17 +469,17 @@ def test_a_slash_and_an_emoji_in_a_name_are_fine(house):
 def test_workers_import_tells_bad_rows_by_line_and_exits_3(house, tmp_path):
     team = tmp_path / "team.csv"
     team.write_text("worker\ninhouse/cat\nnobody\nnowhere/dan\nfolder/eve\n")
-    dry = house("workers", "import", team, "--dry-run")
+    dry = house("workers", "add", "--from", team, "--dry-run")
     assert dry.code == 3
     assert "DRY RUN" in dry.err
     assert "cat" not in house("workers", "list").out
-    done = house("workers", "import", team, "--invite")
+    done = house("workers", "add", "--from", team, "--invite")
     assert done.code == 3
     assert f"{team}:3: it has no connector before a slash" in done.err
     assert "nowhere/dan: no connector nowhere is set up" in done.err
     assert "1 get no link" in done.err
     assert [row.split("\t")[0] for row in done.out.splitlines()[1:]] == ["inhouse/cat"]
-    fails(house("workers", "import", "none.csv"), 5, "E003")
+    fails(house("workers", "add", "--from", "none.csv"), 5, "E003")
 
 
 def test_an_invitation_of_a_folder_worker_is_refused_and_revokes_none(house, tmp_path):
@@ -770,14 +773,14 @@ def test_a_pause_of_nothing_is_told(house, words, code):
 
 def test_dead_messages_are_listed_and_sent_again_after_a_question(house, tmp_path):
     ids = dead_messages(tmp_path)
-    assert len(house("queue", "dead", "list").out.splitlines()) == 3
+    assert len(house("queue", "list", "--state", "dead").out.splitlines()) == 3
     assert house("queue", "list", "--state", "ready").out == ""
     fails(house("queue", "retry"), 2, "E002")
-    dry = house("queue", "dead", "retry", "--dry-run")
+    dry = house("queue", "retry", "--dry-run")
     assert "2 dead messages would be sent again" in dry.out
     fails(house("queue", "retry", 999), 1, "E004")
     assert house("queue", "retry", ids[0]).out == "1 wait again\n"
-    assert house("queue", "dead", "retry", "--yes").out == "1 wait again\n"
+    assert house("queue", "retry", "--yes").out == "1 wait again\n"
     rows = document(house("queue", "list", "--json"), "queue")["messages"]
     assert [row["state"] for row in rows] == ["ready", "ready"]
 

@@ -73,7 +73,7 @@ def test_all_kinds_that_could_be_set_up_are_listed(run):
 
 
 def test_capabilities_say_what_was_tested_against(run):
-    told = json.loads(run("capabilities", "acme", "--json").out)
+    told = json.loads(run("show", "acme", "--json").out)
     assert told["finds"] == "yes"
     assert "not live" in told["tested_against"]
 
@@ -86,7 +86,7 @@ def test_what_a_connector_is_by_its_settings_is_what_is_told(
 ):
     labels = f'\n[connectors.labels]\nkind = "label-studio"\ncontent = "{content}"\n'
     monkeypatch.setattr(f"{__name__}.SETTINGS", SETTINGS + labels)
-    told = json.loads(run("capabilities", "labels", "--json").out)
+    told = json.loads(run("show", "labels", "--json").out)
     assert (told["content"], told["binding"]) == declared
     (row,) = [
         row

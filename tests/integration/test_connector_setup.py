@@ -81,13 +81,13 @@ def test_a_secret_is_replaced_only_by_one_that_fits(house, tmp_path):
     house(*TURKLE, "--secret-from", "given")
     (tmp_path / "bad").write_text("one line")
     (tmp_path / "good").write_text(f"new\n{KEY}\n")
-    assert house("set-secret", "turkle", "--from-file", "bad").code == 5
+    assert house("set-secret", "turkle", "--secret-from", "bad").code == 5
     assert (tmp_path / "turkle.secret").read_text() == f"word\n{KEY}\n"
-    done = house("set-secret", "turkle", "--from-file", "good")
+    done = house("set-secret", "turkle", "--secret-from", "good")
     assert done.code == 0, done.err
     assert (tmp_path / "turkle.secret").read_text() == f"new\n{KEY}\n"
     assert KEY not in done.out + done.err
-    assert house("set-secret", "folder", "--from-file", "good").code == 1
+    assert house("set-secret", "folder", "--secret-from", "good").code == 1
 
 
 def test_a_secret_that_finds_no_room_leaves_no_part_of_it(house, tmp_path, monkeypatch):
@@ -100,7 +100,7 @@ def test_a_secret_that_finds_no_room_leaves_no_part_of_it(house, tmp_path, monke
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
-        assert house("set-secret", "turkle", "--from-file", "good").code != 0
+        assert house("set-secret", "turkle", "--secret-from", "good").code != 0
     assert {path: path.stat().st_mode for path in tmp_path.iterdir()} == before
     assert (tmp_path / "turkle.secret").read_text() == f"word\n{KEY}\n"
 
@@ -108,7 +108,7 @@ def test_a_secret_that_finds_no_room_leaves_no_part_of_it(house, tmp_path, monke
 def test_a_secret_that_is_replaced_keeps_who_may_read_it(house, tmp_path):
     house(*TURKLE, "--secret-from", "given")
     (tmp_path / "turkle.secret").chmod(0o640)
-    assert house("set-secret", "turkle", "--from-file", "given").code == 0
+    assert house("set-secret", "turkle", "--secret-from", "given").code == 0
     assert (tmp_path / "turkle.secret").stat().st_mode & 0o777 == 0o640
 
 

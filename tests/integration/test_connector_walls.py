@@ -57,7 +57,16 @@ def test_our_own_page_holds_and_what_was_found_is_kept_with_its_time(house):
 
 
 def test_a_market_that_lets_others_in_fails_loudly(house):
-    words = ("test", "lax", "--as", "bob", "--worker", "ann", "--as-secret", "word")
+    words = (
+        "test",
+        "lax",
+        "--as",
+        "bob",
+        "--worker",
+        "ann",
+        "--as-secret-from",
+        "word",
+    )
     done = house(*words)
     assert done.code == 1
     assert "FAIL  identity: arriving with no proof was let in" in done.out
@@ -125,7 +134,10 @@ def test_without_a_store_it_is_told_what_is_declared(house, tmp_path):
         (["inhouse", "--as", "bob"], "--worker"),
         (["feed", "--as", "bob", "--worker", "ann"], "feed"),
         (["inhouse", "--worker", "ann"], "--as"),
-        (["lax", "--as", "bob", "--worker", "ann", "--as-secret", "none"], "password"),
+        (
+            ["lax", "--as", "bob", "--worker", "ann", "--as-secret-from", "none"],
+            "password",
+        ),
     ],
 )
 def test_what_can_not_be_tried_is_told(house, words, said):

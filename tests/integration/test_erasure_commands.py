@@ -131,17 +131,23 @@ def test_a_report_is_private_and_whole(filled, tmp_path):
 
 
 def test_a_purge_is_rehearsed_confirmed_and_done(filled, monkeypatch):
-    assert "0 records" in filled("purge", "--older-than", "90d", "--dry-run")[1]
+    assert (
+        "0 records" in filled("records", "purge", "--older-than", "90d", "--dry-run")[1]
+    )
     later = wall_clock() + 91 * 86_400 * 10**6
     in_spring = partial(CliContext, clock=lambda: later)
     monkeypatch.setattr("dispatcher.surfaces.cli.app.CliContext", in_spring)
-    assert "4 records" in filled("purge", "--older-than", "90d", "--dry-run")[1]
-    status, _, err = filled("purge", "--older-than", "90d")
+    assert (
+        "4 records" in filled("records", "purge", "--older-than", "90d", "--dry-run")[1]
+    )
+    status, _, err = filled("records", "purge", "--older-than", "90d")
     assert (status, "--confirm=purge-90d" in err) == (2, True)
-    words = ("purge", "--older-than", "90d", "--confirm=purge-90d")
+    words = ("records", "purge", "--older-than", "90d", "--confirm=purge-90d")
     assert filled(*words)[0] == 0
-    assert filled("purge", "--older-than", "many", "--dry-run")[0] == 2
-    assert "0 records" in filled("purge", "--older-than", "90d", "--dry-run")[1]
+    assert filled("records", "purge", "--older-than", "many", "--dry-run")[0] == 2
+    assert (
+        "0 records" in filled("records", "purge", "--older-than", "90d", "--dry-run")[1]
+    )
 
 
 def test_a_lost_a_loose_and_a_wrong_key_end_with_12_and_the_way_out(
@@ -217,23 +223,23 @@ def test_an_erasure_gives_a_signed_receipt_that_a_command_checks(filled, monkeyp
     receipt = json.loads(path.read_text())
     assert (receipt["erased"], receipt["deleted"]["records"]) == (name, 2)
     assert "canary" not in path.read_text()
-    status, out, _ = filled("subject", "verify", path)
+    status, out, _ = filled("audit", "verify", path)
     assert (status, out[:8]) == (0, "VERIFIED")
-    key = ("--key", receipt["key"])
+    key = ("--public-key", receipt["key"])
     monkeypatch.setenv("DISPATCHER_STORE", str(filled.home / "none.db"))
-    assert filled("subject", "verify", path, *key)[0] == 0  # no store is needed
+    assert filled("audit", "verify", path, *key)[0] == 0  # no store is needed
     for member, value in (("at", 5), ("deleted", {}), ("key", "0" * 64)):
         path.write_text(json.dumps(receipt | {member: value}))
-        status, out, _ = filled("subject", "verify", path, *key)
+        status, out, _ = filled("audit", "verify", path, *key)
         assert (status, out[:6]) == (1, "BROKEN")
     path.write_text("[1]")
-    assert filled("subject", "verify", path, *key)[0] == 5
+    assert filled("audit", "verify", path, *key)[0] == 5
 
 
 def test_whatever_holds_a_copy_still_is_named_and_is_in_the_receipt(filled, tmp_path):
     elsewhere = [tmp_path / "usb", tmp_path / "gone"]
     for folder in elsewhere:
-        assert filled("backup", "create", "--no-verify", "--to", folder)[0] == 0
+        assert filled("backup", "create", "--no-verify", "--folder", folder)[0] == 0
     shutil.rmtree(elsewhere[1])
     [kept] = elsewhere[0].glob("*.backup")
     (elsewhere[0] / "odd.backup").write_bytes(b"cut off")
@@ -243,7 +249,7 @@ def test_whatever_holds_a_copy_still_is_named_and_is_in_the_receipt(filled, tmp_
     ]
     on_a_file = (filled.home / "dispatcher.db").exists()
     for _ in aside if on_a_file else ():
-        words = ("restore", kept.name, "--folder", elsewhere[0], "--force")
+        words = ("backup", "restore", kept.name, "--folder", elsewhere[0], "--force")
         status, _, err = filled(*words, "--to", "dispatcher.db")
         assert status == 0, err
     status, out, err = filled("subject", "erase", name, f"--confirm={name}")
@@ -263,7 +269,7 @@ def test_whatever_holds_a_copy_still_is_named_and_is_in_the_receipt(filled, tmp_
     for one in aside if on_a_file else ():
         one.unlink()
     assert filled("subject", "erase", name, f"--confirm={name}")[0] == 0
-    assert filled("subject", "verify", path)[0] == 0
+    assert filled("audit", "verify", path)[0] == 0
 
 
 def test_a_folder_that_holds_no_backup_any_more_is_named_until_it_is_given_up(
@@ -272,7 +278,7 @@ def test_a_folder_that_holds_no_backup_any_more_is_named_until_it_is_given_up(
     """An empty folder may be the mount point of a disk that is elsewhere."""
     own, usb = filled.home / "backups", tmp_path / "usb"
     made = {}
-    for folder, words in ((own, ()), (usb, ("--to", usb))):
+    for folder, words in ((own, ()), (usb, ("--folder", usb))):
         told = filled("--json", "backup", "create", "--no-verify", *words)[1]
         made[folder] = json.loads(told)["id"]
         for path in folder.iterdir():
@@ -285,7 +291,7 @@ def test_a_folder_that_holds_no_backup_any_more_is_named_until_it_is_given_up(
     [path] = (filled.home / "receipts").iterdir()
     receipt = json.loads(path.read_text())
     assert (receipt["backups"], receipt["backup_folders_away"]) == ([], 2)
-    for words in ((), ("--to", usb)):
+    for words in ((), ("--folder", usb)):
         assert filled("backup", "prune", "--keep", 1, "--forget", *words)[0] == 2
         assert (
             filled("--yes", "backup", "prune", "--keep", 1, "--forget", *words)[0] == 0
@@ -297,13 +303,13 @@ def test_a_folder_that_holds_no_backup_any_more_is_named_until_it_is_given_up(
 def test_a_folder_that_can_not_be_read_ends_no_erasure_and_is_named(
     filled, tmp_path, monkeypatch, kind
 ):
-    """``sudo dispatcher backup create --to /root/b``, and the erasure is the daemon's."""
+    """``sudo dispatcher backup create --folder /root/b``, and the erasure is the daemon's."""
     closed = tmp_path / "closed"
-    assert filled("backup", "create", "--no-verify", "--to", closed)[0] == 0
+    assert filled("backup", "create", "--no-verify", "--folder", closed)[0] == 0
     name = found(filled)
     words = {
         "subject": ("subject", "erase", name, f"--confirm={name}"),
-        "purge": ("purge", "--older-than", "0h", "--confirm=purge-0h"),
+        "purge": ("records", "purge", "--older-than", "0h", "--confirm=purge-0h"),
     }
 
     def refusing(call):
@@ -328,6 +334,8 @@ def test_a_folder_that_can_not_be_read_ends_no_erasure_and_is_named(
 
 
 def test_a_purge_is_noted_so_that_a_restored_backup_is_purged_again(filled):
-    assert filled("purge", "--older-than", "0h", "--confirm=purge-0h")[0] == 0
+    assert (
+        filled("records", "purge", "--older-than", "0h", "--confirm=purge-0h")[0] == 0
+    )
     line = json.loads((filled.home / "erasures.jsonl").read_text())
     assert line["before"] <= line["at"]

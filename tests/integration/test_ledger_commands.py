@@ -273,7 +273,7 @@ def test_the_commands_tell_check_and_prove(run, tmp_path, monkeypatch):
     code, out, _ = run("ledger", "verify", "--head", "ab" * 32)
     assert code == 1
     assert "MISSING root" in out
-    code, out, _ = run("ledger", "tail", "-n", "2")
+    code, out, _ = run("ledger", "tail", "--limit", "2")
     assert [json.loads(line)["kind"] for line in out.splitlines()] == [
         "exposure",
         "seal",
@@ -284,11 +284,11 @@ def test_the_commands_tell_check_and_prove(run, tmp_path, monkeypatch):
     code, out, _ = run("ledger", "prove", "r1.a", "-o", "proof.json")
     assert code == 0
     assert "folder/ann" in out
-    code, out, err = run("ledger", "check", "proof.json", "--head", root.strip())
+    code, out, err = run("audit", "verify", "proof.json", "--head", root.strip())
     assert (code, "folder/ann" in out) == (0, True), err
-    assert run("ledger", "check", "proof.json", "--head", "cd" * 32)[0] == 5
+    assert run("audit", "verify", "proof.json", "--head", "cd" * 32)[0] == 5
     monkeypatch.setattr("sys.stdin", io.StringIO("pat\n"))
-    code, out, _ = run("--json", "ledger", "prove", "--subject-from", "-")
+    code, out, _ = run("--json", "ledger", "prove", "--key-from", "-")
     assert code == 0
     assert len(proofs.check(json.loads(out))) == 1
     assert "pat" not in json.loads(out)["subject"]
@@ -297,7 +297,7 @@ def test_the_commands_tell_check_and_prove(run, tmp_path, monkeypatch):
 def test_words_that_make_no_sense_are_told(run, tmp_path):
     assert run("ledger", "prove")[0] == 2
     assert run("ledger", "prove", "r9.a")[0] == 1
-    assert run("ledger", "check", "nothing.json")[0] == 5
+    assert run("audit", "verify", "nothing.json")[0] == 5
     (tmp_path / "dispatcher.toml").write_text('[ledger]\nship = ""\n')
     assert run("ledger", "tail")[0] == 1
     assert run("ledger", "verify")[0] == 0

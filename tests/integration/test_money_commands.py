@@ -27,7 +27,7 @@ def place(run, sqlite_path, monkeypatch):
 
 
 def budget(run, *more: str, run_name: str = "default"):
-    return run("runs", "budget", "set", run_name, *more, "--json")
+    return run("runs", "budget", run_name, *more, "--json")
 
 
 def promise(place, *payments: PaymentRow, move: str = "due") -> None:
@@ -55,7 +55,7 @@ def test_a_budget_is_set_piece_by_piece_and_shown_exactly(run, place):
     told = json.loads(set_.out)
     assert (told["cap"], told["per_day"]) == ("GBP:100.00", "GBP:20.50")
     budget(run, "--bonus", "GBP:0.125", "--fee", "33.3333")
-    told = json.loads(run("runs", "budget", "show", "--json").out)["budgets"][0]
+    told = json.loads(run("runs", "show", "default", "--json").out)["budget"]
     assert told == {
         "run": "default", "cap": "GBP:100.00", "per_day": "GBP:20.50",
         "reward": "GBP:0.00", "bonus": "GBP:0.125", "fee_percent": "33.3333",
@@ -63,7 +63,7 @@ def test_a_budget_is_set_piece_by_piece_and_shown_exactly(run, place):
         "room": "GBP:20.50", "used_up": "",
     }  # fmt: skip
     budget(run, "--per-day", "none")
-    shown = run("runs", "budget", "show", "default").out
+    shown = run("runs", "show", "default").out
     assert "at most GBP:100.00\n" in shown
     assert "default\tGBP:100.00\tGBP:100.00" in run("runs", "list").out
 
@@ -88,7 +88,7 @@ def test_what_is_no_budget_is_refused_and_nothing_is_set(run, place, words):
     refused = budget(run, *words)
     assert refused.code == 2
     assert json.loads(refused.err)["error"]["fix"]
-    assert json.loads(run("runs", "budget", "show", "--json").out)["budgets"] == []
+    assert json.loads(run("runs", "show", "default", "--json").out)["budget"] is None
 
 
 def test_a_run_that_is_not_there_is_told(run, place):
@@ -100,7 +100,7 @@ def test_a_run_that_is_not_there_is_told(run, place):
 def test_a_cap_below_what_is_taken_is_allowed_and_said(run, place):
     budget(run, "--cap", "GBP:100")
     promise(place, field(1, 500))
-    lowered = run("runs", "budget", "set", "default", "--cap", "GBP:3")
+    lowered = run("runs", "budget", "default", "--cap", "GBP:3")
     assert lowered.code == 0
     assert "room      GBP:0" not in lowered.out
     assert "-GBP:2.00" in lowered.out
@@ -126,13 +126,13 @@ def test_what_is_owed_is_summed_and_settled_by_worker(run, place):
         {"run": "default", "account": "folder/cat", "amount": "GBP:0.01", "fields": 1},
         {"run": "default", "account": "inhouse/ann", "amount": "GBP:0.25", "fields": 2},
     ]
-    settled = run("payments", "settle", "--account", "inhouse/ann", "--reason", "May")
+    settled = run("payments", "settle", "--worker", "inhouse/ann", "--reason", "May")
     assert (settled.code, settled.out) == (0, "settled: 2 payments\n")
     assert (
-        run("payments", "settle", "--account", "inhouse/ann", "--reason", "May").code
+        run("payments", "settle", "--worker", "inhouse/ann", "--reason", "May").code
         == 1
     )
-    assert "paid      GBP:0.25" in run("runs", "budget", "show").out
+    assert "paid      GBP:0.25" in run("runs", "show", "default").out
     listed = run("payments", "list", "--state", "paid", "--json")
     assert {p["why"] for p in json.loads(listed.out)["payments"]} == {"May"}
 
@@ -141,18 +141,16 @@ def test_the_history_of_a_payment_says_who_changed_it_and_why(run, place):
     budget(run, "--cap", "GBP:100")
     promise(place, field(1), field(2), move="held")
     run("payments", "refuse", "field-1", "--reason", "no work")
-    told = json.loads(run("payments", "history", "field-1", "--json").out)
+    told = json.loads(run("payments", "show", "field-1", "--json").out)
     assert told["payment"] == "field-1"
     changes = [(one["state"], one["by"], one["why"]) for one in told["changes"]]
     assert changes[0] == ("reserved", "test", "")
     assert [state for state, *_ in changes] == ["reserved", "held", "refused"]
     assert changes[-1] == ("refused", "cli", "no work")
     assert {one["amount"] for one in told["changes"]} == {"GBP:0.12"}
-    assert (
-        "no work" not in run("payments", "history", "field-2").out
-    )  # of this one only
-    assert run("payments", "history", "field-9").code == 1
-    assert run("payments", "history", "field").code == 2
+    assert "no work" not in run("payments", "show", "field-2").out  # of this one only
+    assert run("payments", "show", "field-9").code == 1
+    assert run("payments", "show", "field").code == 2
 
 
 def test_a_person_decides_what_is_held(run, place):
@@ -162,7 +160,7 @@ def test_a_person_decides_what_is_held(run, place):
     assert run("payments", "refuse", "field-1", "--reason", "no work").code == 0
     assert run("payments", "settle", "field-2", "--reason", "paid by hand").code == 0
     assert run("payments", "list").out == ""
-    told = json.loads(run("runs", "budget", "show", "--json").out)["budgets"][0]
+    told = json.loads(run("runs", "show", "default", "--json").out)["budget"]
     assert (told["promised"], told["paid"]) == ("GBP:0.00", "GBP:0.12")
 
 
@@ -212,13 +210,13 @@ def test_what_a_market_is_about_to_pay_is_not_settled_by_hand(run, place):
     ("words", "code"),
     [
         (("settle", "--reason", "x"), 2),
-        (("settle", "field-1", "--account", "a/b", "--reason", "x"), 2),
+        (("settle", "field-1", "--worker", "a/b", "--reason", "x"), 2),
         (("settle", "field-1"), 2),
         (("settle", "field-1", "--reason", "two\nlines"), 2),
         (("settle", "12", "--reason", "x"), 2),
         (("settle", "field-0", "--reason", "x"), 2),
         (("settle", "field-99", "--reason", "x"), 1),
-        (("settle", "--account", "nobody", "--reason", "x"), 1),
+        (("settle", "--worker", "nobody", "--reason", "x"), 1),
         (("refuse", "field-1", "--reason", "x"), 1),
         (("approve", "field-1", "--reason", "x"), 2),  # nobody can be asked
     ],

@@ -82,13 +82,13 @@ def cut_backup(house, monkeypatch):
     [path] = (house / "backups").glob("*.backup")
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
-    words = ("restore", path.stem, "--to", "restored.db")
+    words = ("backup", "restore", path.stem, "--to", "restored.db")
     return words, lambda: path.write_bytes(whole)
 
 
 def restore_nowhere(house, monkeypatch):
     [path] = (house / "backups").glob("*.backup")
-    return ("restore", path.stem), lambda: None
+    return ("backup", "restore", path.stem), lambda: None
 
 
 def ledger_gap(house, monkeypatch):

@@ -247,20 +247,18 @@ def test_a_pilot_from_load_to_acceptance_by_commands(run, tmp_path):
     rows = "\n".join(f"r{n},Canary {n}" for n in range(9))
     (tmp_path / "f.csv").write_text(f"id,name\n{rows}\n")
     assert run("records", "load", "f.csv", "--pilot", "4").code == 0
-    told = run("runs", "pilot", "show", "default").out
-    assert (
-        "pilot of 4 records: 4 let go, 5 wait for: dispatcher runs pilot accept" in told
-    )
+    told = run("runs", "show", "default").out
+    assert "pilot of 4 records: 4 let go, 5 wait for: dispatcher runs accept" in told
     assert "name: 0 of 4 fields answered" in told
     needs = run("status").out
     assert "run default has a pilot, 5 records wait" in needs
-    assert "6 let go, 3 wait" in run("runs", "pilot", "begin", "default", "6").out
-    assert run("runs", "pilot", "begin", "default", "5").code != 0
-    done = run("runs", "pilot", "accept", "default")
+    assert "6 let go, 3 wait" in run("runs", "pilot", "default", "6").out
+    assert run("runs", "pilot", "default", "5").code != 0
+    done = run("runs", "accept", "default")
     assert done.out == "default: the pilot is accepted, 3 records more may be shown\n"
-    assert run("runs", "pilot", "accept", "default").code != 0
-    assert run("runs", "pilot", "show", "other").code != 0
-    assert "no pilot" in run("runs", "pilot", "show", "default").out
+    assert run("runs", "accept", "default").code != 0
+    assert run("runs", "show", "other").code != 0
+    assert "no pilot" in run("runs", "show", "default").out
 
 
 def test_the_report_tells_confidence_time_and_what_is_in_conflict(store, clock):

@@ -900,7 +900,7 @@ def test_a_plan_says_what_it_costs_and_whether_there_is_room(case):
     )
     with pytest.raises(Infeasible) as error:
         planning.draft(seed=1)
-    assert "runs budget set RUN --reward" in error.value.why
+    assert "runs budget RUN --reward" in error.value.why
     budget(case, reward=2, fee=1)  # a market that adds as much again
     (cost,) = planning.draft(seed=1).summary["costs"]
     # 6 fields at 1, 2 accounts with a piece of work at 2 each, and all that once more

@@ -77,7 +77,7 @@ def test_plan_changes_nothing_and_tells_all(house, tmp_path):
     show(tmp_path, (0, 0), (0, 1))
     assert house("plan").code == 0
     assert house("plan", "apply").code == 0
-    done = house("--json", "policy", "plan", "strict.toml")
+    done = house("--json", "policy", "apply", "--dry-run", "strict.toml")
     assert done.code == 0, done.err
     told = json.loads(done.out)
     assert (told["active"], told["version"]) == (1, 2)
@@ -87,7 +87,7 @@ def test_plan_changes_nothing_and_tells_all(house, tmp_path):
     assert told["planned"] == 4
     assert told["verdict"] == "SOLVED"
     assert ask(tmp_path, "SELECT count(*) FROM policy") == [(1,)]
-    text = house("policy", "plan", "strict.toml", "--breaches").out
+    text = house("policy", "apply", "--dry-run", "strict.toml", "--breaches").out
     assert "--accept-past 1" in text
     assert "a1  two  record f1" in text
 
@@ -97,7 +97,9 @@ def test_plan_says_how_many_planned_showings_the_version_refuses(house, tmp_path
         assert house("workers", "block", worker).code == 0
     assert house("plan").code == 0
     assert house("plan", "apply").code == 0
-    told = json.loads(house("--json", "policy", "plan", "strict.toml").out)
+    told = json.loads(
+        house("--json", "policy", "apply", "--dry-run", "strict.toml").out
+    )
     assert told["planned"] == 6
     one = POLICY.replace("[entity.form]", "tau = 0.3\n[entity.form]").replace(
         'of = ["patient_name", "disease", "drug"]',
@@ -105,11 +107,11 @@ def test_plan_says_how_many_planned_showings_the_version_refuses(house, tmp_path
         'disclosure = { kind = "step", at = 2 }',
     )
     (tmp_path / "one.toml").write_text(one)
-    told = json.loads(house("--json", "policy", "plan", "one.toml").out)
+    told = json.loads(house("--json", "policy", "apply", "--dry-run", "one.toml").out)
     assert told["refused"] >= 2  # six fields, two workers, one of each record
     assert told["verdict"] == "INFEASIBLE"
     assert told["needed"] == 3
-    assert "no: " in house("policy", "plan", "one.toml").out
+    assert "no: " in house("policy", "apply", "--dry-run", "one.toml").out
 
 
 def test_apply_needs_the_number_the_version_and_a_reason(house, tmp_path):
@@ -172,7 +174,7 @@ def test_a_file_of_groups_merges_each_of_them(house, tmp_path):
         "worker,group\nfolder/ann,one\ninhouse/cat,one\nfolder/bob,two\n"
         "inhouse/dan,two\nnobody,two\nfolder/ann,\n"
     )
-    words = ["workers", "groups", "groups.csv"]
+    words = ["workers", "merge", "--from", "groups.csv"]
     assert house(*words).code == 2
     tried = house(*words, "--reason", "agency list", "--dry-run")
     assert tried.code == 3
@@ -182,15 +184,18 @@ def test_a_file_of_groups_merges_each_of_them(house, tmp_path):
     assert done.code == 3
     assert ask(tmp_path, "SELECT count(DISTINCT adversary_id) FROM account") == [(2,)]
     assert house("workers", "groups").code == 0
-    assert house("workers", "groups", "--dry-run").code == 2
-    assert house("workers", "groups", "none.csv", "--reason", "x").code == 5
+    assert house("workers", "merge", "--reason", "x").code == 2
+    both = ("folder/ann", "folder/bob", "--from", "groups.csv")
+    assert house("workers", "merge", *both, "--reason", "x").code == 2
+    missing = ("--from", "none.csv", "--reason", "x")
+    assert house("workers", "merge", *missing).code == 5
 
 
 def test_a_file_of_groups_that_names_a_stranger_changes_nothing(house, tmp_path):
     (tmp_path / "groups.jsonl").write_text(
         '{"worker": "folder/ann", "group": "g"}\n{"worker": "x/zoe", "group": "g"}\n'
     )
-    done = house("workers", "groups", "groups.jsonl", "--reason", "x", "--yes")
+    done = house("workers", "merge", "--from", "groups.jsonl", "--reason", "x", "--yes")
     assert done.code == 1
     assert ask(tmp_path, "SELECT count(DISTINCT adversary_id) FROM account") == [(4,)]
 

@@ -68,17 +68,16 @@ def count(place, statement: str):
 
 def test_a_test_is_set_listed_and_dropped(run, place):
     file = write(place, "test.csv", "shown,answer", "Jo Doe,Jo Doe", "Al Roe,Al Roe")
-    done = run("workers", "qualification", "set", "name", file, "--pass", "0.5")
-    assert (done.code, done.out) == (0, "name: 2 questions, 50% right passes\n")
-    told = json.loads(run("workers", "qualification", "list", "--json").out)
-    assert told["tests"] == [
-        {"field": "name", "questions": 2, "pass": 0.5, "passed": 0, "failed": 0, "open": 0}
+    done = run("questions", "add", "name", file, "--purpose", "test", "--pass", "0.5")
+    assert (done.code, done.out) == (0, "name: 2 questions added, 50% right passes\n")
+    told = json.loads(run("questions", "list", "--json").out)
+    assert told["questions"] == [
+        {"field": "name", "purpose": "test", "questions": 2, "pass": 0.5, "passed": 0,
+         "failed": 0, "open": 0, "answered": None, "right": None, "left": None}
     ]  # fmt: skip
-    assert run("workers", "qualification", "drop", "name").code == 0
-    assert (
-        json.loads(run("workers", "qualification", "list", "--json").out)["tests"] == []
-    )
-    assert run("workers", "qualification", "drop", "name").code == 1
+    assert run("questions", "drop", "name", "--purpose", "test").code == 0
+    assert json.loads(run("questions", "list", "--json").out)["questions"] == []
+    assert run("questions", "drop", "name", "--purpose", "test").code == 1
     assert count(place, "SELECT count(*) FROM event WHERE action LIKE 'test.%'") == 2
     by_us = "SELECT count(*) FROM event WHERE action LIKE 'test.%' AND actor = 'cli'"
     assert count(place, by_us) == 2
@@ -87,7 +86,7 @@ def test_a_test_is_set_listed_and_dropped(run, place):
 def test_a_test_set_anew_replaces_the_earlier_one(run, place):
     for name in ("Jo", "Al"):
         file = write(place, "test.csv", "shown,answer", f"{name},{name}")
-        assert run("workers", "qualification", "set", "name", file).code == 0
+        assert run("questions", "add", "name", file, "--purpose", "test").code == 0
     assert (
         count(place, "SELECT count(*) FROM gold_question WHERE retired_at IS NULL") == 1
     )
@@ -95,34 +94,42 @@ def test_a_test_set_anew_replaces_the_earlier_one(run, place):
 
 def test_gold_that_is_there_is_not_added_twice(run, place):
     file = write(place, "gold.jsonl", '{"shown": "Jo", "answer": "Jo"}')
-    assert run("workers", "gold", "add", "name", file).out == "name: 1 question added\n"
+    assert (
+        run("questions", "add", "name", file, "--purpose", "gold").out
+        == "name: 1 question added\n"
+    )
     file = write(
         place,
         "gold.jsonl",
         '{"shown":"Jo","answer":"Jo"}',
         '{"shown":"Al","answer":"Al"}',
     )
-    assert run("workers", "gold", "add", "name", file).out == (
+    assert run("questions", "add", "name", file, "--purpose", "gold").out == (
         "name: 1 question added, 1 were there already\n"
     )
-    told = json.loads(run("workers", "gold", "list", "--json").out)
-    assert told["gold"] == [
-        {"field": "name", "questions": 2, "answered": 0, "right": 0, "left": 2}
-    ]
-    assert run("workers", "gold", "drop", "name").out == "name: 2 questions dropped\n"
+    told = json.loads(run("questions", "list", "--json").out)
+    assert told["questions"] == [
+        {"field": "name", "purpose": "gold", "questions": 2, "pass": None,
+         "passed": None, "failed": None, "open": None, "answered": 0, "right": 0,
+         "left": 2}
+    ]  # fmt: skip
+    assert (
+        run("questions", "drop", "name", "--purpose", "gold").out
+        == "name: 2 questions dropped\n"
+    )
 
 
 def test_gold_that_was_asked_of_as_many_as_may_see_a_field_is_used_up(run, place):
     """t = 3: three adversaries."""
     run("workers", "add", "inhouse/ann", "inhouse/bob", "inhouse/cat")
     file = write(place, "gold.csv", "shown,answer", "Jo,Jo")
-    assert run("workers", "gold", "add", "name", file).code == 0
+    assert run("questions", "add", "name", file, "--purpose", "gold").code == 0
     for n in (1, 2, 3):
         assert "used up" not in run("status").out
         with store_of(place) as store:
             builders.answer_gold(store, 1, n, correct=0)
     assert "the made-up questions of name are used up" in run("status").out
-    assert run("workers", "gold", "drop", "name").code == 0
+    assert run("questions", "drop", "name", "--purpose", "gold").code == 0
     assert "used up" not in run("status").out
 
 
@@ -130,7 +137,7 @@ def test_what_is_shown_is_masked_as_a_records_field_is(run, place):
     file = write(
         place, "gold.csv", "shown,answer", '"Jo, call +49 171 1234567","Jo, call"'
     )
-    assert run("workers", "gold", "add", "name", file).code == 0
+    assert run("questions", "add", "name", file, "--purpose", "gold").code == 0
     shown = bytes(count(place, "SELECT shown FROM gold_question"))
     assert b"1234567" not in shown
     assert shown.startswith(b"Jo, call ")
@@ -139,19 +146,19 @@ def test_what_is_shown_is_masked_as_a_records_field_is(run, place):
 def test_a_picture_is_encoded_anew_as_a_page_is(run, place):
     (place / "made-up.png").write_bytes(png(2))
     file = write(place, "gold.csv", "image,answer", "made-up.png,Jo")
-    assert run("workers", "gold", "add", "scan", file).code == 0
+    assert run("questions", "add", "scan", file, "--purpose", "gold").code == 0
     assert count(place, "SELECT media FROM gold_question") == "image/png"
 
 
 def test_passages_are_copied_word_for_word(run, place):
     file = write(place, "gold.csv", "shown,answer", "take two daily,two")
-    assert run("workers", "gold", "add", "parts", file).code == 0
+    assert run("questions", "add", "parts", file, "--purpose", "gold").code == 0
     assert bytes(count(place, "SELECT answer FROM gold_question")) == b"[[5, 8]]"
 
 
 def test_a_question_taken_from_a_record_is_refused(run, place):
     file = write(place, "gold.csv", "shown,answer", "Jo,Jo", "Canary Smith,Smith")
-    refused = run("workers", "gold", "add", "name", file)
+    refused = run("questions", "add", "name", file, "--purpose", "gold")
     assert refused.code == 5
     assert "1 row shows what a loaded record shows (line 3)" in refused.err
     assert count(place, "SELECT count(*) FROM gold_question") == 0
@@ -159,14 +166,24 @@ def test_a_question_taken_from_a_record_is_refused(run, place):
 
 def test_a_picture_taken_from_a_record_is_refused(run, place):
     file = write(place, "gold.csv", "image,answer", "page.png,Jo")
-    assert run("workers", "gold", "add", "scan", file).code == 5
+    assert run("questions", "add", "scan", file, "--purpose", "gold").code == 5
 
 
 def test_equal_values_of_a_field_with_few_are_accepted_by_their_number(run, place):
     file = write(place, "gold.csv", "shown,answer", "flu,flu", "gout,gout")
-    assert run("workers", "gold", "add", "kind", file).code == 5
-    assert run("workers", "gold", "add", "kind", file, "--accept-equal", "2").code == 5
-    assert run("workers", "gold", "add", "kind", file, "--accept-equal", "1").code == 0
+    assert run("questions", "add", "kind", file, "--purpose", "gold").code == 5
+    assert (
+        run(
+            "questions", "add", "kind", file, "--purpose", "gold", "--accept-equal", "2"
+        ).code
+        == 5
+    )
+    assert (
+        run(
+            "questions", "add", "kind", file, "--purpose", "gold", "--accept-equal", "1"
+        ).code
+        == 0
+    )
 
 
 @pytest.mark.parametrize(
@@ -189,8 +206,8 @@ def test_equal_values_of_a_field_with_few_are_accepted_by_their_number(run, plac
 )
 def test_a_bad_file_is_refused_whole_and_says_where(run, place, field, lines, told):
     file = write(place, "bad.csv", *lines)
-    for words in (("gold", "add"), ("qualification", "set")):
-        refused = run("workers", *words, field, file)
+    for purpose in ("gold", "test"):
+        refused = run("questions", "add", field, file, "--purpose", purpose)
         assert refused.code in (1, 5), refused.err
         assert told in " ".join(refused.err.split())
     assert count(place, "SELECT count(*) FROM gold_question") == 0
@@ -201,20 +218,21 @@ def test_a_bad_file_is_refused_whole_and_says_where(run, place, field, lines, to
 def test_a_share_that_nobody_or_everybody_reaches_is_refused(run, place, share):
     file = write(place, "test.csv", "shown,answer", "Jo,Jo")
     assert (
-        run("workers", "qualification", "set", "name", file, "--pass", share).code == 5
+        run("questions", "add", "name", file, "--purpose", "test", "--pass", share).code
+        == 5
     )
 
 
 def test_without_a_policy_there_is_no_field_to_ask(run, tmp_path):
     run("init")
     file = write(tmp_path, "test.csv", "shown,answer", "Jo,Jo")
-    assert run("workers", "gold", "add", "name", file).code != 0
+    assert run("questions", "add", "name", file, "--purpose", "gold").code != 0
 
 
 def test_a_stopped_worker_is_told_of_and_lifted(run, place):
     assert run("workers", "add", "inhouse/ann").code == 0
     file = write(place, "test.csv", "shown,answer", "Jo,Jo")
-    assert run("workers", "qualification", "set", "name", file).code == 0
+    assert run("questions", "add", "name", file, "--purpose", "test").code == 0
     with store_of(place) as store:
         builders.rate(store, "inhouse/ann", 0.41)
         with store.write() as tx:

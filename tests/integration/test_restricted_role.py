@@ -23,11 +23,11 @@ COMMANDS = """\
 policy apply --yes
 policy show
 policy diff
-policy plan
+policy apply --dry-run
 workers add folder/ann folder/bob folder/cat
 records load records.csv
 records list
-runs budget set default --cap GBP:10 --bonus GBP:0.10
+runs budget default --cap GBP:10 --bonus GBP:0.10
 plan
 plan apply 1
 payments owed

@@ -124,7 +124,7 @@ def test_what_needs_the_operator_is_said_with_the_command(case, clock):
     assert status(case.store, clock()).needs_you == [
         "1 field is held back (d 1): 5 needed: d and c may not share a worker: "
         "dispatcher plan --dry-run",
-        "1 message was given up: dispatcher queue dead list",
+        "1 message was given up: dispatcher queue list --state dead",
         "a message waits for 11 min: dispatcher queue list --state ready",
         "connector:x is paused: token expired, 11 min by now: "
         "dispatcher resume --connector x",
@@ -202,15 +202,15 @@ def test_answers_that_fit_nothing_and_conflicts_and_what_is_down_are_named(case,
     assert found.needs_you == [
         "connector acme is down, the others are not affected: 2 messages wait "
         "(gave no answer): dispatcher connectors test acme",
-        "3 answers were refused: dispatcher answers list --refused",
+        "3 answers were refused: dispatcher answers list",
         "2 fields are in conflict: dispatcher records list --state conflict",
         "2 workers are below the accuracy floor and given nothing new: "
         "dispatcher workers list, then: dispatcher workers show ACCOUNT",
         "the made-up questions of name are used up: "
-        "dispatcher workers gold add name FILE",
-        "run x has a pilot, 1 record waits: dispatcher runs pilot show x, then: "
-        "dispatcher runs pilot accept x",
-        "2 messages wait for money: dispatcher runs budget show",
+        "dispatcher questions add name FILE --purpose gold",
+        "run x has a pilot, 1 record waits: dispatcher runs show x, then: "
+        "dispatcher runs accept x",
+        "2 messages wait for money: dispatcher runs show",
         "2 payments wait for your decision: dispatcher payments list",
     ]
 

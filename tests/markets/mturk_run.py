@@ -65,7 +65,7 @@ def run(directory: Path, sizes: Sizes, say: Any = print) -> dict[str, Any]:
         names = [f"A{number + 1:03d}WORKER" for number in range(sizes.workers)]
         stage.command("workers", "add", *(f"mturk/{name}" for name in names))
         stage.command("records", "load", str(stage.directory / "prescriptions.csv"))
-        stage.command("runs", "budget", "set", "default", *MONEY)
+        stage.command("runs", "budget", "default", *MONEY)
         stop = threading.Event()
         people = make_people(server, sizes, known, names, f"http://127.0.0.1:{port}")
         for person in people:

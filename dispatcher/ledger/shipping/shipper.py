@@ -261,7 +261,7 @@ class Shipper:
                 f"chain {chain.name} of the store has a gap",
                 why=f"Its last line is {chain.seq}, but not all before it are there.",
                 fix="Somebody changed the store by hand. Restore a backup and replay "
-                "the shipped ledger: dispatcher restore BACKUP --replay-ledger",
+                "the shipped ledger: dispatcher backup restore BACKUP --replay-ledger",
             )
 
 
@@ -292,7 +292,7 @@ def refuse_forgotten(
             why=f"They are of {touched:,} chains. The store was put back from an older "
             "state, and would show again what it has forgotten to have shown.",
             fix="Book them into it: dispatcher ledger replay; or restore a newer backup: "
-            "dispatcher restore BACKUP --to STORE --replay-ledger",
+            "dispatcher backup restore BACKUP --to STORE --replay-ledger",
             facts={"lines": lines, "chains": touched},
         )
 
@@ -338,7 +338,7 @@ class Seen:
 def look(store: Store, folder: Path) -> Seen:
     """Compare the end of a shipped ledger with the store.
 
-    ``ledger check`` checks the whole of it.
+    ``audit verify`` checks the whole of it.
 
     Raises
     ------

@@ -48,7 +48,7 @@ def begin_in(tx: Tx, run: str, records: int, at: int, actor: str) -> PilotRow:
         raise Conflict(
             f"the pilot of run {run} has {pilot.opened} records already",
             why="what was let go cannot be taken back",
-            fix=f"name at least {pilot.opened}, or dispatcher runs pilot accept {run}",
+            fix=f"name at least {pilot.opened}, or dispatcher runs accept {run}",
         )
     if pilot.wanted is None:
         rows.begin_pilot(tx, pilot.run_id, records, at)

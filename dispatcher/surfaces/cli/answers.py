@@ -10,35 +10,30 @@ import typer
 
 from dispatcher.core.errors import Usage
 from dispatcher.surfaces.cli import previews
-from dispatcher.surfaces.cli.context import CliContext
+from dispatcher.surfaces.cli.context import CliContext, DryRun, Limit, Reason
 
 app = typer.Typer(
     help="Answers that were refused: look at them, then dismiss them.",
     no_args_is_help=True,
 )
 
-Reason = Annotated[str, typer.Option(help="Why, one line; kept in the audit log.")]
-
 
 @app.command("list")
 def list_answers(
     ctx: typer.Context,
-    refused: Annotated[
-        bool, typer.Option("--refused", help="Those that were refused (the default).")
-    ] = True,
     dismissed: Annotated[
         bool, typer.Option("--dismissed", help="Dismissed ones too.")
     ] = False,
     show_values: Annotated[
         bool,
-        typer.Option("--show-values", help="Show what they said; needs --reason."),
+        typer.Option("--show-values", help="Show values too."),
     ] = False,
     reason: Reason = "",
-    limit: Annotated[
-        int, typer.Option(min=1, max=100_000, help="At most so many.")
-    ] = 100,
+    limit: Limit = 100,
 ) -> None:
     """List answers that fit no task, the newest first; values stay hidden.
+
+    With --show-values they are shown, for a --reason that the audit log keeps.
 
     An answer is refused when it names no task, or another worker's, or a field that is
     no longer asked for. It never counts; it is kept so that you can see what went wrong
@@ -46,7 +41,6 @@ def list_answers(
     """
     from dispatcher.operations import answers
 
-    del refused  # there is no other kind yet
     context: CliContext = ctx.obj
     if show_values:
         answers.check_reason(reason, "values are shown")
@@ -88,10 +82,9 @@ def dismiss(
     ids: Annotated[
         list[int] | None, typer.Argument(metavar="ID", help="As answers list shows.")
     ] = None,
-    everything: Annotated[
-        bool, typer.Option("--all", help="All that are not dismissed yet.")
-    ] = False,
+    everything: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
     reason: Reason = "",
+    dry_run: DryRun = False,
 ) -> None:
     """Note that refused answers were looked at: status names them no more."""
     from dispatcher.operations import answers
@@ -101,9 +94,9 @@ def dismiss(
         raise Usage(
             "which answers?" if not ids else "ids are named, and --all too",
             why="those named are dismissed, or all that are not yet",
-            fix="dispatcher answers list --refused; then name ids, or --all",
+            fix="dispatcher answers list; then name ids, or --all",
         )
-    with context.open_store() as store:
+    with context.open_store(dry_run=dry_run) as store:
         done = answers.dismiss(context, store, ids or None, reason)
     context.show(
         {"schema": "dispatcher.dismissed/1", "dismissed": done, "reason": reason},

@@ -1,81 +1,79 @@
-"""The command tree: global options, and one Typer app for each noun."""
+"""The root of the command tree: the options of all commands, and nouns loaded by need."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import sys
+from importlib import import_module
 from importlib.metadata import version as distribution_version
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Final
 
 import typer
+import typer.main
+from typer.core import TyperGroup
 
-from dispatcher.surfaces.cli import (
-    answers,
-    audit,
-    backup,
-    connectors,
-    daemon,
-    db,
-    demo,
-    doctor,
-    explain,
-    fields,
-    ledger,
-    payments,
-    plan,
-    policy,
-    queue,
-    records,
-    runs,
-    solve,
-    status,
-    subject,
-    workers,
-)
 from dispatcher.surfaces.cli.context import CliContext
+from dispatcher.surfaces.cli.tree import ABOUT, ANYWHERE, COMMANDS, OPTIONS, help_page
+
+BY_NAME: Final = {entry.name: entry for entry in COMMANDS}
+
+
+def target(name: str) -> Any:  # noqa: ANN401 - a Typer, or a function
+    """Load what stands behind a word of the top level: a Typer app, or a function."""
+    entry = BY_NAME[name]
+    module = import_module(f"dispatcher.surfaces.cli.{entry.module}")
+    return getattr(module, entry.attribute)
+
+
+class Root(TyperGroup):
+    """The top level: it knows all names, and loads a noun when it is called."""
+
+    def __init__(self, **settings: Any) -> None:  # noqa: ANN401 - Typer's own
+        super().__init__(**settings)
+        names: dict[str, Any] = dict.fromkeys(BY_NAME)  # each is loaded by need
+        self.commands = names
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ANN401 - as above
+        """Load the noun with its commands."""
+        del ctx
+        if cmd_name not in self.commands:
+            return None
+        if self.commands[cmd_name] is None:
+            self.commands[cmd_name] = _loaded(cmd_name)
+        return self.commands[cmd_name]
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401
+        """Write the page that ``--help`` alone prints without loading Typer."""
+        del ctx
+        formatter.write(help_page(shutil.get_terminal_size().columns).rstrip())
+
+
+def _loaded(name: str) -> Any:  # noqa: ANN401 - Typer names no public class for it
+    """Make one noun, or one command that stands alone, what Typer runs."""
+    tree, found = typer.Typer(pretty_exceptions_enable=False), target(name)
+    if isinstance(found, typer.Typer):
+        tree.add_typer(found, name=name)
+    else:
+        tree.command(name)(found)
+    return typer.main.get_group(tree).commands[name]
+
 
 app = typer.Typer(
     name="dispatcher",
-    help="Show sensitive records to strangers field by field: no stranger can put "
-    "together what must stay apart.",
-    no_args_is_help=True,
+    cls=Root,
+    help=ABOUT,
+    invoke_without_command=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-MORE = "More commands"
-ANYWHERE = "Options that may stand after the command too"
 
-app.command("init")(db.init)
-app.add_typer(records.app, name="records")
-app.add_typer(policy.app, name="policy")
-app.add_typer(workers.app, name="workers")
-app.add_typer(plan.app, name="plan")
-app.command("up")(daemon.up)
-app.command("status")(status.status)
-app.command("explain")(explain.explain)
-app.command("demo")(demo.demo)
-app.command("down", rich_help_panel=MORE)(daemon.down)
-app.command("pause", rich_help_panel=MORE)(queue.pause)
-app.command("resume", rich_help_panel=MORE)(queue.resume)
-app.command("doctor", rich_help_panel=MORE)(doctor.doctor)
-app.add_typer(daemon.console, name="console", rich_help_panel=MORE)
-app.add_typer(fields.app, name="fields", rich_help_panel=MORE)
-app.add_typer(answers.app, name="answers", rich_help_panel=MORE)
-app.add_typer(connectors.app, name="connectors", rich_help_panel=MORE)
-app.add_typer(queue.app, name="queue", rich_help_panel=MORE)
-app.add_typer(runs.app, name="runs", rich_help_panel=MORE)
-app.add_typer(payments.app, name="payments", rich_help_panel=MORE)
-app.add_typer(audit.app, name="audit", rich_help_panel=MORE)
-app.add_typer(ledger.app, name="ledger", rich_help_panel=MORE)
-app.add_typer(backup.app, name="backup", rich_help_panel=MORE)
-app.command("restore", rich_help_panel=MORE)(backup.restore)
-app.add_typer(subject.app, name="subject", rich_help_panel=MORE)
-app.command("purge", rich_help_panel=MORE)(subject.purge)
-app.add_typer(db.app, name="db", rich_help_panel=MORE)
-app.command("solve", rich_help_panel=MORE)(solve.solve)
-app.command("judge", rich_help_panel=MORE)(solve.judge)
+def _help(name: str) -> str:
+    """Return what the page says of an option."""
+    every = {**OPTIONS, **ANYWHERE}
+    return next(text for words, text in every.items() if name in words)
 
 
 def _version(wanted: bool) -> None:
@@ -92,62 +90,41 @@ def options(
         typer.Option(
             "--dir",
             "-C",
-            help="Work in this directory.",
+            help=_help("--dir"),
             envvar="DISPATCHER_DIR",
             file_okay=False,
         ),
     ] = Path(),
     store: Annotated[
-        str | None,
-        typer.Option(
-            help="File or postgresql:// URL of the store (no password).",
-            envvar="DISPATCHER_STORE",
-        ),
+        str | None, typer.Option(help=_help("--store"), envvar="DISPATCHER_STORE")
     ] = None,
     config: Annotated[
         Path | None,
         typer.Option(
-            help="Another settings file.", envvar="DISPATCHER_CONFIG", dir_okay=False
+            help=_help("--config"), envvar="DISPATCHER_CONFIG", dir_okay=False
         ),
     ] = None,
     version: Annotated[
         bool,
-        typer.Option("--version", help="Print it.", callback=_version, is_eager=True),
-    ] = False,
-    json: Annotated[
-        bool,
-        typer.Option("--json", help="One JSON document.", rich_help_panel=ANYWHERE),
-    ] = False,
-    quiet: Annotated[
-        bool,
         typer.Option(
-            "--quiet", "-q", help="Results and errors only.", rich_help_panel=ANYWHERE
+            "--version", help=_help("--version"), callback=_version, is_eager=True
         ),
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help=_help("--json"))] = False,
+    jsonl: Annotated[bool, typer.Option("--jsonl", help=_help("--jsonl"))] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help=_help("--quiet"))
     ] = False,
     no_color: Annotated[
-        bool,
-        typer.Option("--no-color", help="Like NO_COLOR=1.", rich_help_panel=ANYWHERE),
+        bool, typer.Option("--no-color", help=_help("--no-color"))
     ] = False,
     no_header: Annotated[
-        bool,
-        typer.Option(
-            "--no-header",
-            help="Tables without their first line.",
-            rich_help_panel=ANYWHERE,
-        ),
+        bool, typer.Option("--no-header", help=_help("--no-header"))
     ] = False,
     no_input: Annotated[
-        bool,
-        typer.Option(
-            "--no-input",
-            help="Never ask; exit 2 instead.",
-            rich_help_panel=ANYWHERE,
-        ),
+        bool, typer.Option("--no-input", help=_help("--no-input"))
     ] = False,
-    yes: Annotated[
-        bool,
-        typer.Option("--yes", "-y", help="Answer yes.", rich_help_panel=ANYWHERE),
-    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help=_help("--yes"))] = False,
 ) -> None:
     """Set what holds for every command."""
     del version
@@ -158,9 +135,12 @@ def options(
         store=store,
         config_file=config,
         json=json,
+        jsonl=jsonl,
         quiet=quiet,
         no_input=no_input,
         yes=yes,
         color=not plain,
         header=not no_header,
     )
+    if ctx.invoked_subcommand is None:
+        print(help_page(shutil.get_terminal_size().columns), end="")

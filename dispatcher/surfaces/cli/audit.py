@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final, NoReturn
 
 import typer
 
-from dispatcher.surfaces.cli.context import CliContext, leave, told_moment
+from dispatcher.core.errors import EXIT_FAILED, Invalid
+from dispatcher.surfaces.cli.context import (
+    DRY_RUN,
+    CliContext,
+    DryRun,
+    Limit,
+    leave,
+    told_moment,
+)
+from dispatcher.surfaces.cli.ledger import Heads, showings, told
 
 SPOKEN: Final = {"accepted": "findings past a limit that were accepted"}
 """Names of counts that say too little by themselves."""
@@ -25,11 +36,17 @@ def export(
     directory: Annotated[
         Path, typer.Argument(help="A new directory.", file_okay=False)
     ],
+    dry_run: DryRun = False,
 ) -> None:
     """Write a seal and the evidence bundle: ids, facts and lines, no field value."""
     from dispatcher.operations import ledger
 
     context: CliContext = ctx.obj
+    if dry_run:
+        context.say(
+            f"{DRY_RUN}: evidence would be written to {directory}, after a seal"
+        )
+        return
     with context.open_store() as store:
         bundle = ledger.export_evidence(context, store, directory)
     context.show(
@@ -53,22 +70,63 @@ def export(
 @app.command()
 def verify(
     ctx: typer.Context,
-    directory: Annotated[
-        Path, typer.Argument(help="A bundle, as export wrote it.", file_okay=False)
+    path: Annotated[
+        Path,
+        typer.Argument(
+            help="A bundle (audit export), a proof (ledger prove) or an erasure's "
+            "receipt (receipts/)."
+        ),
     ],
-    head: Annotated[
-        list[str] | None,
-        typer.Option(help="Root of a seal noted earlier; it must be in the ledger."),
-    ] = None,
+    head: Heads = None,
+    public_key: Annotated[
+        str,
+        typer.Option(help="Receipts: 64 hex digits; default: this store's own key."),
+    ] = "",
 ) -> None:
-    """Check a bundle with the verifier, in a process of its own.
+    """Check what was handed out: evidence, a proof, or the receipt of an erasure.
 
-    The exit status is the verifier's: 0 verified, 1 violated, 2 broken.
+    A bundle is checked by the verifier in a process of its own, whose exit status it
+    has: 0 verified, 1 violated, 2 broken. A proof needs no store, and a receipt none
+    with --public-key.
     """
     from dispatcher.operations import ledger
 
-    verdict = ledger.verify_evidence(directory, head or ())
     context: CliContext = ctx.obj
+    if path.is_dir():
+        _verify_bundle(context, path, head or ())
+    document = read_document(path)
+    if document.get("schema") == ledger.PROOF:
+        _verify_proof(context, document, head or ())
+    else:
+        _verify_receipt(context, path, public_key)
+
+
+def read_document(path: Path) -> dict[str, Any]:
+    """Read a JSON document that was handed out.
+
+    Raises
+    ------
+    Invalid
+        It cannot be read, or is none.
+    """
+    try:
+        found = json.loads(path.read_text("utf-8"))
+        if isinstance(found, dict):
+            return found
+        reason = "it is no JSON object"
+    except (OSError, ValueError, RecursionError) as error:
+        reason = str(error.strerror) if isinstance(error, OSError) else "it is not JSON"
+    raise Invalid(
+        f"{path}: {reason}",
+        why="a bundle is a directory, a proof and a receipt are JSON files",
+        fix="check the path",
+    )
+
+
+def _verify_bundle(context: CliContext, path: Path, head: Sequence[str]) -> NoReturn:
+    from dispatcher.operations import ledger
+
+    verdict = ledger.verify_evidence(path, head)
     document = {
         "schema": "dispatcher.verdict/1",
         "verdict": verdict.first.partition(" ")[0].rstrip(":"),
@@ -88,9 +146,7 @@ def log(
     action: Annotated[
         str | None, typer.Option(help="Only this, such as worker.merged.")
     ] = None,
-    limit: Annotated[
-        int, typer.Option(min=1, max=1_000_000, help="At most so many.")
-    ] = 100,
+    limit: Limit = 100,
 ) -> None:
     """Show who did what, the newest first: ids, numbers and reasons, no value."""
     from dispatcher.operations import ledger
@@ -111,3 +167,30 @@ def log(
     )
     if len(found) == limit:
         context.say(f"the newest {limit:,}; see more with --limit")
+
+
+def _verify_proof(
+    context: CliContext, document: dict[str, Any], head: Sequence[str]
+) -> None:
+    from dispatcher.operations import ledger
+
+    found = ledger.check_proof(document, head)
+    context.show(told(found), showings(context, found.showings))
+    context.say(f"{len(found.showings)} showings, proven under root {found.root}")
+
+
+def _verify_receipt(context: CliContext, path: Path, public_key: str) -> None:
+    from dispatcher.operations import subjects
+
+    check = subjects.check_receipt(context, path, public_key)
+    ok, found = check.holds, check.receipt
+    day = datetime.fromtimestamp(found["at"] / 1e6, UTC).date() if ok else ""
+    context.show(
+        {"schema": "dispatcher.receipt-check/1", "ok": ok, "receipt": found},
+        f"VERIFIED {found['receipt']}: {found['erased']} was erased {day}; signed under "
+        f"key {check.key}"
+        if ok
+        else f"BROKEN: {path} was changed, or signed by another store",
+    )
+    if not ok:
+        leave(EXIT_FAILED)

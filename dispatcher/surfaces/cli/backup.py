@@ -12,7 +12,9 @@ import typer
 
 from dispatcher.core.errors import EXIT_FAILED, EXIT_PARTLY, Invalid, Usage
 from dispatcher.surfaces.cli.context import (
+    DRY_RUN,
     CliContext,
+    DryRun,
     leave,
     told_moment,
 )
@@ -23,12 +25,13 @@ if TYPE_CHECKING:
     from dispatcher.custody.sealed_file import Secret
 
 app = typer.Typer(
-    help="Keep sealed copies of the store, and prove them.", no_args_is_help=True
+    help="Keep sealed copies of the store, prove them, restore one.",
+    no_args_is_help=True,
 )
 
-To = Annotated[
+Folder = Annotated[
     Path | None,
-    typer.Option("--to", help="Folder; default: backups/.", file_okay=False),
+    typer.Option(help="Where the backups are; default: backups/.", file_okay=False),
 ]
 Passphrase = Annotated[
     str | None,
@@ -43,21 +46,33 @@ KeyFileName = Annotated[
 @app.command()
 def create(
     ctx: typer.Context,
-    to: To = None,
-    passphrase_file: Passphrase = None,
+    folder: Folder = None,
+    passphrase_from: Passphrase = None,
     key_file: KeyFileName = None,
     check: Annotated[
         bool,
         typer.Option("--verify/--no-verify", help="Prove it by restoring it aside."),
     ] = True,
+    dry_run: DryRun = False,
 ) -> None:
     """Write a backup of this moment; the store may be in use."""
     from dispatcher.operations import backups
 
     context: CliContext = ctx.obj
-    secret = secret_of(context, passphrase_file, key_file, fresh=True)
-    folder = backups.folder_of(context, to)
-    done = backups.create(context, secret, folder, check=check)
+    secret = secret_of(context, passphrase_from, key_file, fresh=True)
+    place = backups.folder_of(context, folder)
+    if dry_run:
+        context.say(DRY_RUN)
+        context.show(
+            {
+                "schema": "dispatcher.backup/1",
+                "dry_run": True,
+                "folder": str(place),
+            },
+            f"would write a backup to {place}",
+        )
+        return
+    done = backups.create(context, secret, place, check=check)
     for warning in done.warnings:
         context.say(f"WARN {warning.what}. {warning.why}")
     made = done.backup
@@ -72,12 +87,12 @@ def create(
 
 
 @app.command("list")
-def list_backups(ctx: typer.Context, to: To = None) -> None:
+def list_backups(ctx: typer.Context, folder: Folder = None) -> None:
     """List backups, the newest first; no key is needed."""
     from dispatcher.operations import backups
 
     context: CliContext = ctx.obj
-    good, bad = backups.found_in(backups.folder_of(context, to))
+    good, bad = backups.found_in(backups.folder_of(context, folder))
     context.show(
         {"schema": "dispatcher.backups/1", "backups": [_document(b) for b in good]},
         context.table(
@@ -96,22 +111,22 @@ def verify(
     name: Annotated[
         str | None, typer.Argument(help="A backup's name or file; default: all.")
     ] = None,
-    to: To = None,
-    passphrase_file: Passphrase = None,
+    folder: Folder = None,
+    passphrase_from: Passphrase = None,
     key_file: KeyFileName = None,
 ) -> None:
     """Prove backups: each is restored aside, every line and seal checked."""
     from dispatcher.operations import backups
 
     context: CliContext = ctx.obj
-    folder = backups.folder_of(context, to)
-    secret = secret_of(context, passphrase_file, key_file)
+    place = backups.folder_of(context, folder)
+    secret = secret_of(context, passphrase_from, key_file)
     found: list[dict[str, Any]] = []
     if name is not None:
-        path = backups.path_of(folder, name)
+        path = backups.path_of(place, name)
         lines = backups.verify(path, secret).lines
         found.append({"file": str(path), "ok": True, "lines": lines})
-    for proof in backups.verify_all(folder, secret) if name is None else ():
+    for proof in backups.verify_all(place, secret) if name is None else ():
         if proof.error is None:
             found.append({"file": str(proof.path), "ok": True, "lines": proof.lines})
         else:
@@ -131,10 +146,8 @@ def verify(
 def prune(
     ctx: typer.Context,
     keep: Annotated[int, typer.Option(min=1, help="Keep so many, the newest.")],
-    to: To = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", "-n", help="Say what would go.")
-    ] = False,
+    folder: Folder = None,
+    dry_run: DryRun = False,
     forget: Annotated[
         bool,
         typer.Option(
@@ -146,14 +159,14 @@ def prune(
     from dispatcher.operations import backups
 
     context: CliContext = ctx.obj
-    folder = backups.folder_of(context, to)
-    going = backups.prune(folder, keep, dry_run=True)
+    place = backups.folder_of(context, folder)
+    going = backups.prune(place, keep, dry_run=True)
     if going and not dry_run:
-        context.confirm(f"delete {len(going)} backups of {folder}?")
-        going = backups.prune(folder, keep)
-    if forget and not dry_run and backups.is_empty(folder):
-        context.confirm(f"no backup is found in {folder}: look there for none again?")
-        backups.forget(context, folder)
+        context.confirm(f"delete {len(going)} backups of {place}?")
+        going = backups.prune(place, keep)
+    if forget and not dry_run and backups.is_empty(place):
+        context.confirm(f"no backup is found in {place}: look there for none again?")
+        backups.forget(context, place)
     context.show(
         {
             "schema": "dispatcher.pruned/1",
@@ -178,7 +191,7 @@ def secret_of(
         return backups.key_secret(context, key_file)
     if key_file is not None:
         raise Usage(
-            "--passphrase-file and --key-file together",
+            "--passphrase-from and --key-file together",
             why="A backup is sealed with one of them.",
             fix="Leave one of them out.",
         )
@@ -217,6 +230,7 @@ UNLISTED = (
 )
 
 
+@app.command()
 def restore(
     ctx: typer.Context,
     name: Annotated[str, typer.Argument(help="A backup's name or file.")],
@@ -224,10 +238,7 @@ def restore(
         str | None,
         typer.Option("--to", help="A file, or the URL of an empty database. Required."),
     ] = None,
-    folder: Annotated[
-        Path | None,
-        typer.Option(help="Where the backups are; default: backups/.", file_okay=False),
-    ] = None,
+    folder: Folder = None,
     replay_ledger: Annotated[
         bool,
         typer.Option("--replay-ledger", help="Book what was shipped since."),
@@ -242,11 +253,9 @@ def restore(
             help="The ledger is lost: what may have been shown since counts as shown."
         ),
     ] = None,
-    passphrase_file: Passphrase = None,
+    passphrase_from: Passphrase = None,
     key_file: KeyFileName = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", "-n", help="Do it aside, change nothing.")
-    ] = False,
+    dry_run: DryRun = False,
     force: Annotated[
         bool, typer.Option("--force", help="Put a store that is there aside.")
     ] = False,
@@ -260,7 +269,7 @@ def restore(
         raise Usage(
             "where the store is to be restored to is not said",
             why="a restore never guesses: it would take the place of another store",
-            fix=f"dispatcher restore {name} --to restored.db, or --to with the URL of an "
+            fix=f"dispatcher backup restore {name} --to restored.db, or --to with the URL of an "
             "empty database; add --dry-run to see what it would do",
         )
     since = None if assume_shown_since is None else _microseconds(assume_shown_since)
@@ -270,14 +279,14 @@ def restore(
     done = backups.restore(
         context,
         backup,
-        secret_of(context, passphrase_file, key_file),
+        secret_of(context, passphrase_from, key_file),
         target,
         replay=replay_ledger,
         shown_since=since,
         dry_run=dry_run,
     )
     if dry_run:
-        context.say("DRY RUN: nothing was changed")
+        context.say(DRY_RUN)
     context.show(
         _restored_document(done, dry_run=dry_run),
         f"{done.backup.id} restored to {to}: {done.lines:,} ledger lines,"

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from dispatcher.core.errors import Invalid, Usage
-from dispatcher.surfaces.cli.context import CliContext, read_file, told_moment
+from dispatcher.surfaces.cli.context import (
+    CliContext,
+    DryRun,
+    OneWorker,
+    Output,
+    Reason,
+    read_file,
+    told_moment,
+)
 
 if TYPE_CHECKING:
     from connectors.base import Manifest, Tried
@@ -52,12 +60,12 @@ def list_connectors(
     )
 
 
-@app.command("capabilities")
-def capabilities(
+@app.command("show")
+def show_connector(
     ctx: typer.Context,
     name: Annotated[str, typer.Argument(help="A connector of the settings.")],
 ) -> None:
-    """Tell all that a connector declares of itself, and what of it was tried.
+    """Show all that a connector declares of itself, and what of it was tried.
 
     Tried is by `dispatcher connectors test NAME --as OTHER`.
     """
@@ -87,27 +95,25 @@ def try_connector(
         str | None,
         typer.Option("--as", help="Try as this worker to open what is another's."),
     ] = None,
-    worker: Annotated[
-        str | None, typer.Option(help="Whom the synthetic work is for.")
-    ] = None,
-    secret: Annotated[
+    worker: OneWorker = None,
+    as_secret_from: Annotated[
         Path | None,
-        typer.Option("--as-secret", help="File: the other worker's password there."),
+        typer.Option(help="File with the other worker's password there."),
     ] = None,
 ) -> None:
     """Open a connector and ask the outside for a message that there is not.
 
     Nothing is sent and nothing is shown. A feed that cannot be asked (`finds` is no in
-    its capabilities) is only opened. With --as, synthetic work is offered to one
-    worker, another one and nobody at all try to open it, and it is taken back: each try
+    `connectors show`) is only opened. With --as, synthetic work is offered to one
+    worker (--worker), another one and nobody at all try to open it, and it is taken back: each try
     that is let in is reported as FAIL. What was found is kept for `connectors
-    capabilities`.
+    show`.
     """
     from dispatcher.operations import connectors
 
     context: CliContext = ctx.obj
-    if other is None and (worker, secret) != (None, None):
-        raise Usage("--worker and --as-secret go with --as", why="they say how to try it",
+    if other is None and (worker, as_secret_from) != (None, None):
+        raise Usage("--worker and --as-secret-from go with --as", why="they say how to try it",
                     fix="add --as OTHER")  # fmt: skip
     answer = connectors.ask(connectors.open_one(context, name))
     lines = ["ok    the settings and the secret are well formed"]
@@ -115,7 +121,7 @@ def try_connector(
     lines.append(f"{state:<5} {why}")
     tried = []
     if other is not None and state == "ok":
-        password = "" if secret is None else _password(secret)
+        password = "" if as_secret_from is None else _password(as_secret_from)
         tried = connectors.try_walls(
             context, name, other, worker=worker, password=password
         )
@@ -144,6 +150,7 @@ def enable(
     untested: Annotated[
         bool, typer.Option("--untested", help="Do not test it first.")
     ] = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Let work go through a connector, if its test passes."""
     from dispatcher.operations import connectors
@@ -152,7 +159,7 @@ def enable(
     opened = connectors.open_one(context, name)
     if not untested:
         connectors.check_answer(name, connectors.ask(opened))
-    with context.open_store() as store:
+    with context.open_store(dry_run=dry_run) as store:
         connectors.enable(store, name)
     show_state(context, name, "enabled")
 
@@ -217,6 +224,7 @@ def add(
         list[str] | None, typer.Option("--set", help="KEY=VALUE, once for each.")
     ] = None,
     secret_from: SecretFrom = None,
+    dry_run: DryRun = False,
 ) -> None:
     """Add a connector to dispatcher.toml; it stays disabled until `connectors enable`.
 
@@ -228,10 +236,10 @@ def add(
     context: CliContext = ctx.obj
     values = {"kind": kind or name} | dict(_pair(text) for text in settings or ())
     secret = None if secret_from is None else _read_secret(secret_from)
-    connectors.add(context, name, values, secret)
+    connectors.add(context, name, values, secret, dry_run=dry_run)
     context.show(
         {"schema": "dispatcher.connectors.add/1", "name": name, "kind": values["kind"]},
-        f"added {name}, disabled; next: dispatcher connectors test {name}, then "
+        f"{'would add' if dry_run else 'added'} {name}, disabled; next: dispatcher connectors test {name}, then "
         f"dispatcher connectors enable {name}",
     )
     context.say(RESTART)
@@ -241,9 +249,8 @@ def add(
 def set_secret(
     ctx: typer.Context,
     name: OneName,
-    source: Annotated[
-        str, typer.Option("--from-file", help="File with the secret; - is stdin.")
-    ] = "-",
+    source: SecretFrom = "-",
+    dry_run: DryRun = False,
 ) -> None:
     """Put another secret into a connector's secret_file; a wrong one changes nothing.
 
@@ -254,10 +261,10 @@ def set_secret(
 
     context: CliContext = ctx.obj
     connectors.secret_file_of(context, name)  # before anybody types a secret
-    connectors.set_secret(context, name, _read_secret(source))
+    connectors.set_secret(context, name, _read_secret(source or "-"), dry_run=dry_run)
     context.show(
         {"schema": "dispatcher.connectors.secret/1", "name": name},
-        f"the secret of {name} is replaced",
+        f"the secret of {name} {'would be' if dry_run else 'is'} replaced",
     )
     context.say(RESTART)
 
@@ -266,14 +273,15 @@ def set_secret(
 def disable(
     ctx: typer.Context,
     name: OneName,
-    reason: Annotated[str, typer.Option(help="Why; kept and shown.")] = "disabled",
+    reason: Reason = "disabled",
+    dry_run: DryRun = False,
 ) -> None:
     """Send and show nothing more through a connector, at once; answers are taken."""
     from dispatcher.operations import connectors
 
     context: CliContext = ctx.obj
     connectors.values_of(context, name)
-    with context.open_store() as store:
+    with context.open_store(dry_run=dry_run) as store:
         connectors.disable(context, store, name, reason)
     show_state(context, name, "disabled")
 
@@ -282,16 +290,17 @@ def disable(
 def new(
     ctx: typer.Context,
     name: OneName,
-    directory: Annotated[
-        Path | None, typer.Option("--into", help="A new directory for the package.")
-    ] = None,
+    output: Output = None,
+    dry_run: DryRun = False,
 ) -> None:
     """Write a package with a connector that works, and the contract test of it."""
     from dispatcher.operations import connectors
 
     context: CliContext = ctx.obj
-    into = directory or Path(f"sparsi-{connectors.package_of(name)}")
-    written = [str(path) for path in connectors.write_package(name, into)]
+    into = output or Path(f"sparsi-{connectors.package_of(name)}")
+    written = [
+        str(path) for path in connectors.write_package(name, into, dry_run=dry_run)
+    ]
     context.show(
         {"schema": "dispatcher.connectors.new/1", "written": written},
         "\n".join(written),

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 
@@ -17,10 +17,60 @@ from dispatcher.operations.workspace import Workspace
 from dispatcher.operations.workspace import wall_clock as wall_clock  # noqa: PLC0414
 from dispatcher.surfaces.cli.terminal import plain
 
+if TYPE_CHECKING:
+    from dispatcher.store import Store
+
+
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", "-n", help="Say what it would do; change nothing.")
+]
+Reason = Annotated[
+    str,
+    typer.Option(help="Why; kept for auditors. No field value."),
+]
+Limit = Annotated[int, typer.Option(min=1, max=1_000_000, help="At most so many.")]
+OnlyRun = Annotated[str | None, typer.Option("--run", help="The run.")]
+OnlyConnector = Annotated[
+    str | None, typer.Option("--connector", help="Only of this connector.")
+]
+AcceptPast = Annotated[
+    int,
+    typer.Option(
+        min=0,
+        metavar="N",
+        help="As many sets past a limit as --dry-run shows, exactly.",
+    ),
+]
+Output = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", help="Where to write it (0600)."),
+]
+OneWorker = Annotated[
+    str | None,
+    typer.Option("--worker", metavar="CONNECTOR/NAME", help="This worker."),
+]
+KeyFrom = Annotated[
+    str | None,
+    typer.Option(help="File with the key of a record or person; - is stdin."),
+]
+ExitCode = Annotated[
+    bool, typer.Option("--exit-code", help="Exit 9 if something is found.")
+]
+TimeLimit = Annotated[
+    float | None, typer.Option(min=0.1, help="Seconds of search, at most.")
+]
+Seed = Annotated[
+    int | None,
+    typer.Option(min=0, max=2**63 - 1, help="The same seed gives the same result."),
+]
+
 
 def told_moment(at: int) -> str:
     """A moment in microseconds as people read it, to the second, UTC."""
     return datetime.fromtimestamp(at / 1_000_000, UTC).isoformat(timespec="seconds")
+
+
+DRY_RUN: Final = "DRY RUN - nothing was changed"
 
 
 @dataclass
@@ -32,11 +82,28 @@ class CliContext(Workspace):
 
     actor: str = field(default="cli", kw_only=True)
     json: bool = False
+    jsonl: bool = False
     quiet: bool = False
     no_input: bool = False
     yes: bool = False
     color: bool = True
     header: bool = True
+
+    def open_store(self, *, older: bool = False, dry_run: bool = False) -> Store:
+        """Open the store; with ``dry_run`` one that undoes all that is written."""
+        store = super().open_store(older=older)
+        if dry_run:
+            self.say(DRY_RUN)
+            store.undo_writes()
+        return store
+
+    def open_to_book(self, *, dry_run: bool = False) -> Store:
+        """Open the store for an act that writes into its ledger, or would."""
+        store = super().open_to_book()
+        if dry_run:
+            self.say(DRY_RUN)
+            store.undo_writes()
+        return store
 
     def say(self, text: str = "") -> None:
         """Print a message for the person (stderr)."""
@@ -44,8 +111,11 @@ class CliContext(Workspace):
             print(plain(text, lines=True), file=sys.stderr)
 
     def show(self, document: Mapping[str, Any], text: str, *, end: str = "\n") -> None:
-        """Print the result: one JSON document with ``--json``, else the text."""
-        if self.json:
+        """Print the result: as JSON with ``--json`` or ``--jsonl``, else the text."""
+        if self.jsonl:
+            for row in rows_of(document):
+                print(json_module.dumps(row, ensure_ascii=False), flush=True)
+        elif self.json:
             print(json_module.dumps(document, ensure_ascii=False), flush=True)
         elif text:
             print(text, end=end, flush=True)
@@ -93,6 +163,12 @@ class CliContext(Workspace):
         if answer.strip().lower() not in ("y", "yes"):
             self.say("nothing was changed")
             raise typer.Exit(1)
+
+
+def rows_of(document: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """Return the rows of a list, or the document where it is no list."""
+    lists = [value for value in document.values() if isinstance(value, list | tuple)]
+    return lists[0] if len(document) == 2 and lists else [document]
 
 
 def read_file(

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from dispatcher.core.errors import EXIT_UNFINISHED, EXIT_UNREACHABLE
-from dispatcher.surfaces.cli.context import CliContext, leave
+from dispatcher.surfaces.cli.context import DRY_RUN, CliContext, DryRun, leave
 
 
 class LogFormat(StrEnum):
@@ -70,6 +70,7 @@ def down(
     wait: Annotated[
         float, typer.Option(min=0, help="Seconds to wait for its end.")
     ] = 60.0,
+    dry_run: DryRun = False,
 ) -> None:
     """Stop the daemon that leads this store, if it runs on this machine.
 
@@ -80,6 +81,10 @@ def down(
 
     context: CliContext = ctx.obj
     with context.open_store() as store:
+        if dry_run:
+            leader = daemon.leader_of(store)
+            context.say(f"{DRY_RUN}: {leader or 'no daemon'} would be stopped")
+            return
         stopped = daemon.stop(store, wait)
     if stopped is None:
         context.say("no daemon runs")
@@ -99,7 +104,7 @@ console = typer.Typer(
 
 
 @console.command("link")
-def link(ctx: typer.Context) -> None:
+def link(ctx: typer.Context, dry_run: DryRun = False) -> None:
     """Make a link that opens the console once, within ten minutes.
 
     Whoever opens it first is signed in, for 12 hours at most and until half an hour
@@ -108,19 +113,19 @@ def link(ctx: typer.Context) -> None:
     from dispatcher.operations import daemon
 
     context: CliContext = ctx.obj
-    with context.open_store() as store:
+    with context.open_store(dry_run=dry_run) as store:
         made = daemon.make_sign_in_link(context, store)
     context.show({"schema": "dispatcher.console-link/1", "link": made}, made)
     context.say("it works once, within 10 minutes; the console is served by: up")
 
 
 @console.command("sign-out")
-def sign_out(ctx: typer.Context) -> None:
+def sign_out(ctx: typer.Context, dry_run: DryRun = False) -> None:
     """End every session of the console, and every link that was not used."""
     from dispatcher.operations import daemon
 
     context: CliContext = ctx.obj
-    with context.open_store() as store:
+    with context.open_store(dry_run=dry_run) as store:
         ended = daemon.sign_everybody_out(context, store)
     words = f"{ended} {'session' if ended == 1 else 'sessions'} ended"
     context.show({"schema": "dispatcher.console-sign-out/1", "ended": ended}, words)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dispatcher.core.errors import EXIT_MIGRATE, EXIT_NO_STORE, DispatcherError
-from dispatcher.surfaces.cli.context import CliContext, leave
+from dispatcher.surfaces.cli.context import DRY_RUN, CliContext, DryRun, leave
 
 if TYPE_CHECKING:
     from dispatcher.custody.key_rotation import Rekeyed
@@ -29,6 +29,7 @@ def upgrade(
             help="Make a backup in backups/ first, proven; else change nothing.",
         ),
     ] = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Apply the migrations that the store lacks, all or none."""
     from dispatcher.operations import database
@@ -37,13 +38,16 @@ def upgrade(
     if sql:
         print(database.upgrade_script(context), end="")
         return
-    kept = _backed_up(context) if backup else None
-    before = database.upgrade(context)
+    kept = _backed_up(context) if backup and not dry_run else None
+    before = database.state(context) if dry_run else database.upgrade(context)
     applied = ", ".join(before.steps) or "none, it was up to date"
+    if dry_run:
+        context.say(DRY_RUN)
     context.show(
         {
+            "schema": "dispatcher.upgrade/1",
             "found": before.found,
-            "schema": before.wanted,
+            "wanted": before.wanted,
             "applied": list(before.steps),
             "backup": kept,
         },
@@ -76,6 +80,7 @@ def status(ctx: typer.Context) -> None:
     now = database.state(context)
     context.show(
         {
+            "schema": "dispatcher.store/1",
             "store": now.place,
             "found": now.found,
             "wanted": now.wanted,
@@ -107,6 +112,7 @@ def rekey(
             "cannot be read then."
         ),
     ] = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Encrypt values that are in clear, and wrap data keys under the current key.
 
@@ -115,6 +121,20 @@ def rekey(
     from dispatcher.operations import database
 
     context: CliContext = ctx.obj
+
+    if dry_run:
+        found = database.keys_in_use(context)
+        context.say(DRY_RUN)
+        context.show(
+            {
+                "schema": "dispatcher.rekey-preview/1",
+                "in_clear": found.in_clear,
+                "keys": list(found.keys),
+            },
+            f"{found.in_clear:,} values in clear would be encrypted; data keys are "
+            f"wrapped under {', '.join(found.keys) or 'no key'}",
+        )
+        return
 
     def show_progress(done: Rekeyed) -> None:
         rows = sum(done.sealed.values())
@@ -140,13 +160,23 @@ def rekey(
 
 
 @app.command()
-def scrub(ctx: typer.Context) -> None:
+def scrub(ctx: typer.Context, dry_run: DryRun = False) -> None:
     """Leave nothing of deleted values in the store's files (after an erasure)."""
     from dispatcher.operations import database
 
     context: CliContext = ctx.obj
+    if dry_run:
+        context.say(DRY_RUN)
+        context.show(
+            {"schema": "dispatcher.scrub/1", "dry_run": True},
+            "the store's files would be written anew",
+        )
+        return
     database.scrub(context)
-    context.show({"ok": True}, "the store's files hold nothing of what was deleted")
+    context.show(
+        {"schema": "dispatcher.scrub/1", "dry_run": False},
+        "the store's files hold nothing of what was deleted",
+    )
 
 
 @app.command()
@@ -160,7 +190,7 @@ def check(ctx: typer.Context) -> None:
     context: CliContext = ctx.obj
     database.check(context)
     context.show(
-        {"ok": True},
+        {"schema": "dispatcher.store-check/1", "ok": True},
         "the store's tables are as this program has them, and as the ledger says",
     )
 
@@ -182,12 +212,13 @@ def init(
     template: Annotated[
         Template, typer.Option(help="The example policy to start from.")
     ] = Template.PRESCRIPTIONS,
+    dry_run: DryRun = False,
 ) -> None:
     """Write dispatcher.toml, policy.toml, an empty store, its key and .gitignore."""
     from dispatcher.operations import database
 
     context: CliContext = ctx.obj
-    done = database.init(context, template.value)
+    done = database.init(context, template.value, dry_run=dry_run)
     context.show(
         {
             "schema": "dispatcher.init/1",
@@ -197,6 +228,9 @@ def init(
         },
         "",
     )
+    if dry_run:
+        context.say(f"{DRY_RUN}: {', '.join(map(str, done.written))} and {done.store}")
+        return
     context.say(
         f"wrote {', '.join(map(str, done.written))} and the store {done.store}\n"
         f"values are encrypted under {context.key_file.path}: keep a copy in another "

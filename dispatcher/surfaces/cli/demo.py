@@ -8,13 +8,13 @@ from typing import Annotated
 import typer
 
 from dispatcher.core.errors import EXIT_FAILED
-from dispatcher.surfaces.cli.context import CliContext, leave
+from dispatcher.surfaces.cli.context import CliContext, Seed, leave
 
 
 def demo(
     ctx: typer.Context,
     directory: Annotated[
-        Path, typer.Option("--dir", help="A new directory to run in.", file_okay=False)
+        Path, typer.Argument(help="A new directory to run in.", file_okay=False)
     ] = Path("demo"),
     records: Annotated[
         int, typer.Option(min=1, max=10_000, help="Prescriptions to draw.")
@@ -27,9 +27,7 @@ def demo(
             help="A fifth work by folder; fewer than 11 cannot finish every form.",
         ),
     ] = 20,
-    seed: Annotated[
-        int, typer.Option(min=0, help="The same seed draws the same forms.")
-    ] = 7,
+    seed: Seed = 7,
     minutes: Annotated[
         float, typer.Option(min=0.1, help="Give up after so many.")
     ] = 10.0,
@@ -37,7 +35,7 @@ def demo(
         float, typer.Option(min=1, help="Or after so many seconds without an answer.")
     ] = 30.0,
     keep: Annotated[
-        bool, typer.Option("--keep", help="Leave the daemon running at the end.")
+        bool, typer.Option("--leave-up", help="Leave the daemon running at the end.")
     ] = False,
 ) -> None:
     """Run it all: drawn forms, simulated workers over HTTP and files, the proof."""
@@ -48,7 +46,7 @@ def demo(
         directory=directory.absolute(),
         records=records,
         workers=workers,
-        seed=seed,
+        seed=7 if seed is None else seed,
         seconds=minutes * 60,
         patience=patience,
         keep=keep,

@@ -13,7 +13,7 @@ import typer
 
 from dispatcher.core.errors import EXIT_FAILED
 from dispatcher.core.private_files import write_private
-from dispatcher.surfaces.cli.context import CliContext, leave
+from dispatcher.surfaces.cli.context import CliContext, DryRun, leave
 
 if TYPE_CHECKING:
     from dispatcher.operations.doctor import Finding
@@ -41,9 +41,7 @@ def doctor(
         bool,
         typer.Option("--fix", help="Fix what is safe to fix, after a question."),
     ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", "-n", help="With --fix: say what it would do.")
-    ] = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Look at store, ledger, queue, connectors, clock and permissions.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dispatcher.core.errors import NotFound, Usage
-from dispatcher.surfaces.cli.context import CliContext
+from dispatcher.surfaces.cli.context import CliContext, OneWorker
 
 if TYPE_CHECKING:
     from dispatcher.operations.fields import FieldTakers, WorkerExplanation
@@ -22,12 +22,10 @@ def explain(
     subject: Annotated[
         str, typer.Argument(help="RECORD.FIELD, or a code such as E203 or POL203.")
     ],
-    worker: Annotated[
-        str | None, typer.Option(help="May this account (CONNECTOR/NAME) see it?")
-    ] = None,
+    worker: OneWorker = None,
     who: Annotated[bool, typer.Option("--who", help="Who could be shown it?")] = False,
 ) -> None:
-    """Explain a decision of the gate, with the gate's own engine."""
+    """Explain a code, a field, a worker or a record."""
     context: CliContext = ctx.obj
     if CODE.fullmatch(subject):
         text = _page(subject).rstrip("\n")

@@ -10,7 +10,7 @@ import typer
 
 from dispatcher.core.errors import Usage
 from dispatcher.surfaces.cli import previews
-from dispatcher.surfaces.cli.context import CliContext
+from dispatcher.surfaces.cli.context import DRY_RUN, CliContext, DryRun, Limit, Reason
 from dispatcher.surfaces.cli.records import State
 
 if TYPE_CHECKING:
@@ -32,9 +32,7 @@ def list_fields(
     state: Annotated[
         State | None, typer.Option(help="Only fields in this state.")
     ] = None,
-    limit: Annotated[
-        int, typer.Option(min=1, max=1_000_000, help="At most so many.")
-    ] = 100,
+    limit: Limit = 100,
 ) -> None:
     """List fields with their showings and answers: no value."""
     from dispatcher.operations.fields import list_fields as fields_of
@@ -87,18 +85,12 @@ def unburn(
     fields: Annotated[
         list[str] | None, typer.Argument(metavar="FIELD", help="RECORD.FIELD ...")
     ] = None,
-    all_burnt: Annotated[
-        bool, typer.Option("--all-burnt", help="Every burnt field.")
-    ] = False,
+    all_burnt: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
     extra_showings: Annotated[
         int, typer.Option(min=1, max=1000, metavar="N", help="How many more for each.")
     ] = 1,
-    reason: Annotated[
-        str, typer.Option(help="Why; auditors read it in the ledger. No field value.")
-    ] = "",
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", "-n", help="Change nothing.")
-    ] = False,
+    reason: Reason = "",
+    dry_run: DryRun = False,
 ) -> None:
     """Let fields be shown to more workers than t says.
 
@@ -110,16 +102,16 @@ def unburn(
     context: CliContext = ctx.obj
     if bool(fields) == all_burnt:
         raise Usage(
-            "which fields?" if not fields else "fields are named, and --all-burnt too",
+            "which fields?" if not fields else "fields are named, and --all too",
             why="a grant is for the fields named, or for all that are burnt",
-            fix="name fields as RECORD.FIELD, or write --all-burnt",
+            fix="name fields as RECORD.FIELD, or write --all",
         )
     with context.open_to_book() as store:
         done = grant_showings(
             context, store, fields or None, extra_showings, reason, dry_run=dry_run
         )
     if dry_run:
-        context.say(previews.DRY_RUN)
+        context.say(DRY_RUN)
     words = previews.count(extra_showings, "more showing")
     context.show(
         {

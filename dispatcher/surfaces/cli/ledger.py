@@ -13,7 +13,12 @@ import typer
 from dispatcher.core.errors import EXIT_FAILED, Invalid, Usage
 from dispatcher.core.private_files import write_private
 from dispatcher.surfaces.cli.context import (
+    DRY_RUN,
     CliContext,
+    DryRun,
+    KeyFrom,
+    Limit,
+    Output,
     leave,
     told_moment,
 )
@@ -85,7 +90,7 @@ def _verdict(found: Verification) -> str:
 @app.command()
 def tail(
     ctx: typer.Context,
-    lines: Annotated[int, typer.Option("-n", min=0, help="So many lines.")] = 20,
+    limit: Limit = 20,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Wait for more, until Ctrl-C.")
     ] = False,
@@ -94,7 +99,7 @@ def tail(
     from dispatcher.operations import ledger
 
     context: CliContext = ctx.obj
-    last, more = ledger.last_lines(ledger.shipped_folder(context), lines)
+    last, more = ledger.last_lines(ledger.shipped_folder(context), limit)
     sys.stdout.writelines(last)
     sys.stdout.flush()
     if follow:
@@ -107,9 +112,7 @@ def tail(
 @app.command()
 def export(
     ctx: typer.Context,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="A file (0600), not stdout.")
-    ] = None,
+    output: Output = None,
 ) -> None:
     """Write the whole ledger of the store as JSON lines, as in evidence."""
     from dispatcher.operations import ledger
@@ -137,13 +140,16 @@ def root(
     seal: Annotated[
         bool, typer.Option("--seal", help="Seal what was written since, first.")
     ] = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Print the root of the last seal: note it down, and no later rewrite goes unseen."""
     from dispatcher.operations import ledger
 
     context: CliContext = ctx.obj
     with context.open_store() as store:
-        last = ledger.last_root(context, store, seal=seal)
+        last = ledger.last_root(context, store, seal=seal and not dry_run)
+    if seal and dry_run:
+        context.say(f"{DRY_RUN}: a seal after this one would be written")
     context.show(
         {
             "schema": "dispatcher.root/1",
@@ -157,13 +163,13 @@ def root(
 
 
 @app.command()
-def replay(ctx: typer.Context) -> None:
+def replay(ctx: typer.Context, dry_run: DryRun = False) -> None:
     """Book what the store has forgotten from its shipped ledger, in place."""
     from dispatcher.operations import ledger
     from dispatcher.surfaces.cli.backup import AFTERWARDS, UNLISTED
 
     context: CliContext = ctx.obj
-    with context.open_to_book() as store:
+    with context.open_to_book(dry_run=dry_run) as store:
         done = ledger.replay(context, store)
     context.show(
         {
@@ -189,66 +195,38 @@ def prove(
         str | None,
         typer.Argument(help="RECORD.FIELD, or a subject's pseudonym (s...)."),
     ] = None,
-    subject_from: Annotated[
-        str | None,
-        typer.Option(help="File with the subject's own key; - for stdin."),
-    ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="A file (0600) for the proof.")
-    ] = None,
+    key_from: KeyFrom = None,
+    output: Output = None,
 ) -> None:
     """Say who saw what, with a proof up to the root of the last seal."""
     from dispatcher.operations import ledger
 
     context: CliContext = ctx.obj
-    if (about is None) == (subject_from is None):
+    if (about is None) == (key_from is None):
         raise Usage(
             "prove what?",
             why="a proof is about one field, or about one person",
-            fix="name RECORD.FIELD or a pseudonym, or give --subject-from FILE",
+            fix="name RECORD.FIELD or a pseudonym, or give --key-from FILE",
         )
     with context.open_store() as store:
         proof = (
             ledger.prove(store, about)
             if about is not None
-            else ledger.prove_subject(store, _key_from(subject_from or "-"))
+            else ledger.prove_subject(store, _key_from(key_from or "-"))
         )
-    words = _lay_out(context, proof.showings)
+    words = showings(context, proof.showings)
     if output is not None:
         context.spare(output)
         write_private(output, json.dumps(proof.document, ensure_ascii=False) + "\n")
-        context.say(f"wrote {output}; check it: dispatcher ledger check {output}")
-        context.show(_told(proof), words)
+        context.say(f"wrote {output}; check it: dispatcher audit verify {output}")
+        context.show(told(proof), words)
     else:
         context.show(proof.document, words)
     context.say(f"{len(proof.showings)} showings, root {proof.root}")
 
 
-@app.command()
-def check(
-    ctx: typer.Context,
-    proof: Annotated[
-        Path, typer.Argument(help="A proof, as prove wrote it.", dir_okay=False)
-    ],
-    head: Heads = None,
-) -> None:
-    """Check a proof by itself; no store is asked."""
-    from dispatcher.operations import ledger
-
-    context: CliContext = ctx.obj
-    try:
-        document = json.loads(proof.read_text("utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not JSON"
-        raise Invalid(
-            f"{proof}: {reason}", why="no proof can be read", fix="check the path"
-        ) from None
-    found = ledger.check_proof(document, head or ())
-    context.show(_told(found), _lay_out(context, found.showings))
-    context.say(f"{len(found.showings)} showings, proven under root {found.root}")
-
-
-def _told(proof: Proof) -> dict[str, Any]:
+def told(proof: Proof) -> dict[str, Any]:
+    """Write what a proof proves, for ``--json``."""
     return {
         "schema": "dispatcher.showings/1",
         "root": proof.root,
@@ -259,7 +237,8 @@ def _told(proof: Proof) -> dict[str, Any]:
     }
 
 
-def _lay_out(context: CliContext, found: list[dict[str, Any]]) -> str:
+def showings(context: CliContext, found: list[dict[str, Any]]) -> str:
+    """Lay showings out for people."""
     rows = [
         (told_moment(line["at"]), line["account"], line["entry"], line["cause"])
         for line in found

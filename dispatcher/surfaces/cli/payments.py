@@ -8,7 +8,16 @@ from typing import Annotated
 import typer
 
 from dispatcher.core.errors import Usage
-from dispatcher.surfaces.cli.context import CliContext, told_moment
+from dispatcher.surfaces.cli.context import (
+    CliContext,
+    DryRun,
+    Limit,
+    OneWorker,
+    OnlyConnector,
+    OnlyRun,
+    Reason,
+    told_moment,
+)
 from dispatcher.surfaces.cli.previews import count
 
 app = typer.Typer(
@@ -34,9 +43,6 @@ OPEN = (State.HELD, State.UNKNOWN, State.DUE)
 Names = Annotated[
     list[str], typer.Argument(metavar="PAYMENT...", help="Such as reward-12.")
 ]
-Reason = Annotated[
-    str, typer.Option("--reason", help="Why; kept with the payment. No field value.")
-]
 
 
 @app.command("list")
@@ -45,9 +51,9 @@ def list_payments(
     state: Annotated[
         list[State] | None, typer.Option(help="Only these (default: what is open).")
     ] = None,
-    run: Annotated[str | None, typer.Option(help="Only of this run.")] = None,
-    connector: Annotated[str | None, typer.Option(help="Only of this one.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="At most.")] = 100,
+    run: OnlyRun = None,
+    connector: OnlyConnector = None,
+    limit: Limit = 100,
 ) -> None:
     """List payments, the latest change first."""
     from dispatcher.operations import payments
@@ -79,8 +85,8 @@ def list_payments(
     )
 
 
-@app.command("history")
-def history(
+@app.command("show")
+def show_payment(
     ctx: typer.Context,
     name: Annotated[str, typer.Argument(metavar="PAYMENT", help="Such as reward-12.")],
 ) -> None:
@@ -144,29 +150,29 @@ def settle(
     names: Annotated[
         list[str] | None, typer.Argument(metavar="PAYMENT...", help="These.")
     ] = None,
-    account: Annotated[
-        str | None,
-        typer.Option(metavar="CONNECTOR/ID", help="All that this worker is owed."),
-    ] = None,
+    worker: OneWorker = None,
     reason: Reason = "",
+    dry_run: DryRun = False,
 ) -> None:
     """Book as paid what you have paid yourself: on your payroll, or at the market."""
     from dispatcher.operations import payments
 
     context: CliContext = ctx.obj
-    if bool(names) == (account is not None):
+    if bool(names) == (worker is not None):
         raise Usage(
             "which payments?",
             why="they are named, or all that one worker is owed is meant",
-            fix="name payments, or write --account CONNECTOR/ID",
+            fix="name payments, or write --worker CONNECTOR/NAME",
         )
-    with context.open_store() as store:
-        found = payments.settle(context, store, names or [], reason, account=account)
+    with context.open_store(dry_run=dry_run) as store:
+        found = payments.settle(context, store, names or [], reason, account=worker)
     _show(context, found, "settled")
 
 
 @app.command("approve")
-def approve(ctx: typer.Context, names: Names, reason: Reason = "") -> None:
+def approve(
+    ctx: typer.Context, names: Names, reason: Reason = "", dry_run: DryRun = False
+) -> None:
     """Have a market pay what was held, refused or is unknown, after you have looked.
 
     Of a payment whose outcome is unknown, look at the market first: it is asked to pay
@@ -175,14 +181,17 @@ def approve(ctx: typer.Context, names: Names, reason: Reason = "") -> None:
     from dispatcher.operations import payments
 
     context: CliContext = ctx.obj
-    context.confirm(f"have {count(len(names), 'payment')} made?")
-    with context.open_store() as store:
+    if not dry_run:
+        context.confirm(f"have {count(len(names), 'payment')} made?")
+    with context.open_store(dry_run=dry_run) as store:
         found = payments.approve(context, store, names, reason)
     _show(context, found, "approved")
 
 
 @app.command("refuse")
-def refuse(ctx: typer.Context, names: Names, reason: Reason = "") -> None:
+def refuse(
+    ctx: typer.Context, names: Names, reason: Reason = "", dry_run: DryRun = False
+) -> None:
     """Pay nothing for work; its money is room in the budget again.
 
     At the market nothing is rejected: do that there if it has to be.
@@ -190,7 +199,7 @@ def refuse(ctx: typer.Context, names: Names, reason: Reason = "") -> None:
     from dispatcher.operations import payments
 
     context: CliContext = ctx.obj
-    with context.open_store() as store:
+    with context.open_store(dry_run=dry_run) as store:
         found = payments.refuse(context, store, names, reason)
     _show(context, found, "refused")
 

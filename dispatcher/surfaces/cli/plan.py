@@ -4,17 +4,29 @@ from __future__ import annotations
 
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from dispatcher.core.errors import EXIT_PARTLY, Usage
-from dispatcher.surfaces.cli.context import CliContext, leave, told_moment
+from dispatcher.surfaces.cli.context import (
+    DRY_RUN,
+    CliContext,
+    DryRun,
+    Output,
+    Seed,
+    TimeLimit,
+    leave,
+    told_moment,
+)
 from dispatcher.surfaces.cli.previews import count
 
 if TYPE_CHECKING:
     from dispatcher.stages.planning import Drafted
     from policies.planning.frontier import Frontier
+
+FRONTIER: Final = 60.0
+"""Seconds of search for all points of a frontier."""
 
 Number = Annotated[
     int | None,
@@ -31,22 +43,15 @@ app = typer.Typer(
 @app.callback()
 def plan(
     ctx: typer.Context,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", "-n", help="Keep nothing.")
-    ] = False,
+    dry_run: DryRun = False,
     partial: Annotated[
         bool, typer.Option("--partial", help="Plan the rest where something has none.")
     ] = False,
-    seed: Annotated[
-        int | None,
-        typer.Option(min=0, max=2**63 - 1, help="The same seed gives the same plan."),
-    ] = None,
+    seed: Seed = None,
     algorithm: Annotated[
         str, typer.Option(help="auto, or a solver: docs/reference/instances.md.")
     ] = "auto",
-    time_limit: Annotated[
-        float | None, typer.Option(min=0.1, help="Seconds of search, at most.")
-    ] = None,
+    time_limit: TimeLimit = None,
 ) -> None:
     """Plan whatever misses answers; nothing is sent before the plan is applied.
 
@@ -83,12 +88,14 @@ def plan(
 
 
 @app.command("apply")
-def apply_plan(ctx: typer.Context, number: Number = None) -> None:
+def apply_plan(
+    ctx: typer.Context, number: Number = None, dry_run: DryRun = False
+) -> None:
     """Let a plan take effect: `up` books and sends it, the task page serves it."""
     from dispatcher.operations import plans
 
     context: CliContext = ctx.obj
-    with context.open_store() as store:
+    with context.open_store(dry_run=dry_run) as store:
         done = plans.apply(context, store, number)
     planned = count(done.pairs, "showing is", "showings are")
     context.show(
@@ -165,29 +172,21 @@ def sweep(
         int, typer.Option(min=2, max=200, help="Limits on f, from none to 0.")
     ] = 11,
     csv: Annotated[bool, typer.Option("--csv", help="Print comma-separated.")] = False,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o", dir_okay=False, help="Draw it: a file .svg or .html."
-        ),
-    ] = None,
-    time_limit: Annotated[
-        float, typer.Option(min=0.1, help="Seconds of search, at most.")
-    ] = 60.0,
-    seed: Annotated[
-        int | None, typer.Option(min=0, max=2**63 - 1, help="Of the searches.")
-    ] = None,
+    output: Output = None,
+    time_limit: TimeLimit = None,
+    seed: Seed = None,
 ) -> None:
     """Show what a stricter policy would cost: workers, utility, worst disclosure.
 
     One limit on f for every rule, from none to 0, and the policy itself: the utility
     that the workers present can give, and how many workers all answers take, each with
-    what is proven. Nothing is planned.
+    what is proven. Nothing is planned. --output draws it: a file .svg or .html.
     """
     from dispatcher.operations import instances, plans
     from dispatcher.surfaces import picture
 
     context: CliContext = ctx.obj
+    seconds = time_limit or FRONTIER
     if output is not None:
         if output.suffix.lower() not in (".svg", ".html"):
             raise Usage(
@@ -199,12 +198,10 @@ def sweep(
         instances.check_place(output)
     if instance is not None:
         file = instances.InstanceFile(instance)
-        found = instances.sweep(file, points, seed=seed or 0, time_limit=time_limit)
+        found = instances.sweep(file, points, seed=seed or 0, time_limit=seconds)
     else:
         with context.open_store() as store:
-            found = plans.sweep(
-                context, store, points, seed=seed, time_limit=time_limit
-            )
+            found = plans.sweep(context, store, points, seed=seed, time_limit=seconds)
     if output is not None:
         drawn = picture.frontier_svg(found)
         if output.suffix.lower() == ".html":
@@ -264,7 +261,7 @@ def lay_out(drafted: Drafted, *, dry_run: bool, auto: bool) -> str:
     """Lay a new plan out for people; ``auto``: the daemon plans by itself too."""
     from dispatcher.operations import plans
 
-    lines = ["DRY RUN - nothing was changed"] if dry_run else []
+    lines = [DRY_RUN] if dry_run else []
     if not drafted.summary["fields"] and drafted.plan_id is None:  # no numbers to show
         lines.append(
             "  nothing is left to plan: what is in force is in dispatcher plan list and "
@@ -316,7 +313,7 @@ def _cost(one: dict[str, Any]) -> str:
     work = count(one["fields"], "field")
     if one["pieces"]:
         work += f", {count(one['pieces'], 'piece')} of work at least"
-    lacks = "" if one["enough"] else "   NOT ENOUGH: dispatcher runs budget set"
+    lacks = "" if one["enough"] else "   NOT ENOUGH: dispatcher runs budget"
     if one["enough"] and not one["enough_today"]:
         lacks = "   more than today's allowance"
     return f"  cost         {one['run']}: {one['total']} ({work}), room {one['room']}{lacks}"

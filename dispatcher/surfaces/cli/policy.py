@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import asdict
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -16,13 +15,19 @@ from dispatcher.core.errors import (
     EXIT_FAILED,
     EXIT_FINDINGS,
     EXIT_INVALID,
-    NotFound,
     Usage,
 )
 from dispatcher.core.private_files import write_private
 from dispatcher.surfaces.cli import previews
 from dispatcher.surfaces.cli.context import (
+    DRY_RUN,
+    AcceptPast,
     CliContext,
+    DryRun,
+    ExitCode,
+    Output,
+    Reason,
+    TimeLimit,
     leave,
     read_file,
     told_moment,
@@ -43,6 +48,9 @@ if TYPE_CHECKING:
     from dispatcher.operations.policies import PolicyFile, Preview
     from dispatcher.stages.planning.impact import Impact
     from policies.document import ParseResult
+
+SEARCH: Final = 30.0
+"""Seconds that a preview searches for a plan."""
 
 app = typer.Typer(help="Check, test and apply the policy file.", no_args_is_help=True)
 
@@ -134,23 +142,13 @@ def show(
         int | None,
         typer.Argument(min=1, max=2**31, help="A version (default: in force)."),
     ] = None,
-    version: Annotated[
-        int | None, typer.Option(min=1, max=2**31, help="The same, as an option.")
-    ] = None,
 ) -> None:
     """Print the policy that is in force, or a version before, byte for byte."""
     from dispatcher.operations import policies
 
     context: CliContext = ctx.obj
-    if number is not None and version is not None:
-        raise Usage(
-            "two versions are named",
-            why="one is printed at a time",
-            fix="leave --version out",
-        )
-    version = version or number
     with context.open_store() as store:
-        found = policies.show(store, version)
+        found = policies.show(store, number)
     source = found.source.decode("utf-8")
     document = {
         "schema": "dispatcher.policy/1",
@@ -162,49 +160,19 @@ def show(
     context.show(document, source, end="")
 
 
-@app.command()
-def rule(
-    ctx: typer.Context,
-    code: Annotated[str, typer.Argument(help="For example POL203.")],
-) -> None:
-    """Explain a diagnostic."""
-    from policies.document import CODES, explain_rule
-
-    if code not in CODES:
-        raise NotFound(
-            f"there is no diagnostic {code[:20]!r}",
-            why=f"known: {', '.join(sorted(CODES))}",
-            fix="take the code in brackets: error[POL203]",
-        )
-    context: CliContext = ctx.obj
-    text = explain_rule(code)
-    document = {"schema": "dispatcher.page/1", "code": code, "text": text}
-    context.show(document, text, end="")
-
-
-@app.command()
-def schema() -> None:
-    """Print the JSON Schema of policy files, for editors."""
-    from policies.document import json_schema
-
-    print(json.dumps(json_schema(), indent=2, ensure_ascii=False))
-
-
 @app.command("init")
 def init_policy(
     ctx: typer.Context,
     source: Annotated[
         Path, typer.Option("--from", help="A file of records.", dir_okay=False)
     ],
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="Where to (default: policy.toml)."),
-    ] = None,
+    output: Output = None,
     format: FormatOption = None,
     encoding: EncodingOption = None,
     delimiter: DelimiterOption = None,
     sheet: SheetOption = None,
     key: KeyOption = None,
+    dry_run: DryRun = False,
 ) -> None:
     """Suggest a first policy from the columns of a file (values stay hidden)."""
     from dispatcher.operations import policies
@@ -213,6 +181,10 @@ def init_policy(
     path = output or context.policy_path
     options = read_options(format, encoding, delimiter, sheet, key)
     text = policies.suggest(source, options)
+    if dry_run:
+        context.say(f"{DRY_RUN}: {path} would be written")
+        context.show({"schema": "dispatcher.policy-draft/1", "text": text}, text)
+        return
     if path.exists():
         context.confirm(f"{path} is here already; overwrite it?")
     write_private(path, text)
@@ -295,16 +267,15 @@ Flight = Annotated[
         "that have not left yet, or none."
     ),
 ]
-ExitCode = Annotated[bool, typer.Option("--exit-code", help="Exit 9 if there are any.")]
 
 
 @app.command()
 def diff(
     ctx: typer.Context,
     file: File = None,
-    version: Annotated[
+    base: Annotated[
         int | None,
-        typer.Option(min=1, max=2**31, help="Against this one (default: in force)."),
+        typer.Option(min=1, max=2**31, help="A version (default: the one in force)."),
     ] = None,
     exit_code: ExitCode = False,
 ) -> None:
@@ -315,7 +286,7 @@ def diff(
     path = file or context.policy_path
     policy = valid_policy(path).policy
     with context.open_store() as store:
-        comparison = policies.compare(store, policy, version)
+        comparison = policies.compare(store, policy, base)
     number, found = comparison.against, comparison.differences
     context.say(f"{path} against {f'version {number}' if number else 'no version'}")
     context.show(
@@ -342,77 +313,43 @@ def diff(
 
 
 @app.command()
-def plan(
-    ctx: typer.Context,
-    file: File = None,
-    in_flight: Flight = InFlight.RECALL,
-    breaches: Annotated[
-        bool, typer.Option("--breaches", help="List what is past the new limits.")
-    ] = False,
-    time_limit: Annotated[
-        float, typer.Option(min=0.1, help="Seconds of search for a plan, at most.")
-    ] = 30.0,
-    exit_code: ExitCode = False,
-) -> None:
-    """Show what putting a policy file in force would do; changes nothing.
-
-    The version is put in force in a transaction that is rolled back: bookings wait for
-    that, not for the search for a plan.
-    """
-    from dispatcher.operations import policies
-
-    context: CliContext = ctx.obj
-    checked = valid_policy(file or context.policy_path)
-    with context.open_store() as store:
-        preview = policies.preview(
-            context,
-            store,
-            checked,
-            in_flight=in_flight.value,
-            time_limit=time_limit,
-        )
-    applied = preview.applied
-    past = previews.findings(preview.findings)
-    if not applied.changed:
-        context.say(
-            f"version {applied.version} is this very file: nothing would change"
-        )
-    context.show(_planned(preview, past), _lay_out(preview, past, breaches))
-    if exit_code and (
-        past or preview.impact.verdict != "SOLVED" or applied.recall.unsafe
-    ):
-        leave(EXIT_FINDINGS)
-
-
-@app.command()
 def apply(
     ctx: typer.Context,
     file: File = None,
     if_active: IfActive = None,
     in_flight: Flight = InFlight.RECALL,
-    accept_past: Annotated[
-        int,
-        typer.Option(
-            min=0, metavar="N", help="As many sets past its limits as plan shows."
-        ),
-    ] = 0,
-    reason: Annotated[
-        str, typer.Option(help="Why, for the audit log. No field value.")
-    ] = "",
+    accept_past: AcceptPast = 0,
+    reason: Reason = "",
     sample: Annotated[
         bool, typer.Option("--sample", help="Apply an unchanged example as it is.")
     ] = False,
+    dry_run: DryRun = False,
+    breaches: Annotated[
+        bool,
+        typer.Option(
+            "--breaches", help="With --dry-run: list what is past the new limits."
+        ),
+    ] = False,
+    time_limit: TimeLimit = None,
+    exit_code: ExitCode = False,
 ) -> None:
     """Put a policy file in force, after its checks and its tests.
 
     What was shown already and is past a limit of the version cannot be undone: then
     nothing changes and the exit status is 6, unless --accept-past says just how many
-    sets that are (see: policy plan) and --reason why.
+    sets that are and --reason why.
+
+    With --dry-run it says what the version would do: the version is put in force in a
+    transaction that is rolled back, and a plan is searched (--time-limit). Bookings
+    wait for the first, not for the second.
     """
     from dispatcher.operations import policies
 
     context: CliContext = ctx.obj
     checked = valid_policy(file or context.policy_path)
+    if dry_run:
+        _preview(context, checked, in_flight, breaches, time_limit, exit_code)
+        return
     policies.check_reason(accept_past, reason)
     with context.open_to_book() as store:
         applied = policies.apply(
@@ -437,10 +374,7 @@ def apply(
 def picture(
     ctx: typer.Context,
     file: File = None,
-    output: Annotated[
-        Path,
-        typer.Option("--output", "-o", dir_okay=False, help="The page: one HTML file."),
-    ] = Path("picture.html"),
+    output: Output = None,
     against: Annotated[
         Path | None,
         typer.Option(
@@ -451,11 +385,11 @@ def picture(
     encoding: EncodingOption = None,
     delimiter: DelimiterOption = None,
     sheet: SheetOption = None,
-    time_limit: Annotated[
-        float, typer.Option(min=0.1, help="Seconds of search, at most.")
-    ] = 60.0,
+    time_limit: TimeLimit = None,
 ) -> None:
     """Draw what one stranger could know under a policy file, and two who share.
+
+    The page is one HTML file, picture.html unless --output names another.
 
     The densest view that the policy allows of one record, on made-up values. With
     --against: the share of people whom it singles out, and how well what is kept can be
@@ -465,6 +399,7 @@ def picture(
     from dispatcher.surfaces import picture as pages
 
     context: CliContext = ctx.obj
+    output = output or Path("picture.html")
     path = file or context.policy_path
     checked = valid_policy(path)
     context.spare(output, path, *filter(None, [against]))
@@ -474,7 +409,7 @@ def picture(
         path.parent,
         against,
         read_options(format, encoding, delimiter, sheet, None),
-        seconds=time_limit,
+        seconds=time_limit or 2 * SEARCH,
     )
     stamp = f"Drawn from {path.name}, {told_moment(context.clock())}."
     instances.write_whole(output, pages.page(drawn, stamp))
@@ -511,6 +446,39 @@ def _drawn(drawn: Picture, output: Path) -> dict[str, Any]:
             for rule in drawn.rules
         ],
     }
+
+
+def _preview(
+    context: CliContext,
+    checked: PolicyFile,
+    in_flight: InFlight,
+    breaches: bool,
+    time_limit: float | None,
+    exit_code: bool,
+) -> None:
+    """Show what putting a policy file in force would do."""
+    from dispatcher.operations import policies
+
+    context.say(DRY_RUN)
+    with context.open_store() as store:
+        preview = policies.preview(
+            context,
+            store,
+            checked,
+            in_flight=in_flight.value,
+            time_limit=time_limit or SEARCH,
+        )
+    applied = preview.applied
+    past = previews.findings(preview.findings)
+    if not applied.changed:
+        context.say(
+            f"version {applied.version} is this very file: nothing would change"
+        )
+    context.show(_planned(preview, past), _lay_out(preview, past, breaches))
+    if exit_code and (
+        past or preview.impact.verdict != "SOLVED" or applied.recall.unsafe
+    ):
+        leave(EXIT_FINDINGS)
 
 
 @app.command("list")
@@ -615,7 +583,9 @@ def _lay_out(preview: Preview, past: list[dict[str, Any]], breaches: bool) -> st
             f"ALREADY PAST its limits: {sets} ({rules}); what was seen cannot be undone"
         )
         lines += (
-            previews.lines(past) if breaches else ["  list: policy plan --breaches"]
+            previews.lines(past)
+            if breaches
+            else ["  list: policy apply --dry-run --breaches"]
         )
         lines.append(
             f"next: dispatcher policy apply --accept-past {len(past)} --reason TEXT"

@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from dispatcher.ledger.recall import Recall, Recalled
     from dispatcher.operations.dry_run import Finding
 
-DRY_RUN: Final = "DRY RUN - nothing was changed"
 LISTED: Final = 20
 """Findings that are listed one by one; ``--json`` has all of them."""
 

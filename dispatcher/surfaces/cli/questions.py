@@ -1,163 +1,155 @@
-"""``dispatcher workers qualification|gold``: made-up questions and their files."""
+"""``dispatcher questions``: made-up questions, as tests and as gold among real ones."""
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
-from dispatcher.surfaces.cli.context import CliContext
+from dispatcher.surfaces.cli.context import CliContext, DryRun
 from dispatcher.surfaces.cli.previews import count
 
-if TYPE_CHECKING:
-    from dispatcher.operations.questions import Purpose
+app = typer.Typer(
+    help="Made-up questions: tests before real work, and gold among it.",
+    no_args_is_help=True,
+)
 
-qualification = typer.Typer(
-    help="Tests that workers of the task page pass before a field's first record.",
-    no_args_is_help=True,
-)
-gold = typer.Typer(
-    help="Made-up questions among the real ones, to see how good workers are.",
-    no_args_is_help=True,
-)
+
+class Purpose(StrEnum):
+    """What made-up questions are for: the values of ``operations.questions.Purpose``."""
+
+    TEST = "test"
+    GOLD = "gold"
+
 
 OneField = Annotated[str, typer.Argument(metavar="FIELD", help="Of the policy.")]
-QuestionFile = Annotated[
-    Path,
-    typer.Argument(
-        dir_okay=False,
-        help="Made-up questions: columns shown (or image) and answer.",
-    ),
-]
-AcceptEqual = Annotated[
-    int,
+PurposeOption = Annotated[
+    Purpose,
     typer.Option(
-        min=0,
-        metavar="N",
-        help="As many rows as show what a loaded record shows, exactly.",
+        help="test: before a worker's first real field; gold: mixed among real ones."
     ),
 ]
 
 
-@qualification.command("set")
-def set_test(
+@app.command()
+def add(
     ctx: typer.Context,
     field: OneField,
-    file: QuestionFile,
+    file: Annotated[
+        Path,
+        typer.Argument(
+            dir_okay=False,
+            help="Made-up questions: columns shown (or image) and answer.",
+        ),
+    ],
+    purpose: PurposeOption,
     share: Annotated[
         float,
-        typer.Option("--pass", help="Share of right answers that passes, up to 1."),
+        typer.Option("--pass", help="Test: share of right answers that passes."),
     ] = 0.8,
-    accept_equal: AcceptEqual = 0,
+    accept_equal: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            metavar="N",
+            help="As many rows as show what a loaded record shows, exactly.",
+        ),
+    ] = 0,
+    dry_run: DryRun = False,
 ) -> None:
-    """Let a field ask for a passed test of made-up questions, in place of an earlier one.
+    """Add made-up questions to a field; nothing of a record may be in the file.
 
-    Each worker answers all of them on the task page before the first real field; who
-    fails may try once more after a day. Who passed an earlier test of the field has
-    passed. Nothing of a record may be in the file.
+    A test: each worker answers all of its questions on the task page before the first
+    real field, and who fails may try once more after a day. It takes the place of an
+    earlier one; who passed that has passed.
+
+    Gold: questions that look like real ones and come at the rate of [quality] gold.
+    They are no answers and touch no rule; each is asked of as many workers as a real
+    field may be shown to.
     """
     from dispatcher.operations import questions
 
     context: CliContext = ctx.obj
-    with context.open_store() as store:
-        number = questions.set_test(
-            context, store, field, file, share, accept_equal=accept_equal
-        )
+    with context.open_store(dry_run=dry_run) as store:
+        if purpose is Purpose.TEST:
+            new, known = (
+                questions.set_test(
+                    context, store, field, file, share, accept_equal=accept_equal
+                ),
+                0,
+            )
+        else:
+            added = questions.add_gold(
+                context, store, field, file, accept_equal=accept_equal
+            )
+            new, known = added.new, added.known
+    words = f"{field}: {count(new, 'question')} added"
+    if purpose is Purpose.TEST:
+        words += f", {share:.0%} right passes"
+    if known:
+        words += f", {known:,} were there already"
     context.show(
         {
-            "schema": "dispatcher.qualification/1",
+            "schema": "dispatcher.questions-added/1",
             "field": field,
-            "questions": number,
-            "pass": share,
+            "purpose": purpose.value,
+            "added": new,
+            "known": known,
+            "pass": share if purpose is Purpose.TEST else None,
         },
-        f"{field}: {count(number, 'question')}, {share:.0%} right passes",
+        words,
     )
 
 
-@qualification.command("list")
-def list_tests(ctx: typer.Context) -> None:
-    """List the fields that ask for a test, and how workers stand with them."""
+@app.command("list")
+def list_questions(ctx: typer.Context) -> None:
+    """List the fields with made-up questions, and how workers answered them."""
     from dispatcher.operations import questions
 
     context: CliContext = ctx.obj
     with context.open_store() as store:
-        tests = questions.list_tests(store)
-    header = ("field", "questions", "pass", "passed", "failed", "open")
-    lines = [(test.row.field, test.questions, *test.row[1:]) for test in tests]
+        tests, gold = questions.list_tests(store), questions.list_gold(store)
+    header = ("field", "purpose", "questions", "pass", "passed", "failed", "open",
+              "answered", "right", "left")  # fmt: skip
+    rows: list[tuple[Any, ...]] = [
+        (one.row.field, "test", one.questions, *one.row[1:], None, None, None)
+        for one in tests
+    ]
+    for own in gold:
+        field, asked, *answers = own.row
+        rows.append((field, "gold", asked, None, None, None, None, *answers, own.left))
     context.show(
         {
-            "schema": "dispatcher.qualifications/1",
-            "tests": [dict(zip(header, line, strict=True)) for line in lines],
+            "schema": "dispatcher.questions/1",
+            "questions": [dict(zip(header, row, strict=True)) for row in rows],
         },
-        context.table(lines, header),
+        context.table(
+            [["-" if cell is None else cell for cell in row] for row in rows], header
+        ),
     )
 
 
-@qualification.command("drop")
-def drop_test(ctx: typer.Context, field: OneField) -> None:
-    """Let a field ask for no test any more."""
-    _drop(ctx.obj, field, "test")
-
-
-@gold.command("add")
-def add_gold(
+@app.command()
+def drop(
     ctx: typer.Context,
     field: OneField,
-    file: QuestionFile,
-    accept_equal: AcceptEqual = 0,
+    purpose: PurposeOption,
+    dry_run: DryRun = False,
 ) -> None:
-    """Mix made-up questions among the real ones of a field.
-
-    They look like real ones, come at the rate of [quality] gold, are no answers and
-    touch no rule; each is asked of as many workers as a real field may be shown to.
-    Nothing of a record may be in the file.
-    """
+    """Drop a field's made-up questions: no test, or no gold, any more."""
     from dispatcher.operations import questions
 
     context: CliContext = ctx.obj
-    with context.open_store() as store:
-        added = questions.add_gold(
-            context, store, field, file, accept_equal=accept_equal
-        )
-    new, known = added.new, added.known
-    context.show(
-        {"schema": "dispatcher.gold/1", "field": field, "added": new, "known": known},
-        f"{field}: {count(new, 'question')} added"
-        + (f", {known:,} were there already" if known else ""),
-    )
-
-
-@gold.command("list")
-def list_gold(ctx: typer.Context) -> None:
-    """List the fields that have gold: how much is left to ask, how much was right."""
-    from dispatcher.operations import questions
-
-    context: CliContext = ctx.obj
-    with context.open_store() as store:
-        rows = [(*one.row, one.left) for one in questions.list_gold(store)]
-    header = ("field", "questions", "answered", "right", "left")
+    with context.open_store(dry_run=dry_run) as store:
+        number = questions.drop(context, store, field, purpose.value)
     context.show(
         {
-            "schema": "dispatcher.golds/1",
-            "gold": [dict(zip(header, row, strict=True)) for row in rows],
+            "schema": "dispatcher.questions-dropped/1",
+            "field": field,
+            "purpose": purpose.value,
+            "dropped": number,
         },
-        context.table(rows, header),
-    )
-
-
-@gold.command("drop")
-def drop_gold(ctx: typer.Context, field: OneField) -> None:
-    """Mix no more made-up questions among a field's real ones."""
-    _drop(ctx.obj, field, "gold")
-
-
-def _drop(context: CliContext, field: str, purpose: Purpose) -> None:
-    from dispatcher.operations import questions
-
-    with context.open_store() as store:
-        number = questions.drop(context, store, field, purpose)
-    context.show(
-        {"schema": f"dispatcher.{purpose}/1", "field": field, "dropped": number},
         f"{field}: {count(number, 'question')} dropped",
     )

@@ -8,17 +8,22 @@ from typing import Annotated
 import typer
 
 from dispatcher.core.errors import Usage
-from dispatcher.surfaces.cli.context import CliContext
+from dispatcher.surfaces.cli.context import (
+    DRY_RUN,
+    CliContext,
+    DryRun,
+    Limit,
+    OnlyConnector,
+    OnlyRun,
+    Reason,
+)
 
 app = typer.Typer(
     help="What waits to be sent, and what could not be.", no_args_is_help=True
 )
 
 
-All = Annotated[bool, typer.Option("--all", help="Everything (the default).")]
-Connector = Annotated[str | None, typer.Option(help="Only this connector.")]
-Run = Annotated[str | None, typer.Option(help="Only this run.")]
-Limit = Annotated[int, typer.Option(min=1, max=10_000, help="At most so many.")]
+All = Annotated[bool, typer.Option("--all", help="All of them.")]
 
 
 class State(StrEnum):
@@ -42,17 +47,18 @@ def _check_scope(everything: bool, connector: str | None, run: str | None) -> No
 
 def pause(
     ctx: typer.Context,
-    reason: Annotated[str, typer.Option(help="Why; kept and shown.")],
+    reason: Reason,
     everything: All = False,
-    connector: Connector = None,
-    run: Run = None,
+    connector: OnlyConnector = None,
+    run: OnlyRun = None,
+    dry_run: DryRun = False,
 ) -> None:
     """Stop new showings at once; answers are still accepted."""
     from dispatcher.operations import queue
 
     context: CliContext = ctx.obj
     _check_scope(everything, connector, run)
-    with context.open_store() as store:
+    with context.open_store(dry_run=dry_run) as store:
         scope = queue.pause(context, store, reason, connector=connector, run=run)
     context.show(
         {"schema": "dispatcher.pause/1", "scope": scope, "reason": reason},
@@ -63,15 +69,16 @@ def pause(
 def resume(
     ctx: typer.Context,
     everything: All = False,
-    connector: Connector = None,
-    run: Run = None,
+    connector: OnlyConnector = None,
+    run: OnlyRun = None,
+    dry_run: DryRun = False,
 ) -> None:
     """End a pause; other pauses stay."""
     from dispatcher.operations import queue
 
     context: CliContext = ctx.obj
     _check_scope(everything, connector, run)
-    with context.open_store() as store:
+    with context.open_store(dry_run=dry_run) as store:
         done = queue.resume(context, store, connector=connector, run=run)
     scope, left = done.scope, list(done.still_paused)
     context.show(
@@ -104,35 +111,14 @@ def list_messages(
     _show(context, found)
 
 
-dead = typer.Typer(help="Messages that were given up.", no_args_is_help=True)
-app.add_typer(dead, name="dead")
-
-
-@dead.command("list")
-def list_dead(
-    ctx: typer.Context,
-    limit: Limit = 100,
-) -> None:
-    """List the messages that were given up."""
-    from dispatcher.operations import queue
-
-    context: CliContext = ctx.obj
-    with context.open_store() as store:
-        found = queue.list_messages(store, "dead", limit)
-    _show(context, found)
-
-
 @app.command()
-@dead.command()
 def retry(
     ctx: typer.Context,
     ids: Annotated[
         list[int] | None, typer.Argument(help="Messages; none: all.")
     ] = None,
-    connector: Connector = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", "-n", help="Change nothing.")
-    ] = False,
+    connector: OnlyConnector = None,
+    dry_run: DryRun = False,
 ) -> None:
     """Send dead messages once more.
 
@@ -145,7 +131,7 @@ def retry(
     with context.open_to_book() as store:
         found = queue.find_dead(store, ids or (), connector)
         if dry_run:
-            context.say("DRY RUN - nothing was changed")
+            context.say(DRY_RUN)
             context.show(
                 {"schema": "dispatcher.queue/1", "would_retry": found},
                 f"{len(found)} dead messages would be sent again",

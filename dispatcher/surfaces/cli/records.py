@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from enum import StrEnum
@@ -12,7 +13,15 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final, Self
 import typer
 
 from dispatcher.core.errors import EXIT_PARTLY, NoStore, Usage
-from dispatcher.surfaces.cli.context import CliContext, leave
+from dispatcher.surfaces.cli.context import (
+    DRY_RUN,
+    CliContext,
+    DryRun,
+    Limit,
+    OnlyRun,
+    leave,
+)
+from dispatcher.surfaces.cli.subject import Confirm, show_erasure
 from policies.document.diagnostic import listed
 
 if TYPE_CHECKING:
@@ -103,7 +112,7 @@ def preview(
     max_bytes: MaxBytesOption = "2G",
     excel_guard: GuardOption = None,
     show_values: Annotated[
-        bool, typer.Option("--show-values", help="Show the first 5 values too.")
+        bool, typer.Option("--show-values", help="Show values too.")
     ] = False,
 ) -> None:
     """Describe a file, column by column; values stay hidden, nothing is loaded."""
@@ -141,7 +150,7 @@ def preview(
 def load(
     ctx: typer.Context,
     file: File,
-    run: Annotated[str, typer.Option(help="The run that records go to.")] = "default",
+    run: Annotated[str, typer.Option(help="The run.")] = "default",
     format: FormatOption = None,
     encoding: EncodingOption = None,
     delimiter: DelimiterOption = None,
@@ -151,7 +160,9 @@ def load(
     excel_guard: GuardOption = None,
     folder: Annotated[
         Path | None,
-        typer.Option(help="Folder of the pages of images (default: the file's)."),
+        typer.Option(
+            "--images", help="Folder of the pages of images (default: the file's)."
+        ),
     ] = None,
     rejects: Annotated[
         Path | None,
@@ -165,6 +176,7 @@ def load(
             help="Only N records go out until the pilot is accepted.",
         ),
     ] = None,
+    dry_run: DryRun = False,
 ) -> None:
     """Load a file under the policy in force; loading it twice changes nothing.
 
@@ -176,6 +188,12 @@ def load(
     context: CliContext = ctx.obj
     is_stream = str(file) == "-"
     listed = rejects or records.rejects_path(Path("stdin.csv") if is_stream else file)
+    options = read_options(
+        format, encoding, delimiter, sheet, key, max_bytes, excel_guard
+    )
+    if dry_run:
+        _preview_load(context, file, options)
+        return
     context.spare(listed, file)
     with context.open_to_book() as store, LoadProgress(context) as progress:
         loaded = records.load(
@@ -184,9 +202,7 @@ def load(
             _where(file),
             run=run,
             pilot=pilot,
-            options=read_options(
-                format, encoding, delimiter, sheet, key, max_bytes, excel_guard
-            ),
+            options=options,
             folder=folder,
             rejects=listed,
             progress=progress.show,
@@ -216,16 +232,29 @@ def load(
         leave(EXIT_PARTLY)
 
 
+def _preview_load(context: CliContext, file: Path, options: Options) -> None:
+    """Say which rows of a file would be rejected; load nothing."""
+    from dispatcher.operations import records
+
+    with context.open_store() as store:
+        found = records.preview(_where(file), options, context, store)
+    context.say(DRY_RUN)
+    text = f"{found.rows - found.rejections:,} of {found.rows:,} rows would be loaded"
+    if found.rejections:
+        text += f"\n{_rejects_line(found)}"
+    context.show(_preview_document(found, show_values=False), text)
+    if found.rejections:
+        leave(EXIT_PARTLY)
+
+
 @app.command()
 def reassemble(
     ctx: typer.Context,
     output: Annotated[
         Path,
-        typer.Option(
-            "--output", "-o", help="NAME.csv, .jsonl or .parquet; - is stdout."
-        ),
+        typer.Option("--output", "-o", help="Where to write it (0600)."),
     ],
-    run: Annotated[str, typer.Option(help="The run to write.")] = "default",
+    run: Annotated[str, typer.Option(help="The run.")] = "default",
     format: Annotated[
         str, typer.Option(help="csv, jsonl or parquet (default: by the name).")
     ] = "",
@@ -237,7 +266,10 @@ def reassemble(
         ),
     ] = True,
 ) -> None:
-    """Write records whole: the loaded columns, then answers, confidence and state."""
+    """Write records whole: the loaded columns, then answers, confidence and state.
+
+    The format goes by the name of the file, .csv, .jsonl or .parquet; - is stdout.
+    """
     from dispatcher.operations import records
 
     context: CliContext = ctx.obj
@@ -500,13 +532,11 @@ class State(StrEnum):
 @app.command("list")
 def list_records(
     ctx: typer.Context,
-    run: Annotated[str | None, typer.Option(help="Only of this run.")] = None,
+    run: OnlyRun = None,
     state: Annotated[
         State | None, typer.Option(help="Only records in this state.")
     ] = None,
-    limit: Annotated[
-        int, typer.Option(min=1, max=1_000_000, help="At most so many.")
-    ] = 100,
+    limit: Limit = 100,
 ) -> None:
     """List records with the states of their fields: no value."""
     from dispatcher.operations import records
@@ -639,3 +669,53 @@ def _line(progress: Progress) -> str:
         f"{share}{progress.records + progress.skipped:,} records, "
         f"{progress.rejected:,} rejected"
     )
+
+
+_AGES: Final = {"h": 3600, "d": 86_400, "w": 7 * 86_400}
+
+
+@app.command()
+def purge(
+    ctx: typer.Context,
+    older_than: Annotated[
+        str, typer.Option(help="Age since loading: 90d, 12w, 48h.", metavar="AGE")
+    ],
+    dry_run: DryRun = False,
+    confirm: Confirm = "",
+) -> None:
+    """Erase the values of records loaded so long ago; ledger and evidence stay.
+
+    What the policy's `retain` says is done by the daemon; this is for more.
+    """
+    from dispatcher.operations import subjects
+
+    context: CliContext = ctx.obj
+    moment = context.clock() - _micros(older_than)
+    word = f"purge-{older_than}"
+    with context.open_store() as store:
+        count = subjects.count_older(store, moment)
+        if dry_run:
+            context.show(
+                {"schema": "dispatcher.purge/1", "dry_run": True, "records": count},
+                f"{DRY_RUN}\nwould erase the values of {count:,} records",
+            )
+            return
+        if confirm != word:
+            raise Usage(
+                f"erasing the values of {count:,} records cannot be undone",
+                why="it was not confirmed",
+                fix=f"repeat the command with --confirm={word}",
+            )
+        done = subjects.purge(context, store, moment)
+    show_erasure(context, done, f"records older than {older_than}")
+
+
+def _micros(age: str) -> int:
+    found = re.fullmatch(r"([0-9]{1,6})([hdw])", age)
+    if found is None:
+        raise Usage(
+            f"--older-than is {age[:40]!r}",
+            why="an age is a whole number and h, d or w",
+            fix="say for instance --older-than 90d",
+        )
+    return int(found[1]) * _AGES[found[2]] * 1_000_000

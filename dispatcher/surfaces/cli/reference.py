@@ -13,8 +13,8 @@ from typing import Final, get_args, get_type_hints
 import typer
 from typer.models import ArgumentInfo, OptionInfo
 
-from dispatcher.surfaces.cli.app import app
-from dispatcher.surfaces.cli.start import ANYWHERE
+from dispatcher.surfaces.cli.app import app, target
+from dispatcher.surfaces.cli.tree import ANYWHERE, COMMANDS, words_of
 
 HEAD: Final = """\
 # Commands
@@ -64,7 +64,15 @@ Codes are only ever added; any other status is a failure.
 
 def page() -> str:
     """Write the whole page."""
-    return "".join([HEAD, *_tree("dispatcher", app), STATUSES])
+    call = app.registered_callback.callback if app.registered_callback else None
+    parts = [HEAD, *_command("dispatcher", call, " COMMAND ...")]
+    for entry in COMMANDS:
+        found, path = target(entry.name), f"dispatcher {entry.name}"
+        if isinstance(found, typer.Typer):
+            parts += _tree(path, found)
+        else:
+            parts += _command(path, found)
+    return "".join([*parts, STATUSES])
 
 
 def _tree(path: str, tree: typer.Typer) -> Iterator[str]:
@@ -95,7 +103,7 @@ def _command(
     if rows:
         yield "| | |\n|---|---|\n" + "".join(row for _, row in rows) + "\n"
     if path == "dispatcher":
-        listed = ", ".join(f"`{word}`" for word in sorted(ANYWHERE))
+        listed = ", ".join(f"`{word}`" for word in sorted(words_of(ANYWHERE)))
         yield f"These may stand after the command too: {listed}.\n\n"
 
 

@@ -9,22 +9,20 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from dispatcher.core.errors import Usage
-from dispatcher.surfaces.cli.context import CliContext, told_moment
+from dispatcher.surfaces.cli.context import CliContext, DryRun, told_moment
 from dispatcher.surfaces.cli.previews import count
 
 if TYPE_CHECKING:
     from dispatcher.operations.runs import Budget, Pilot
 
 app = typer.Typer(help="Sets of records and what they may cost.", no_args_is_help=True)
-budget = typer.Typer(help="What a run may cost.", no_args_is_help=True)
-app.add_typer(budget, name="budget")
 
 _PERCENT: Final = re.compile(r"([0-9]{1,3})(?:\.([0-9]{1,4}))?")
 
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="Name of the run.")]
 
 
-@budget.command("set")
+@app.command("budget")
 def set_budget(
     ctx: typer.Context,
     run: RunName,
@@ -51,6 +49,7 @@ def set_budget(
         str | None,
         typer.Option(metavar="PERCENT", help="What markets add to what they pay."),
     ] = None,
+    dry_run: DryRun = False,
 ) -> None:
     """Set what a run may cost; what is left out stays as it was.
 
@@ -68,32 +67,11 @@ def set_budget(
     change = runs.BudgetChange(
         amounts, None if fee is None else _share(fee), no_daily_limit=per_day == "none"
     )
-    with context.open_store() as store:
+    with context.open_store(dry_run=dry_run) as store:
         done = runs.set_budget(context, store, run, change)
     context.show({"schema": "dispatcher.budget/1", **asdict(done)}, lay_out(done))
     if done.used_up:
         context.say("nothing new is begun: as much, or more, is taken already")
-
-
-@budget.command("show")
-def show_budget(
-    ctx: typer.Context,
-    run: Annotated[
-        str | None, typer.Argument(metavar="RUN", help="Only this run.")
-    ] = None,
-) -> None:
-    """Show budgets: what is set, what is promised or owed, what is paid."""
-    from dispatcher.operations import runs
-
-    context: CliContext = ctx.obj
-    with context.open_store() as store:
-        found = runs.budgets(context, store, run)
-    context.show(
-        {"schema": "dispatcher.budgets/1", "budgets": [asdict(one) for one in found]},
-        "\n".join(lay_out(one) for one in found),
-    )
-    if not found:
-        context.say("no budget is set: dispatcher runs budget set RUN --cap GBP:100")
 
 
 @app.command("list")
@@ -128,7 +106,7 @@ def list_runs(ctx: typer.Context) -> None:
 
 @app.command("show")
 def show_run(ctx: typer.Context, run: RunName) -> None:
-    """Show a run: the files loaded into it, and those its records were written to.
+    """Show a run: its files, how its records went, its pilot and its budget.
 
     A load that is not complete was broken off, or still runs: load the file again.
     """
@@ -137,6 +115,7 @@ def show_run(ctx: typer.Context, run: RunName) -> None:
     context: CliContext = ctx.obj
     with context.open_store() as store:
         found = runs.show(context, store, run)
+        went = _document(runs.show_pilot(context, store, run))
     loads = [
         (
             one.source,
@@ -154,9 +133,12 @@ def show_run(ctx: typer.Context, run: RunName) -> None:
     if found.exports:
         exports = [(one.path, told_moment(one.at)) for one in found.exports]
         parts.append(context.table(exports, ("written to", "at")))
+    parts.append(_lay_out(went))
     if found.budget is not None:
         parts.append(lay_out(found.budget))
-    context.show({"schema": "dispatcher.run/1", **asdict(found)}, "\n".join(parts))
+    context.show(
+        {"schema": "dispatcher.run/1", **asdict(found), **went}, "\n".join(parts)
+    )
 
 
 def lay_out(one: Budget) -> str:
@@ -183,18 +165,12 @@ def _share(text: str) -> int:
     return int(found[1]) * 10_000 + int((found[2] or "").ljust(4, "0"))
 
 
-pilot = typer.Typer(
-    help="So many records of a run first; the others when you accept.",
-    no_args_is_help=True,
-)
-app.add_typer(pilot, name="pilot")
-
-
-@pilot.command()
-def begin(
+@app.command("pilot")
+def begin_pilot(
     ctx: typer.Context,
     run: RunName,
     records: Annotated[int, typer.Argument(min=1, metavar="N", help="Records.")],
+    dry_run: DryRun = False,
 ) -> None:
     """Let only N records of a run be shown, picked by chance; a larger N lets more go.
 
@@ -204,37 +180,24 @@ def begin(
     from dispatcher.operations import runs
 
     context: CliContext = ctx.obj
-    with context.open_store() as store:
+    with context.open_store(dry_run=dry_run) as store:
         pilot = runs.begin_pilot(context, store, run, records)
     document = _document(pilot)
     context.show({"schema": "dispatcher.pilot/1", **document}, _head(document))
 
 
-@pilot.command()
-def show(ctx: typer.Context, run: RunName) -> None:
-    """Report how the records of a run that were let go went: the pilot, while it lasts."""
-    from dispatcher.operations import runs
-
-    context: CliContext = ctx.obj
-    with context.open_store() as store:
-        pilot = runs.show_pilot(context, store, run)
-    document = _document(pilot)
-    context.show({"schema": "dispatcher.pilot/1", **document}, _lay_out(document))
-
-
-@pilot.command()
-def accept(ctx: typer.Context, run: RunName) -> None:
+@app.command("accept")
+def accept_pilot(ctx: typer.Context, run: RunName, dry_run: DryRun = False) -> None:
     """End a pilot: all records of the run may be shown."""
     from dispatcher.operations import runs
 
     context: CliContext = ctx.obj
-    with context.open_store() as store:
+    with context.open_store(dry_run=dry_run) as store:
         waited = runs.accept_pilot(context, store, run)
     context.show(
         {
-            "schema": "dispatcher.pilot/1",
+            "schema": "dispatcher.pilot-accepted/1",
             "run": run,
-            "accepted": True,
             "let_go": waited,
         },
         f"{run}: the pilot is accepted, {count(waited, 'record')} more may be shown",
@@ -252,7 +215,7 @@ def _document(pilot: Pilot) -> dict[str, Any]:
                 "gold_right": own.right if own else 0,
             }
         )
-    row, budget = pilot.row, pilot.budget
+    row = pilot.row
     return {
         "run": row.name,
         "pilot": row.wanted,
@@ -260,7 +223,6 @@ def _document(pilot: Pilot) -> dict[str, Any]:
         "waiting": pilot.waiting,
         "answers": pilot.answers,
         "seconds": pilot.seconds,
-        "cost": None if budget is None else asdict(budget),
         "fields": fields,
     }
 
@@ -270,21 +232,16 @@ def _head(one: dict[str, Any]) -> str:
         return f"{one['run']}  no pilot"
     return (
         f"{one['run']}  pilot of {count(one['pilot'], 'record')}: {one['let_go']:,} let "
-        f"go, {one['waiting']:,} wait for: dispatcher runs pilot accept {one['run']}"
+        f"go, {one['waiting']:,} wait for: dispatcher runs accept {one['run']}"
     )
 
 
 def _lay_out(one: dict[str, Any]) -> str:
     """Lay a report out for people."""
-    cost = one["cost"]
     lines = [
         _head(one),
-        f"  answers  {one['answers']:,}"
+        f"  answers   {one['answers']:,}"
         + (f", {one['seconds']:.1f} s each" if one["answers"] else ""),
-        "  cost     "
-        + (
-            f"{cost['paid']} paid, {cost['promised']} promised" if cost else "no budget"
-        ),
     ]
     lines += [f"  {_field_words(field)}" for field in one["fields"]]
     return "\n".join(lines)

@@ -24,7 +24,7 @@ from dispatcher.core.errors import (
     EXIT_UNFINISHED,
     Invalid,
 )
-from dispatcher.surfaces.cli.context import CliContext, leave
+from dispatcher.surfaces.cli.context import CliContext, Output, Seed, TimeLimit, leave
 
 File = Annotated[
     Path,
@@ -96,25 +96,18 @@ def solve(
         int | None,
         typer.Option(min=2, metavar="N", help="Utility at N levels of disclosure."),
     ] = None,
-    time_limit: Annotated[
-        float | None,
-        typer.Option(min=0.1, help="Seconds of search at most. Default: 60."),
-    ] = None,
+    time_limit: TimeLimit = None,
     work: Annotated[
         float | None,
         typer.Option(
             min=0.01, help="Stop by work, about seconds: the same on every machine."
         ),
     ] = None,
-    seed: Annotated[
-        int, typer.Option(min=0, help="The same seed gives the same plan.")
-    ] = 0,
+    seed: Seed = None,
     threads: Annotated[
         int | None, typer.Option(min=1, help="Default: all cores.")
     ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write the JSON there.")
-    ] = None,
+    output: Output = None,
     adversaries: Adversaries = None,
     copies: Copies = 1,
     friendships: Friendships = None,
@@ -141,7 +134,7 @@ def solve(
             seconds=_seconds(time_limit, work),
             work=float("inf") if work is None else work,
             threads=threads or os.cpu_count() or 1,
-            seed=seed,
+            seed=seed or 0,
         )
         file = instances.InstanceFile(instance, adversaries, copies, friendships)
         with _own_stdout():

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import secrets
+import shutil
 import sys
 import traceback
 from collections.abc import Sequence
@@ -23,20 +24,10 @@ from dispatcher.core.errors import (
 )
 from dispatcher.core.private_files import private
 from dispatcher.surfaces.cli.terminal import cut, plain
+from dispatcher.surfaces.cli.tree import ANYWHERE, help_page, words_of
 
-ANYWHERE: Final = frozenset(
-    {
-        "--json",
-        "--quiet",
-        "-q",
-        "--no-color",
-        "--no-header",
-        "--no-input",
-        "--yes",
-        "-y",
-    }
-)
-"""Options of all commands that may also stand after the command's name."""
+COMPLETING: Final = "_DISPATCHER_COMPLETE"
+"""Set by a shell that asks what would complete its line."""
 INTERRUPTED: Final = "interrupted: finished steps hold, the one under way is undone"
 
 
@@ -65,7 +56,7 @@ def main(words: Sequence[str] | None = None) -> int:
     except Exception as error:  # noqa: BLE001 - the last line of defence
         known = _known(error)
         with contextlib.suppress(OSError):  # stderr is closed: the status says it
-            _tell(known, as_json="--json" in words)
+            _tell(known, as_json=bool({"--json", "--jsonl"} & set(words)))
         status = known.exit_status
         _let_go()
     if status == EXIT_INTERRUPTED:
@@ -96,12 +87,16 @@ def hoist(words: Sequence[str]) -> list[str]:
     Words after ``--`` stay as they are.
     """
     cut = words.index("--") if "--" in words else len(words)
-    first = [word for word in words[:cut] if word in ANYWHERE]
-    rest = [word for word in words[:cut] if word not in ANYWHERE]
+    anywhere = words_of(ANYWHERE)
+    first = [word for word in words[:cut] if word in anywhere]
+    rest = [word for word in words[:cut] if word not in anywhere]
     return [*first, *rest, *words[cut:]]
 
 
 def _run(words: list[str]) -> int:
+    if words in (["--help"], ["-h"]) and COMPLETING not in os.environ:
+        print(help_page(shutil.get_terminal_size().columns), end="")
+        return 0
     import typer
 
     from dispatcher.surfaces.cli.app import app

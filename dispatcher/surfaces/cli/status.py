@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from dispatcher.core.errors import EXIT_FINDINGS
-from dispatcher.surfaces.cli.context import CliContext, leave
+from dispatcher.surfaces.cli.context import CliContext, ExitCode, leave
 from dispatcher.surfaces.cli.previews import count
 
 if TYPE_CHECKING:
@@ -24,9 +24,7 @@ def status(
     watch: Annotated[
         float | None, typer.Option(min=0.5, help="Repeat every so many seconds.")
     ] = None,
-    exit_code: Annotated[
-        bool, typer.Option("--exit-code", help="Exit 9 if something needs you.")
-    ] = False,
+    exit_code: ExitCode = False,
 ) -> None:
     """Show counts by state, who leads, and what needs you.
 

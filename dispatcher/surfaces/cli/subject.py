@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dispatcher.core.errors import EXIT_FAILED, EXIT_PARTLY, Invalid, Usage
-from dispatcher.surfaces.cli.context import CliContext, leave
-from dispatcher.surfaces.cli.previews import DRY_RUN
+from dispatcher.core.errors import EXIT_PARTLY, Invalid, Usage
+from dispatcher.surfaces.cli.context import DRY_RUN, CliContext, DryRun, KeyFrom, leave
 
 if TYPE_CHECKING:
     from dispatcher.custody.backup import Kept
@@ -25,16 +23,16 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
+Confirm = Annotated[
+    str, typer.Option(help="What the message asks to be typed once more.")
+]
 KINDS = {"s": "subject", "r": "record"}
 
 
 @app.command()
 def find(
     ctx: typer.Context,
-    key_file: Annotated[
-        str,
-        typer.Option("--id-from-file", help="File with the key; - is stdin."),
-    ] = "-",
+    key_from: KeyFrom = "-",
 ) -> None:
     """Find a person (or record) by the key in the operator's files, never by argument.
 
@@ -43,7 +41,7 @@ def find(
     from dispatcher.operations import subjects
 
     context: CliContext = ctx.obj
-    key = _key(key_file)
+    key = _key(key_from or "-")
     with context.open_store() as store:
         found = subjects.find(store, key)
     context.show(
@@ -58,18 +56,33 @@ def report(
     id: Annotated[str, typer.Argument(help="As `subject find` gives it.")],
     output: Annotated[
         Path,
-        typer.Option("--output", "-o", help="A zip file, 0600; it contains values."),
+        typer.Option("--output", "-o", help="Where to write it (0600)."),
     ],
     name_recipients: Annotated[
         bool, typer.Option(help="Name the workers, not only their connectors.")
     ] = False,
+    dry_run: DryRun = False,
 ) -> None:
-    """Write all there is about a person: data, answers, who was shown what and when."""
+    """Write all there is about a person: data, answers, who was shown what and when.
+
+    It is a zip file, and contains values.
+    """
     from dispatcher.operations import subjects
 
     context: CliContext = ctx.obj
     context.spare(output)
     with context.open_store() as store:
+        if dry_run:
+            found = subjects.scope(store, id)
+            context.show(
+                {
+                    "schema": "dispatcher.subject-report/1",
+                    "dry_run": True,
+                    **_document(found),
+                },
+                f"{DRY_RUN}\nwould write {output}: {_line(found)}",
+            )
+            return
         done = subjects.report(context, store, id, output, with_names=name_recipients)
     context.show(
         {"schema": "dispatcher.subject-report/1", "output": str(output), **done},
@@ -81,10 +94,8 @@ def report(
 def erase(
     ctx: typer.Context,
     id: Annotated[str, typer.Argument(help="As `subject find` gives it.")],
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", "-n", help="Say what would go.")
-    ] = False,
-    confirm: Annotated[str, typer.Option(help="The ID once more.")] = "",
+    dry_run: DryRun = False,
+    confirm: Confirm = "",
 ) -> None:
     """Erase a person's values for good; the ledger stays, without a link to them."""
     from dispatcher.operations import subjects
@@ -106,32 +117,6 @@ def erase(
             )
         done = subjects.erase(context, store, id)
     show_erasure(context, done, id)
-
-
-@app.command()
-def verify(
-    ctx: typer.Context,
-    receipt: Annotated[Path, typer.Argument(help="A file of receipts/.")],
-    key: Annotated[
-        str,
-        typer.Option(help="Public key, 64 hex digits; default: this store's own."),
-    ] = "",
-) -> None:
-    """Check the signature of an erasure's receipt; with --key no store is needed."""
-    from dispatcher.operations import subjects
-
-    context: CliContext = ctx.obj
-    check = subjects.check_receipt(context, receipt, key)
-    ok, found = check.holds, check.receipt
-    context.show(
-        {"schema": "dispatcher.receipt-check/1", "ok": ok, "receipt": found},
-        f"VERIFIED {found['receipt']}: {found['erased']} was erased"
-        f" {_day(found['at'])}; signed under key {check.key}"
-        if ok
-        else f"BROKEN: {receipt} was changed, or signed by another store",
-    )
-    if not ok:
-        leave(EXIT_FAILED)
 
 
 def show_erasure(context: CliContext, erasure: Erasure, what: str) -> None:
@@ -207,7 +192,7 @@ def _key(source: str) -> str:
         raise Usage(
             "no key was given" if not key else "more than one key was given",
             why="the key is read from stdin or a file, one line",
-            fix="dispatcher subject find --id-from-file - , then type the key",
+            fix="dispatcher subject find --key-from - , then type the key",
         )
     return key
 
@@ -255,54 +240,3 @@ def _document(found: Scope) -> dict[str, Any]:
 
 def _day(moment: int) -> str:
     return datetime.fromtimestamp(moment / 1e6, UTC).date().isoformat()
-
-
-_UNITS: Final = {"h": 3600, "d": 86_400, "w": 7 * 86_400}
-
-
-def purge(
-    ctx: typer.Context,
-    older_than: Annotated[
-        str, typer.Option(help="Age since loading: 90d, 12w, 48h.", metavar="AGE")
-    ],
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", "-n", help="Say how much would go.")
-    ] = False,
-    confirm: Annotated[str, typer.Option(help="purge-AGE, such as purge-90d.")] = "",
-) -> None:
-    """Erase the values of records loaded so long ago; ledger and evidence stay.
-
-    What the policy's `retain` says is done by the daemon; this is for more.
-    """
-    from dispatcher.operations import subjects
-
-    context: CliContext = ctx.obj
-    moment = context.clock() - _micros(older_than)
-    word = f"purge-{older_than}"
-    with context.open_store() as store:
-        count = subjects.count_older(store, moment)
-        if dry_run:
-            context.show(
-                {"schema": "dispatcher.purge/1", "dry_run": True, "records": count},
-                f"{DRY_RUN}\nwould erase the values of {count:,} records",
-            )
-            return
-        if confirm != word:
-            raise Usage(
-                f"erasing the values of {count:,} records cannot be undone",
-                why="it was not confirmed",
-                fix=f"repeat the command with --confirm={word}",
-            )
-        done = subjects.purge(context, store, moment)
-    show_erasure(context, done, f"records older than {older_than}")
-
-
-def _micros(age: str) -> int:
-    found = re.fullmatch(r"([0-9]{1,6})([hdw])", age)
-    if found is None:
-        raise Usage(
-            f"--older-than is {age[:40]!r}",
-            why="an age is a whole number and h, d or w",
-            fix="say for instance --older-than 90d",
-        )
-    return int(found[1]) * _UNITS[found[2]] * 1_000_000

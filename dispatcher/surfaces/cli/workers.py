@@ -10,14 +10,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dispatcher.core.errors import EXIT_PARTLY, Usage
-from dispatcher.surfaces.cli import previews, questions
+from dispatcher.surfaces.cli import previews
 from dispatcher.surfaces.cli.context import (
+    DRY_RUN,
+    AcceptPast,
     CliContext,
+    DryRun,
+    Limit,
+    OnlyConnector,
+    Reason,
     leave,
     read_file,
     told_moment,
 )
-from dispatcher.surfaces.cli.previews import DRY_RUN, count
+from dispatcher.surfaces.cli.previews import count
 from policies.document.diagnostic import listed
 
 if TYPE_CHECKING:
@@ -32,8 +38,6 @@ app = typer.Typer(
     help="Add workers, list them, invite them, block them, merge them.",
     no_args_is_help=True,
 )
-app.add_typer(questions.qualification, name="qualification")
-app.add_typer(questions.gold, name="gold")
 
 Invite = Annotated[
     bool, typer.Option("--invite", help="Print invite links to the task page.")
@@ -44,65 +48,66 @@ Days = Annotated[
 ]
 
 
+From = Annotated[
+    Path | None,
+    typer.Option("--from", dir_okay=False, help="A file: CSV, JSONL or a list."),
+]
+
+
 @app.command()
 def add(
     ctx: typer.Context,
-    accounts: Annotated[list[str], typer.Argument(help="CONNECTOR/NAME ...")],
+    accounts: Annotated[
+        list[str] | None, typer.Argument(help="CONNECTOR/NAME ...")
+    ] = None,
+    source: From = None,
     invite: Invite = False,
     days: Days = 90,
     accept_past: AcceptPast = 0,
+    dry_run: DryRun = False,
 ) -> None:
-    """Add workers. Each is an adversary of its own, or part of its groups' one."""
+    """Add workers. Each is an adversary of its own, or part of its groups' one.
+
+    With --from all workers of a file are added; rows that name none are listed, and
+    the exit status is 3.
+    """
     from dispatcher.operations import workers
 
     context: CliContext = ctx.obj
-    names = workers.read_names(accounts)
-    workers.check_connectors(context, names)
-    invited = names if invite else []
-    with context.open_to_book() as store:
-        markets = workers.inviting(context, store, {name for name, _ in invited})
-        added = workers.add(context, store, names, accept_past=accept_past)
-        _show(context, store, added, invited, days, markets)
-
-
-@app.command("import")
-def import_workers(
-    ctx: typer.Context,
-    file: Annotated[Path, typer.Argument(dir_okay=False, help="CSV, JSONL or a list.")],
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", "-n", help="Change nothing.")
-    ] = False,
-    invite: Invite = False,
-    days: Days = 90,
-    accept_past: AcceptPast = 0,
-) -> None:
-    """Add all workers of a file; rows that name none are listed, exit 3."""
-    from dispatcher.operations import workers
-
-    context: CliContext = ctx.obj
-    found = workers.read_file(context, read_file(file))
-    names = found.names
-    for line, reason in found.rejected:
-        context.say(f"{file}:{line}: {reason}")
-    for connector, name in found.unknown:
-        context.say(f"{connector}/{name}: no connector {connector} is set up")
+    if bool(accounts) == (source is not None):
+        raise Usage(
+            "which workers?",
+            why="they are named, or a file with them is",
+            fix="dispatcher workers add inhouse/ann, or --from team.csv",
+        )
+    partly = False
+    if source is None:
+        names = workers.read_names(accounts or [])
+        workers.check_connectors(context, names)
+    else:
+        found = workers.read_file(context, read_file(source))
+        names, partly = found.names, bool(found.rejected or found.unknown)
+        for line, why in found.rejected:
+            context.say(f"{source}:{line}: {why}")
+        for connector, name in found.unknown:
+            context.say(f"{connector}/{name}: no connector {connector} is set up")
     invited = names if invite and not dry_run else []
     with context.open_to_book() as store:
         markets = workers.inviting(context, store, {name for name, _ in invited})
         if dry_run:
-            added = workers.preview_add(context, store, names)
             context.say(DRY_RUN)
+            added = workers.preview_add(context, store, names)
         else:
             added = workers.add(context, store, names, accept_past=accept_past)
         _show(context, store, added, invited, days, markets)
-    if found.rejected or found.unknown:
+    if partly:
         leave(EXIT_PARTLY)
 
 
 @app.command("list")
 def list_workers(
     ctx: typer.Context,
-    connector: Annotated[str | None, typer.Option(help="Only of this one.")] = None,
+    connector: OnlyConnector = None,
 ) -> None:
     """List workers with their adversary and groups."""
     from dispatcher.operations import workers
@@ -129,12 +134,13 @@ def invite(
     ctx: typer.Context,
     accounts: Annotated[list[str], typer.Argument(help="CONNECTOR/NAME ...")],
     days: Days = 90,
+    dry_run: DryRun = False,
 ) -> None:
     """Print new invite links; earlier ones of these workers end."""
     from dispatcher.operations import workers
 
     context: CliContext = ctx.obj
-    with context.open_store() as store:
+    with context.open_store(dry_run=dry_run) as store:
         links = dict(workers.invite(context, store, accounts, days).links)
     context.show(
         {"schema": "dispatcher.invites/1", "invites": links},
@@ -143,7 +149,7 @@ def invite(
 
 
 @app.command()
-def block(ctx: typer.Context, account: OneAccount) -> None:
+def block(ctx: typer.Context, account: OneAccount, dry_run: DryRun = False) -> None:
     """Show a worker nothing more, and withdraw what they were offered.
 
     What they were shown stays in the ledger.
@@ -151,12 +157,12 @@ def block(ctx: typer.Context, account: OneAccount) -> None:
     from dispatcher.operations import workers
 
     context: CliContext = ctx.obj
-    with context.open_store() as store:
+    with context.open_store(dry_run=dry_run) as store:
         _show_state(context, workers.block(context, store, account))
 
 
 @app.command()
-def unblock(ctx: typer.Context, account: OneAccount) -> None:
+def unblock(ctx: typer.Context, account: OneAccount, dry_run: DryRun = False) -> None:
     """Let a worker work again who is blocked, stopped below the floor, or left.
 
     Who was stopped is judged anew, by what is answered from now on.
@@ -164,7 +170,7 @@ def unblock(ctx: typer.Context, account: OneAccount) -> None:
     from dispatcher.operations import workers
 
     context: CliContext = ctx.obj
-    with context.open_store() as store:
+    with context.open_store(dry_run=dry_run) as store:
         _show_state(context, workers.unblock(context, store, account))
 
 
@@ -227,25 +233,14 @@ def _show(
     )
 
 
-Reason = Annotated[
-    str, typer.Option(help="Why; auditors read it in the ledger. No field value.")
-]
-DryRun = Annotated[
-    bool, typer.Option("--dry-run", "-n", help="Show what it would do; change nothing.")
-]
-AcceptPast = Annotated[
-    int,
-    typer.Option(
-        min=0, metavar="N", help="As many sets past a limit as were shown, exactly."
-    ),
-]
-
-
 @app.command()
 def merge(
     ctx: typer.Context,
-    accounts: Annotated[list[str], typer.Argument(help="CONNECTOR/NAME, two or more.")],
     reason: Reason,
+    accounts: Annotated[
+        list[str] | None, typer.Argument(help="CONNECTOR/NAME, two or more.")
+    ] = None,
+    source: From = None,
     dry_run: DryRun = False,
     accept_past: AcceptPast = 0,
 ) -> None:
@@ -254,52 +249,27 @@ def merge(
     What becomes complete by it cannot be undone: the merge is refused (exit 6) unless
     --accept-past says just as many sets as --dry-run shows. Open tasks that the joint
     worker may not finish are recalled.
-    """
-    from dispatcher.operations import workers
 
-    workers.read_names(accounts)
-    _merge(ctx.obj, [accounts], reason, dry_run, accept_past)
-
-
-@app.command()
-def groups(
-    ctx: typer.Context,
-    file: Annotated[
-        Path | None,
-        typer.Argument(dir_okay=False, help="CSV or JSONL of worker and group."),
-    ] = None,
-    reason: Annotated[
-        str, typer.Option(help="Why, with FILE; auditors read it in the ledger.")
-    ] = "",
-    dry_run: DryRun = False,
-    accept_past: AcceptPast = 0,
-) -> None:
-    """List the groups of the policy in force; with FILE, merge the groups in it.
-
-    The accounts that FILE puts in one group become one worker, for good, as by workers
-    merge. Groups that share an account are one.
+    With --from the accounts that a file of worker and group puts in one group become
+    one worker; groups that share an account are one.
     """
     from dispatcher.operations import workers
 
     context: CliContext = ctx.obj
-    if file is None:
-        if reason or dry_run or accept_past:
-            raise Usage(
-                "these options go with a FILE",
-                why="without one, the groups of the policy are listed",
-                fix="dispatcher workers groups FILE --reason TEXT --dry-run",
-            )
-        _list_groups(context)
-        return
-    if not reason:
+    if bool(accounts) == (source is not None):
         raise Usage(
-            "say why these accounts are one worker each",
-            why="the reason is a line of the ledger that auditors read",
-            fix='--reason "list of the agency, 2026-11"',
+            "which accounts?",
+            why="they are named, or a file of groups is",
+            fix="dispatcher workers merge inhouse/ann folder/ann --reason TEXT, or "
+            "--from groups.csv",
         )
-    found = workers.read_groups(read_file(file))
+    if source is None:
+        workers.read_names(accounts or [])
+        _merge(context, [accounts or []], reason, dry_run, accept_past)
+        return
+    found = workers.read_groups(read_file(source))
     for line, why in found.rejected:
-        context.say(f"{file}:{line}: {why}")
+        context.say(f"{source}:{line}: {why}")
     if found.parts:
         _merge(context, found.parts, reason, dry_run, accept_past)
     else:
@@ -309,9 +279,15 @@ def groups(
 
 
 @app.command()
+def groups(ctx: typer.Context) -> None:
+    """List the groups of the policy in force, and who is trusted with what."""
+    _list_groups(ctx.obj)
+
+
+@app.command()
 def suspects(
     ctx: typer.Context,
-    limit: Annotated[int, typer.Option(min=1, help="At most so many pairs.")] = 20,
+    limit: Limit = 20,
 ) -> None:
     """List accounts that may be one person, and what a merge of them would do.
 
@@ -352,15 +328,14 @@ def distinct(
     ctx: typer.Context,
     first: Annotated[str, typer.Argument(help="CONNECTOR/NAME.")],
     second: Annotated[str, typer.Argument(help="CONNECTOR/NAME.")],
-    reason: Annotated[
-        str, typer.Option(help="Why; kept in the audit log. No field value.")
-    ],
+    reason: Reason,
+    dry_run: DryRun = False,
 ) -> None:
     """Say that two accounts are two people, though they arrived with one browser."""
     from dispatcher.operations import workers
 
     context: CliContext = ctx.obj
-    with context.open_store() as store:
+    with context.open_store(dry_run=dry_run) as store:
         workers.distinguish(context, store, first, second, reason)
     context.show(
         {"schema": "dispatcher.distinct/1", "accounts": [first, second]},
@@ -380,7 +355,7 @@ def _merge(
     with context.open_to_book() as store:
         done = workers.preview_merge(context, store, parts, reason)
         if dry_run:
-            context.say(previews.DRY_RUN)
+            context.say(DRY_RUN)
             context.show(_document(done, dry_run=True), _lay_out(done, ahead=True))
             return
         if len(done.merged.accepted) != accept_past or not context.yes:

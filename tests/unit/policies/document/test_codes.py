@@ -21,7 +21,7 @@ def test_every_code_in_the_source_has_a_page_and_every_page_a_code():
 
 @pytest.mark.parametrize("code", CODES)
 def test_the_page_in_the_docs_is_what_policy_rule_prints(code):
-    """To mend: dispatcher policy rule CODE > docs/reference/policy-rules/CODE.md."""
+    """To mend: dispatcher explain CODE > docs/reference/policy-rules/CODE.md."""
     page = explain_rule(code)
     assert page.startswith(f"# {code}: ")
     assert (PAGES / f"{code}.md").read_text() == page
