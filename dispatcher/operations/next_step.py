@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from dispatcher.core.errors import NoStore
+from dispatcher.operations import database, policies
+from dispatcher.operations.policies import is_sample
+from dispatcher.operations.status import Status, status
 from dispatcher.operations.workspace import Workspace
-
-if TYPE_CHECKING:
-    from dispatcher.operations.status import Status
-    from dispatcher.store import Store
+from dispatcher.store import Store
+from policies.document import parse
 
 
 class Step(StrEnum):
@@ -63,8 +64,6 @@ def find_position(workspace: Workspace) -> Position:
     DispatcherError
         The store cannot be opened for another reason than its schema.
     """
-    from dispatcher.operations import database
-
     try:
         schema = database.state(workspace)
     except NoStore:
@@ -94,8 +93,6 @@ def find_position(workspace: Workspace) -> Position:
 
 
 def _in_store(workspace: Workspace, store: Store) -> Position:
-    from dispatcher.operations.status import status
-
     now = status(store, workspace.clock(), workspace.preflight(store))
     counts = now.counts
     if not now.policy_version:
@@ -120,9 +117,6 @@ def _in_store(workspace: Workspace, store: Store) -> Position:
 
 def _before_policy(workspace: Workspace) -> Position:
     """Tell what the policy file lacks to be put in force."""
-    from dispatcher.operations.policies import is_sample
-    from policies.document import parse
-
     path = workspace.policy_path
     try:
         source = path.read_bytes()
@@ -160,8 +154,6 @@ DRAFT: Final = "dispatcher policy init --from FILE"
 
 
 def _is_changed(workspace: Workspace, store: Store) -> bool:
-    from dispatcher.operations import policies
-
     try:
         source = workspace.policy_path.read_bytes()
     except OSError:

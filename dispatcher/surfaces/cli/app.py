@@ -143,4 +143,23 @@ def options(
         header=not no_header,
     )
     if ctx.invoked_subcommand is None:
-        print(help_page(shutil.get_terminal_size().columns), end="")
+        _show_position(ctx.obj)
+
+
+def _show_position(context: CliContext) -> None:
+    """Say where the operator is, and which command comes next."""
+    from dispatcher.operations.next_step import find_position
+
+    found = find_position(context)
+    lines = [found.text, f"next: {found.next}", *(f"      {one}" for one in found.also)]
+    context.show(
+        {
+            "schema": "dispatcher.position/1",
+            "step": found.step.value,
+            "text": found.text,
+            "next": found.next,
+            "also": list(found.also),
+        },
+        "\n".join(lines),
+    )
+    context.say("all commands: dispatcher --help")
