@@ -153,7 +153,13 @@ COMMANDS: Final = (
         RUNNING,
         "Sign in to the operators' console, and out.",
     ),
-    Entry("audit", "audit", "app", PRIVACY, "Export evidence and verify it."),
+    Entry(
+        "audit",
+        "audit",
+        "app",
+        PRIVACY,
+        "Export evidence and verify it; read the audit log.",
+    ),
     Entry(
         "ledger",
         "ledger",
