@@ -47,6 +47,7 @@ policy apply --dry-run
 policy apply
 policy list
 policy show
+policy picture
 schema policy-file
 explain POL101
 policy init --from forms.csv -o other.toml
@@ -78,6 +79,7 @@ records show k1
 plan --dry-run
 plan
 plan apply
+plan frontier --points 2
 plan list
 plan show
 status
