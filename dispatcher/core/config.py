@@ -116,7 +116,8 @@ class Sessions(_Section):
     after it was opened in any case; then the worker opens the invite link again.
     ``shared_browser`` says what happens when two accounts arrive with one browser and
     may be one person: they are recorded (``note``), the second one is refused
-    (``refuse``), or they become one worker (``merge``).
+    (``refuse``), or they become one worker if the visitor says that both accounts are
+    theirs (``merge``).
     """
 
     idle: Seconds = 1800.0

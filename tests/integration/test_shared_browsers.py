@@ -1,6 +1,7 @@
 """Two accounts in one browser, on both databases: asked about, noted, listed, and settled."""
 
 import json
+import re
 
 import pytest
 
@@ -49,6 +50,13 @@ def come(client, house, name: str, **more: str):
 def pairs(house) -> list[tuple[str, str]]:
     with house.store.read() as tx:
         return [(one.first, one.second) for one in rows.suspects(tx)]
+
+
+def say(client, page, person: str):
+    """Answer whether the other account of this browser is the same person's."""
+    assert (page_of(page), page.status_code) == ("same", 200)
+    identified = re.search(r'name="identified" value="([^"]+)"', page.text)[1]
+    return client.post("/same", data={"identified": identified, "person": person})
 
 
 def signed_in(house) -> str:
@@ -232,7 +240,11 @@ def test_who_is_refused_does_not_keep_the_first_one_out(make_app, house):
 def test_a_shared_browser_makes_one_worker_where_it_is_to_be(make_app, house):
     client = browser(make_app("merge"), headers=SAME)
     come(client, house, "ann")
-    assert page_of(come(client, house, "bob")) == "ready"
+    page = come(client, house, "bob")
+    assert "A link of bob was opened" in page.text
+    assert house.invite("bob") not in page.text
+    assert signed_in(house) == "ann"  # nothing has changed so far
+    assert page_of(say(client, page, "same")) == "ready"
     assert signed_in(house) == "bob"  # what the first one had is over
     assert house.ask("SELECT count(DISTINCT adversary_id) FROM account") == 2
     assert house.count("ledger_line", "kind = 'join'") == 2
@@ -247,11 +259,45 @@ def test_what_is_past_a_limit_by_a_merge_only_an_operator_accepts(make_app, hous
     saw(house, 2, entries["disease"])
     client = browser(make_app("merge"), headers=SAME)
     come(client, house, "ann")
-    assert come(client, house, "bob").status_code == 403
+    assert say(client, come(client, house, "bob"), "same").status_code == 403
     assert pairs(house) == [("inhouse/ann", "inhouse/bob")]
     assert house.count("ledger_line", "kind = 'join'") == 0
     client.post("/leave")
     assert page_of(come(client, house, "ann")) == "ready"
+
+
+def test_who_opens_another_workers_link_does_not_become_one_with_them(make_app, house):
+    client = browser(make_app("merge"), headers=SAME)
+    come(client, house, "ann")
+    page = say(client, come(client, house, "bob"), "other")
+    assert (page.status_code, page_of(page)) == (403, "message")
+    assert signed_in(house) == "ann"
+    assert house.count("ledger_line", "kind = 'join'") == 0
+    assert pairs(house) == [("inhouse/ann", "inhouse/bob")]
+    client.post("/leave")
+    assert page_of(come(client, house, "ann")) == "ready"
+
+
+def test_only_the_browser_that_was_asked_can_say_so_and_only_for_a_while(
+    make_app, house, clock
+):
+    app = make_app("merge")
+    client = browser(app, headers=SAME)
+    come(client, house, "ann")
+    page = come(client, house, "bob")
+    other = browser(app, headers=SAME)
+    come(other, house, "ann")
+    assert say(other, page, "same").status_code == 403
+    clock.advance(600)
+    assert say(client, page, "same").status_code == 403
+    page = come(client, house, "bob")
+    with house.store.write() as tx:  # the link was made anew meanwhile
+        sql.execute(tx, "UPDATE account SET invite = invite + 1 WHERE name = 'bob'")
+    assert say(client, page, "same").status_code == 403
+    for text in ("", "x", "é", "A" * 200):
+        data = {"identified": text, "person": "same"}
+        assert client.post("/same", data=data).status_code in (400, 403)
+    assert house.count("ledger_line", "kind = 'join'") == 0
 
 
 def test_a_browser_is_forgotten_and_the_pair_is_not(shared, house, clock):

@@ -498,6 +498,7 @@ ROUTES = [
     ("GET", "/"),
     ("POST", "/arrive"),
     ("POST", "/leave"),
+    ("POST", "/same"),
     ("GET", "/whose"),
     ("POST", "/whose"),
     ("GET", "/me"),

@@ -13,6 +13,7 @@ import secrets
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from enum import Enum, auto
 from functools import partial
 from typing import Final, Literal
 
@@ -70,6 +71,17 @@ class SessionTerms:
                 raise ValueError(msg)
 
 
+class Turned(Enum):
+    """Why a session was not opened: accounts of other workers came with this browser.
+
+    ``ASKED``: it is for the visitor to say whether they are one person, who goes on as
+    one worker. ``REFUSED``: they are not to share it.
+    """
+
+    ASKED = auto()
+    REFUSED = auto()
+
+
 class Arrivals:
     """Signs workers in, and identifies them by session.
 
@@ -108,6 +120,13 @@ class Arrivals:
         valid = account.invite - int(account.state == "left")
         return None if invited and arrival.ticket != str(valid) else account
 
+    def identified(self, account_id: int, invite: int) -> AccountRow | None:
+        """Account of a visitor who was identified a moment ago, if that is still right."""
+        with self._store.read() as tx:
+            account = serving.account(tx, account_id)
+        right = account is not None and account.invite == invite and account.state in IN
+        return account if right else None
+
     def open(
         self,
         account: AccountRow,
@@ -115,7 +134,8 @@ class Arrivals:
         *,
         until: int | None = None,
         instead: str = "",
-    ) -> str | None:
+        same_person: bool = False,
+    ) -> str | Turned:
         """Open a session, and note with which browser.
 
         Parameters
@@ -127,19 +147,21 @@ class Arrivals:
             Moment at which it ends, if that is sooner than its absolute limit.
         instead : str
             Secret of the session that the browser had before: it ends.
+        same_person : bool
+            Whether the visitor said that the other accounts of this browser are theirs.
 
         Returns
         -------
-        str or None
-            The session's secret, for its cookie. None: accounts of other workers arrived
-            with this browser, and are not to share it.
+        str or Turned
+            The session's secret, for its cookie.
         """
         noting = partial(self._note, account, browser)
         others = committed(self._store, noting)
-        if others and not self._may_share(account, others):
+        turned = self._turned(account, others, same_person=same_person)
+        if turned is not None:
             # else a link that somebody else opens here would keep its worker out
             committed(self._store, partial(self._forget, account, browser))
-            return None
+            return turned
         now = self._clock()
         ends_at = now + round(self._terms.absolute * SECOND)
         if until is not None:
@@ -179,18 +201,24 @@ class Arrivals:
         secret = browser.encode("utf-8", "surrogatepass")
         return hmac.new(self._browser_key, secret, "sha256").hexdigest()
 
-    def _may_share(self, account: AccountRow, others: Sequence[int]) -> bool:
-        """Whether an account may come in beside those of other workers."""
-        if self._terms.shared_browser != "merge":
-            return self._terms.shared_browser == "note"
+    def _turned(
+        self, account: AccountRow, others: Sequence[int], *, same_person: bool
+    ) -> Turned | None:
+        """Why an account may not come in beside those of other workers, if so."""
+        if not others or self._terms.shared_browser == "note":
+            return None
+        if self._terms.shared_browser == "refuse":
+            return Turned.REFUSED
+        if not same_person:
+            return Turned.ASKED
         try:
             committed(self._store, partial(self._merge, [account.id, *others]))
         except Conflict:  # meanwhile they are one
-            return True
+            return None
         except PastLimit as refused:  # what is past a limit only an operator accepts
             self._log.warning("not-merged", code=refused.code)
-            return False
-        return True
+            return Turned.REFUSED
+        return None
 
     def _merge(self, account_ids: Collection[int], tx: Tx) -> None:
         everybody = accounts.all_accounts(tx)

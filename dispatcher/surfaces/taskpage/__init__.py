@@ -6,6 +6,8 @@ What such a program may rely on:
 ==============================  ====================================================
 ``GET /``                       the arrival form, or *Start*, or *Continue*
 ``POST /arrive``                ``invite`` (the link or its code); sets the session
+``POST /same``                  ``person`` = ``same``: the accounts of this browser are
+                                one person's (asked where a shared browser merges)
 ``GET /whose``                  asked where another worker is signed in already
 ``POST /whose``                 ``go_on`` = ``first`` or ``other``: who stays signed in
 ``GET /from/CONNECTOR``         what a market sends along with a worker: a form for
@@ -28,8 +30,8 @@ What such a program may rely on:
 ==============================  ====================================================
 
 Every form has the hidden field ``form_token``; it is needed where no ``Sec-Fetch-Site``
-header comes. The element with ``data-page`` tells the page: ``arrive``, ``whose``, ``bring``,
-``wait``, ``notice``, ``ready``, ``task``, ``nothing``, ``me`` or ``message``. On a task page ``form#task`` has ``data-token``,
+header comes. The element with ``data-page`` tells the page: ``arrive``, ``same``, ``whose``,
+``bring``, ``wait``, ``notice``, ``ready``, ``task``, ``nothing``, ``me`` or ``message``. On a task page ``form#task`` has ``data-token``,
 the image is ``img#crop`` and a text ``#text``; ``#error`` says what is wrong with an answer.
 
 An invite link is ``BASE/#k=CODE``, for workers of another connector than ``inhouse``

@@ -139,6 +139,7 @@ def task_app(
         routes=[
             Route("/", door.home, methods=["GET"]),
             Route("/arrive", door.arrive, methods=["POST"]),
+            Route("/same", door.same, methods=["POST"]),
             Route("/whose", door.whose, methods=["GET"]),
             Route("/whose", door.settle, methods=["POST"]),
             Route("/from/{connector}", door.bring, methods=["GET"]),

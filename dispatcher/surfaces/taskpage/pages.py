@@ -56,6 +56,18 @@ class Pages:
             arrived=arrived,
         )
 
+    def same(
+        self, request: Request, form_token: str, arrived: str, identified: str
+    ) -> HTMLResponse:
+        """Ask whether the other accounts of this browser are the same person's."""
+        return self._page(
+            request,
+            "same.html",
+            form_token=form_token,
+            arrived=arrived,
+            identified=identified,
+        )
+
     def bring(
         self,
         request: Request,

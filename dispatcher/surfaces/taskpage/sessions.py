@@ -41,7 +41,7 @@ from dispatcher.core.log import get_logger
 from dispatcher.core.rate_limit import Rate, RateLimiter
 from dispatcher.identity import read_code
 from dispatcher.stages.serving import Arrivals, Present, Serving
-from dispatcher.stages.serving.arrivals import BROWSER_SECONDS
+from dispatcher.stages.serving.arrivals import BROWSER_SECONDS, Turned
 from dispatcher.stages.serving.values import IN
 from dispatcher.store import Clock
 from dispatcher.surfaces.taskpage.pages import Pages
@@ -57,7 +57,7 @@ class PageKeys:
     def __init__(self, secret: bytes) -> None:
         self._keys = {
             use: hmac.digest(secret, b"taskpage\0" + use.encode(), "sha256")
-            for use in ("form", "crop")
+            for use in ("form", "crop", "same")
         }
 
     def form_token(self, cookie: str) -> str:
@@ -74,8 +74,35 @@ class PageKeys:
         body = struct.pack(">Q", task_id) + _bytes(cookie)
         return _text(self._mac("crop", body)[:18])
 
+    def identified(
+        self, cookie: str, account_id: int, invite: int, until: int | None, now: int
+    ) -> str:
+        """Who has just arrived with this browser, for a form that asks them something."""
+        body = _IDENTIFIED.pack(account_id, invite, until or 0, now)
+        return _text(body + self._mac("same", body + _bytes(cookie))[:16])
+
+    def who_identified(
+        self, cookie: str, token: str, now: int
+    ) -> tuple[int, int, int | None] | None:
+        """Account, invite and end of what :meth:`identified` made, for ten minutes."""
+        try:
+            raw = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
+            body, mac = raw[: _IDENTIFIED.size], raw[_IDENTIFIED.size :]
+            account_id, invite, until, made_at = _IDENTIFIED.unpack(body)
+        except (ValueError, struct.error):
+            return None
+        expected = self._mac("same", body + _bytes(cookie))[:16]
+        fresh = 0 <= now - made_at < _ASKED
+        if not (hmac.compare_digest(mac, expected) and fresh):
+            return None
+        return account_id, invite, until or None
+
     def _mac(self, use: str, body: bytes) -> bytes:
         return hmac.digest(self._keys[use], body, "sha256")
+
+
+_IDENTIFIED: Final = struct.Struct(">QqQQ")
+_ASKED: Final = 600 * 1_000_000  # microseconds that an answer may take
 
 
 def _bytes(cookie: str) -> bytes:
@@ -250,7 +277,17 @@ class Sessions:
         opened = await run_in_threadpool(
             partial(self._workers.open, account, browser, until=until, instead=before)
         )
-        if opened is None:
+        if opened is Turned.ASKED:
+            token = self._page_keys.identified(
+                browser, account.id, account.invite, until, self._clock()
+            )
+            return self._know_again(
+                self._pages.same(
+                    request, self._page_keys.form_token(browser), account.name, token
+                ),
+                browser,
+            )
+        if isinstance(opened, Turned):
             return self._know_again(
                 self._pages.message(request, 403, *_SHARED), browser
             )
@@ -261,6 +298,39 @@ class Sessions:
         await self._end_other(request)  # a question that nobody answered
         self._remember(response, cookie, opened)
         return self._know_again(response, browser)
+
+    async def same(self, request: Request) -> Response:
+        """``POST /same``: ``person`` = ``same``: accounts of this browser become one."""
+        form = await read_form(request)
+        self._check_origin(request, form)
+        pace(self._arrivals, caller(request), self._clock())
+        browser = self._browser(request)
+        token = form.get("identified", "")
+        found = self._page_keys.who_identified(browser, token, self._clock())
+        account = None
+        if found is not None:
+            account = await run_in_threadpool(self._workers.identified, *found[:2])
+        if found is None or account is None:
+            return self.closed(request, refused=True)
+        opened: str | Turned = Turned.REFUSED
+        if form.get("person") == "same":
+            before = request.cookies.get(self._session_cookie, "")
+            opened = await run_in_threadpool(
+                partial(
+                    self._workers.open,
+                    account,
+                    browser,
+                    until=found[2],
+                    instead=before,
+                    same_person=True,
+                )
+            )
+        if isinstance(opened, Turned):
+            return self._pages.message(request, 403, *_SHARED)
+        response = RedirectResponse("/", 303)
+        await self._end_other(request)
+        self._remember(response, self._session_cookie, opened)
+        return response
 
     async def whose(self, request: Request) -> Response:
         """``GET /whose``: who goes on, where somebody was signed in and another came."""
