@@ -82,6 +82,9 @@ def confidence_of(entry: Filled | None) -> float | None:
 class Column:
     """A column that each asked field gets: FIELD_SUFFIX.
 
+    A cell is made of what there is of the field's entry (:class:`Filled`); what else it
+    needs is read by ``store.answers.filled``.
+
     ``bare``: it is called FIELD alone where no loaded column has that name.
     """
 
