@@ -167,7 +167,7 @@ def test_what_is_handed_back_in_a_test_is_not_right_and_stays_so(house):
     serving = house.serving()
     showing = serving.start(ann)
     assert serving.give_back(ann, showing.token)
-    assert serving.answer(ann, showing.token, answer("Jo Doe")) == Saved()
+    assert serving.answer(ann, showing.token, answer("Jo Doe")) == ANSWERED_BEFORE
     assert marks(house, ann) == {"Jo Doe": 0}
     work(serving, ann, "wrong")
     assert standing(house) == ("failed", 1)
