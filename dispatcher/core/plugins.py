@@ -8,9 +8,10 @@ has every verb of its role and declares what the plug-in declared.
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 from collections.abc import Mapping, Sequence
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import Distribution, EntryPoint, entry_points
 from pathlib import Path
 from typing import Final
 
@@ -43,6 +44,7 @@ _VERBS: Final = {
     Role.MARKET: ("publish", "find", "withdraw", "arrive", "collect"),
     Role.FEED: ("send", "find"),
 }
+_CODE: Final = frozenset({".py", ".so", ".pyd", ".pth"})
 _MAX_SECRET: Final = 1 << 16
 
 
@@ -52,12 +54,26 @@ def available() -> dict[str, str]:
     Returns
     -------
     dict
-        Kind -> ``built in``, or the distribution that brings it.
+        Kind -> ``built in``, or the package that brings it, its version and the digest
+        of its files: a plug-in runs in this process, so operators see what they trust.
     """
     found = dict.fromkeys(BUILT_IN, "built in")
     for point in entry_points(group=GROUP):
-        found.setdefault(point.name, point.dist.name if point.dist else "unknown")
+        if point.name not in found:
+            found[point.name] = _package(point.dist) if point.dist else "unknown"
     return dict(sorted(found.items()))
+
+
+def _package(dist: Distribution) -> str:
+    """Name a package, its version and a digest of its code as it is on the disk."""
+    files = [file for file in dist.files or () if file.suffix in _CODE]
+    digest = hashlib.sha256()
+    for file in sorted(files, key=str):
+        place = Path(str(file.locate()))
+        content = place.read_bytes() if place.is_file() else b"missing"
+        digest.update(f"{file}\0{hashlib.sha256(content).hexdigest()}\0".encode())
+    shown = f"sha256:{digest.hexdigest()[:16]}" if files else "its files are elsewhere"
+    return f"{dist.name} {dist.version} ({shown})"
 
 
 def load_plugin(kind: str) -> Plugin:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
-from importlib.metadata import EntryPoint
+from importlib.metadata import Distribution, EntryPoint
 from types import SimpleNamespace
 
 import pytest
@@ -21,7 +22,8 @@ def installed(monkeypatch, name: str, *values: str):
     points = []
     for number, value in enumerate(values):
         point = EntryPoint(name, value, plugins.GROUP)
-        vars(point)["dist"] = SimpleNamespace(name=f"package-{number}")
+        dist = SimpleNamespace(name=f"package-{number}", version="1.0", files=None)
+        vars(point)["dist"] = dist
         points.append(point)
     monkeypatch.setattr(plugins, "entry_points", lambda group: points)
 
@@ -58,8 +60,29 @@ def test_safety_27_one_of_another_package_is_loaded_by_its_entry_point(
     monkeypatch, tmp_path
 ):
     installed(monkeypatch, "memory", "connectors.testing.hostile:PLUGIN")
-    assert plugins.available()["memory"] == "package-0"
+    assert plugins.available()["memory"].startswith("package-0 1.0 ")
     assert isinstance(open_one("memory", {}, tmp_path), Memory)
+
+
+def test_safety_27_a_package_is_shown_by_the_digest_of_the_code_that_would_run(
+    monkeypatch, tmp_path
+):
+    info = tmp_path / "acme-1.2.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme\nVersion: 1.2\n")
+    (info / "RECORD").write_text("acme.py,,\nacme-1.2.dist-info/RECORD,,\ngone.py,,\n")
+    code = tmp_path / "acme.py"
+    code.write_text("PLUGIN = None\n")
+    point = EntryPoint("acme", "acme:PLUGIN", plugins.GROUP)
+    vars(point)["dist"] = Distribution.at(info)
+    monkeypatch.setattr(plugins, "entry_points", lambda group: [point])
+    first = plugins.available()["acme"]
+    assert re.fullmatch(r"acme 1\.2 \(sha256:[0-9a-f]{16}\)", first)
+    assert plugins.available()["acme"] == first
+    code.write_text("PLUGIN = 1\n")
+    assert plugins.available()["acme"] != first
+    (info / "RECORD").write_text("")
+    assert plugins.available()["acme"] == "acme 1.2 (its files are elsewhere)"
 
 
 def test_a_package_can_not_take_the_name_of_a_built_in_one(monkeypatch, tmp_path):
