@@ -295,18 +295,25 @@ def _blocks(text: NDArray[np.bool_]) -> list[Rectangle]:
     return blocks
 
 
-def border_ink(crop: Image.Image, paper: Ink | None = None) -> float:
-    """Return the share of dark pixels along the border of a crop.
+def border_ink(crop: Image.Image) -> float:
+    """Return the share of dark pixels along the border of a crop: of its worst side.
 
     Ink on the border of a crop goes on beyond it, or belongs to a neighbour: the box
-    cuts through something. The worst of the four sides counts. A ruled line that lies
-    along a whole side is the form's own, and says nothing; it counts as no ink.
+    cuts through something. A ruled line that lies along a side is the form's own and
+    says nothing: its pixels are left out.
     """
-    dark = (ink(crop) if paper is None else paper) > DARK
-    sides = (dark[0], dark[-1], dark[:, 0], dark[:, -1])
-    shares = [float(side.mean()) if side.size else 0.0 for side in sides]
-    return max((share for share in shares if share < RULED), default=0.0)
+    dark = ink(crop) > DARK
+    depth = min(RULED_DEPTH, *(side // 3 for side in dark.shape))
+    for _ in range(4):  # each side in turn
+        if depth and dark[:depth].any(axis=0).mean() >= RULED:
+            dark = np.pad(dark[depth:], ((1, 0), (0, 0)))
+        dark = np.rot90(dark)
+    return max(
+        float(side.mean()) for side in (dark[0], dark[-1], dark[:, 0], dark[:, -1])
+    )
 
 
 RULED: Final = 0.9
 """Share of a side from which its ink is a ruled line."""
+RULED_DEPTH: Final = 4
+"""Pixels from a side within which a ruled line lies along it."""

@@ -89,6 +89,13 @@ COMMANDS: Final = (
         "Run it all: drawn forms, simulated workers over HTTP and files, the proof.",
     ),
     Entry(
+        "layout",
+        "layout",
+        "app",
+        WORK,
+        "Draw boxes on scans, and see whether they fit.",
+    ),
+    Entry(
         "fields",
         "fields",
         "app",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from starlette.concurrency import run_in_threadpool
@@ -17,7 +16,7 @@ from dispatcher.access import Operator
 from dispatcher.core.rate_limit import Rate, RateLimiter
 from dispatcher.store import Clock, Store
 from dispatcher.surfaces.console.pages import Pages
-from dispatcher.surfaces.web import caller, own_page, pace, read_form
+from dispatcher.surfaces.web import caller, is_loopback, own_page, pace, read_form
 
 
 @dataclass(frozen=True)
@@ -109,7 +108,7 @@ class Sessions:
         if own_page(request) is False:
             raise HTTPException(403)
         host = request.client.host if request.client else ""
-        if not self._settings.behind_proxy and not _is_loopback(host):
+        if not self._settings.behind_proxy and not is_loopback(host):
             raise HTTPException(403)
         pace(self._pace, caller(request), self._clock())
         code = form.get("code", "").strip().rpartition("#k=")[2]
@@ -163,13 +162,6 @@ class Sessions:
     def _check_host(self, request: Request) -> None:
         """Refuse names that are not ours: another site may resolve to this machine."""
         host = urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
-        mine = _is_loopback(host) or host in ("localhost", self._settings.host)
+        mine = is_loopback(host) or host in ("localhost", self._settings.host)
         if not mine and not (self._settings.behind_proxy and not self._settings.url):
             raise HTTPException(421)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -1,0 +1,417 @@
+"""Layouts: draw the boxes of a policy on scans, and see whether they fit others."""
+
+from __future__ import annotations
+
+import io
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from PIL import Image
+
+from dispatcher.core.errors import Invalid
+from dispatcher.core.private_files import write_private
+from dispatcher.stages.intake.images import BadPage, Box, Form, Pages, pages_in
+from dispatcher.stages.intake.scan_geometry import Marks, border_ink, marks
+from policies.document import parse
+
+if TYPE_CHECKING:
+    from tomlkit import TOMLDocument
+    from tomlkit.items import Table
+
+ENDINGS: Final = (".pdf", ".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp")
+STEPPED: Final = 20
+"""Other scans that are stepped through to see that the boxes fit."""
+SHOWN_SIDE: Final = 1_600  # pixels of the longer side of a page on the screen
+INKED: Final = 0.02
+"""Share of dark pixels along a side from which a box cuts through something."""
+
+STARTER: Final = """\
+# Begun by `dispatcher layout draw`. Say what must not come together in rules,
+# [property.NAME], and check: dispatcher policy check
+version = 1
+name = "scans"
+
+[entity.scan]
+key = "id"
+
+[entity.scan.fields]
+
+[entity.scan.layout]
+"""
+
+
+@dataclass(frozen=True)
+class DrawnBox:
+    """A box of a layout as it is drawn.
+
+    Attributes
+    ----------
+    name : str
+        Its name in the layout.
+    field : str
+        The field that shows it; empty where it is painted over, or shown by none.
+    page : int
+    x, y, width, height : Decimal
+        Shares of the page, with four digits.
+    redact : bool
+    """
+
+    name: str
+    field: str
+    page: int
+    x: Decimal
+    y: Decimal
+    width: Decimal
+    height: Decimal
+    redact: bool = False
+
+    @classmethod
+    def of(
+        cls, name: str, field: str, page: int, edges: Sequence[float], *, redact: bool
+    ) -> DrawnBox:
+        """Make a box of its left, upper, right and lower edges.
+
+        The edges are rounded, not the sizes: boxes that touch still touch.
+
+        Raises
+        ------
+        ValueError
+            It has no area, or is not on the page.
+        """
+        left, upper, right, lower = (
+            Decimal(min(max(float(edge), 0.0), 1.0)).quantize(Decimal("0.0001"))
+            for edge in edges
+        )
+        if not name or page < 1 or left >= right or upper >= lower:
+            raise ValueError("a box has a name, a page and an area")
+        return cls(name, field, page, left, upper, right - left, lower - upper, redact)
+
+    @property
+    def cut(self) -> Box:
+        """What is cut for it."""
+        corners = (self.x, self.y, self.width, self.height)
+        return Box(*map(Fraction, corners), shares=True, page=self.page)  # type: ignore[misc]
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How the boxes fit a scan.
+
+    Attributes
+    ----------
+    scan : str
+    aside : str
+        Why the scan is set aside; empty if it can be cut.
+    ink : Mapping of str to float
+        Share of dark pixels along the worst side of each box, by its name.
+    """
+
+    scan: str
+    aside: str
+    ink: Mapping[str, float]
+
+    @property
+    def inked(self) -> list[str]:
+        """Boxes that cut through something."""
+        return [name for name, share in self.ink.items() if share >= INKED]
+
+
+def scans_in(paths: Iterable[Path]) -> list[Path]:
+    """Return the scans among files and in folders, in order of name.
+
+    Raises
+    ------
+    Invalid
+        There is none.
+    """
+    found: list[Path] = []
+    for path in paths:
+        inside = sorted(path.iterdir()) if path.is_dir() else [path]
+        found += [
+            one for one in inside if one.is_file() and one.suffix.lower() in ENDINGS
+        ]
+    if not found:
+        raise Invalid(
+            "there is no scan to draw on",
+            why=f"a scan is a file that ends in {', '.join(ENDINGS)}",
+            fix="name a folder of scans, or some of them",
+        )
+    if len({one.resolve().parent for one in found}) > 1:
+        raise Invalid(
+            "the scans are in different folders",
+            why="a policy names pages by their paths in one folder",
+            fix="name scans of one folder",
+        )
+    return found
+
+
+class Drawing:
+    """Boxes that are drawn on a template, and the scans that they have to fit.
+
+    Safe for several threads, one at a time.
+
+    Parameters
+    ----------
+    policy : Path
+        The policy file; begun where there is none.
+    scans : sequence of Path
+        Of one folder; the first is the template.
+    column : str
+        The column of the pages, for fields that the policy does not have yet.
+    aligned : bool
+        Whether other scans are aligned to the template.
+
+    Raises
+    ------
+    Invalid
+        The policy is no TOML file with one entity, or the template is no page.
+    """
+
+    def __init__(
+        self, policy: Path, scans: Sequence[Path], column: str, *, aligned: bool
+    ) -> None:
+        self.policy = policy
+        self._column = column
+        self.names = [scan.name for scan in scans[: 1 + STEPPED]]
+        self._lock = threading.Lock()
+        self._views: OrderedDict[tuple[int, int], bytes] = OrderedDict()
+        template = scans[0].read_bytes()
+        try:
+            self.pages = min(pages_in(template), 1_000)
+            digest = sha256(template).hexdigest()
+            form = Form(scans[0].name, digest) if aligned else Form()
+            self._form = form
+            self._pages = Pages(scans[0].parent, form)
+            self.view(0, 1)
+        except BadPage as error:
+            raise Invalid(
+                f"{scans[0].name} cannot be drawn on",
+                why=str(error),
+                fix="name another scan first: --template",
+            ) from None
+        self.text = policy.read_text("utf-8") if policy.exists() else STARTER
+        _entity(_read(self.text, policy.name), policy.name)
+
+    def view(self, scan: int, page: int) -> bytes:
+        """Return a page of a scan as it is aligned, as PNG of a size for the screen.
+
+        Raises
+        ------
+        BadPage
+            It is set aside.
+        """
+        with self._lock:
+            kept = self._views.get((scan, page))
+            if kept is None:
+                image = Image.open(io.BytesIO(self._whole(scan, page)))
+                image.thumbnail((SHOWN_SIDE, SHOWN_SIDE), Image.Resampling.LANCZOS)
+                out = io.BytesIO()
+                image.save(out, "PNG")
+                kept = self._views[scan, page] = out.getvalue()
+                if len(self._views) > 2 * STEPPED:
+                    self._views.popitem(last=False)
+            return kept
+
+    def marks(self, page: int) -> Marks:
+        """Return the lines and blocks of a page of the template."""
+        return marks(Image.open(io.BytesIO(self.view(0, page))))
+
+    def boxes(self) -> list[DrawnBox]:
+        """Return the boxes that the policy file has, by field where one shows them."""
+        entity = _entity(_read(self.text, self.policy.name), self.policy.name)
+        shown = {
+            str(spec.get("image", "")).partition("#")[2]: str(name)
+            for name, spec in entity.get("fields", {}).items()
+            if isinstance(spec, Mapping)
+        }
+        found = []
+        for name, spec in entity.get("layout", {}).items():
+            try:
+                x, y, width, height = (float(share) for share in spec["box"])
+                edges = (x, y, x + width, y + height)
+                redact = spec.get("redact") is True
+                field, page = shown.get(name, ""), int(spec.get("page", 1))
+                found.append(DrawnBox.of(name, field, page, edges, redact=redact))
+            except (KeyError, TypeError, ValueError):
+                continue  # no box: `policy check` says so
+        return found
+
+    def fields(self) -> list[str]:
+        """Return the fields of the policy file."""
+        entity = _entity(_read(self.text, self.policy.name), self.policy.name)
+        return [str(name) for name in entity.get("fields", {})]
+
+    def check(self, boxes: Sequence[DrawnBox]) -> list[dict[str, str]]:
+        """Return what `policy check` says of the policy with these boxes."""
+        found = parse(self._edited(boxes).encode(), self.policy.name)
+        return [
+            {
+                "code": one.code,
+                "severity": one.severity.value,
+                "message": one.message,
+                "why": one.why,
+                "fix": one.fix,
+            }
+            for one in found.diagnostics
+        ]
+
+    def fit(self, scan: int, boxes: Sequence[DrawnBox]) -> Fit:
+        """Cut the boxes out of a scan; tell the ink at their borders."""
+        ink: dict[str, float] = {}
+        with self._lock:
+            try:
+                for box in boxes:
+                    crop = self._pages.crop(self.names[scan], box.cut)
+                    if not box.redact:
+                        ink[box.name] = border_ink(Image.open(io.BytesIO(crop.png)))
+            except BadPage as error:
+                return Fit(self.names[scan], str(error), {})
+        return Fit(self.names[scan], "", ink)
+
+    def save(self, boxes: Sequence[DrawnBox]) -> None:
+        """Write the boxes into the policy file, whose comments stay.
+
+        Raises
+        ------
+        Invalid
+            They would add an error to it.
+        """
+        before = {
+            (one.code, one.message)
+            for one in parse(self.text.encode(), self.policy.name).diagnostics
+        }
+        for one in self.check(boxes):
+            if (
+                one["severity"] == "error"
+                and (one["code"], one["message"]) not in before
+            ):
+                raise Invalid(
+                    f"{one['code']}: {one['message']}", why=one["why"], fix=one["fix"]
+                )
+        self.text = self._edited(boxes)
+        mode = self.policy.stat().st_mode & 0o777 if self.policy.exists() else 0o600
+        write_private(self.policy, self.text, mode=mode)
+
+    def _whole(self, scan: int, page: int) -> bytes:
+        every = Box(Fraction(0), Fraction(0), Fraction(1), Fraction(1), True, page)
+        return self._pages.crop(self.names[scan], every).png
+
+    def _edited(self, boxes: Sequence[DrawnBox]) -> str:
+        """Return the text of the policy file with these boxes and no others.
+
+        Raises
+        ------
+        Invalid
+            A field of the policy would lose its box.
+        """
+        import tomlkit  # noqa: PLC0415 - an extra
+        from tomlkit.items import InlineTable  # noqa: PLC0415
+
+        document = _read(self.text, self.policy.name)
+        entity = _entity(document, self.policy.name)
+        layout = entity.setdefault("layout", tomlkit.table())
+        drawn = {box.name for box in boxes}
+        for name, spec in entity.get("fields", {}).items():
+            shown = str(spec.get("image", "")).partition("#")[2]
+            if shown in layout and shown not in drawn:
+                raise Invalid(
+                    f"field {name} has no box any more",
+                    why="without it, all of the page would be shown",
+                    fix="draw its box again, or take the field out of the policy file",
+                )
+        for name in [name for name in layout if name not in drawn]:
+            del layout[name]
+        for box in boxes:
+            _put_box(layout, box)
+            if box.field and not box.redact:
+                self._show(entity, box)
+        if self._form.template:
+            template: InlineTable = tomlkit.inline_table()
+            template["image"] = self._form.template
+            template["sha256"] = self._form.sha256
+            if entity.get("template") != template:
+                _put_before_tables(entity, "template", template)
+        return tomlkit.dumps(document)
+
+    def _show(self, entity: Table, box: DrawnBox) -> None:
+        """Have the field show the box."""
+        import tomlkit  # noqa: PLC0415 - an extra
+
+        fields = entity.setdefault("fields", tomlkit.table())
+        spec = fields.get(box.field)
+        if spec is None:
+            spec = fields[box.field] = tomlkit.inline_table()
+            spec["ask"] = "transcribe"
+        column = str(spec.get("image", "")).partition("#")[0] or self._column
+        if spec.get("image") != f"{column}#{box.name}":
+            spec["image"] = f"{column}#{box.name}"
+
+
+def _put_box(layout: Table, box: DrawnBox) -> None:
+    """Write a box into the layout; what it says already stays as it is written."""
+    import tomlkit  # noqa: PLC0415 - an extra
+
+    spec: Any = layout.get(box.name)
+    if spec is None:
+        spec = layout[box.name] = tomlkit.inline_table()
+    corners = (box.x, box.y, box.width, box.height)
+    spec["page"] = box.page
+    if [Decimal(str(share)) for share in spec.get("box", ())] != list(corners):
+        spec["box"] = tomlkit.item([float(share) for share in corners])
+    if box.redact:
+        spec["redact"] = True
+    elif "redact" in spec:
+        del spec["redact"]
+
+
+def _put_before_tables(entity: Table, key: str, value: Any) -> None:  # noqa: ANN401
+    """Add a key to a table; behind its first key, so that it is in none of its tables."""
+    if key in entity:
+        entity[key] = value
+        return
+    inside = entity.value
+    first = next(iter(inside), None)
+    if first is None or hasattr(inside[first], "is_super_table"):
+        entity.append(key, value)
+    else:
+        inside._insert_after(first, key, value)  # noqa: SLF001 - it has no other way
+
+
+def _read(text: str, name: str) -> TOMLDocument:
+    try:
+        import tomlkit  # noqa: PLC0415 - an extra
+        from tomlkit.exceptions import TOMLKitError  # noqa: PLC0415
+    except ImportError:
+        raise Invalid(
+            "policy files cannot be edited: the package tomlkit is missing",
+            why="it is installed with the extra `scans` only",
+            fix="run: pip install 'sparsi-dispatcher[scans]'",
+        ) from None
+    try:
+        return tomlkit.parse(text)
+    except TOMLKitError:
+        raise Invalid(
+            f"{name} is not valid TOML",
+            why="boxes are written into it, beside what it says already",
+            fix="dispatcher policy check",
+        ) from None
+
+
+def _entity(document: TOMLDocument, name: str) -> Table:
+    """Return the one entity of a policy file."""
+    entities: Any = document.get("entity", {})
+    if not isinstance(entities, Mapping) or len(entities) != 1:
+        raise Invalid(
+            f"{name} does not have one entity",
+            why="the boxes belong to [entity.NAME.layout]",
+            fix="add [entity.NAME], or begin anew with another file: --policy",
+        )
+    (entity,) = entities.values()
+    return entity  # type: ignore[no-any-return]

@@ -1,0 +1,137 @@
+"""``dispatcher layout``: draw the boxes of a policy, and see whether they fit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dispatcher.core.errors import EXIT_FINDINGS
+from dispatcher.surfaces.cli.context import CliContext, leave, wall_clock
+
+if TYPE_CHECKING:
+    from dispatcher.operations.layouts import Drawing
+
+app = typer.Typer(
+    help="Draw boxes on scans, and see whether they fit.", no_args_is_help=True
+)
+
+Scans = Annotated[
+    list[Path], typer.Argument(help="Scans of one folder, or the folder.", exists=True)
+]
+PolicyOption = Annotated[
+    Path | None,
+    typer.Option("--policy", help="The policy file (default: policy.toml)."),
+]
+TemplateOption = Annotated[
+    Path | None,
+    typer.Option(help="The scan to draw on (default: the first).", exists=True),
+]
+ColumnOption = Annotated[
+    str, typer.Option(help="The column that names the scans, for new fields.")
+]
+AlignOption = Annotated[
+    bool,
+    typer.Option(
+        "--align/--no-align", help="Align the other scans to the template; or not."
+    ),
+]
+
+
+@app.command()
+def draw(
+    ctx: typer.Context,
+    scans: Scans,
+    policy: PolicyOption = None,
+    template: TemplateOption = None,
+    column: ColumnOption = "scan",
+    align: AlignOption = True,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Of the page (default: any).")
+    ] = 0,
+) -> None:
+    """Open a page on this machine to draw boxes on a scan, and name the fields.
+
+    The printed link works once, within ten minutes. Boxes snap to ruled lines and text,
+    overlaps are red, and twenty other scans can be stepped through. Save writes into
+    the policy file; its comments stay.
+    """
+    from dispatcher.surfaces.drawing import serve_drawing
+
+    context: CliContext = ctx.obj
+    drawing = _drawing(context, scans, policy, template, column, align=align)
+
+    def started(link: str) -> None:
+        context.say(
+            f"{len(drawing.names)} scans; boxes go to {drawing.policy}. Open once, "
+            "within ten minutes (Finish on the page or Ctrl-C ends):"
+        )
+        context.show({"schema": "dispatcher.link/1", "link": link}, link)
+
+    serve_drawing(drawing, clock=wall_clock, port=port, started=started)
+    context.say("next: dispatcher layout check, then dispatcher policy check")
+
+
+@app.command()
+def check(
+    ctx: typer.Context,
+    scans: Scans,
+    policy: PolicyOption = None,
+    template: TemplateOption = None,
+    align: AlignOption = True,
+) -> None:
+    """Cut the policy's boxes out of up to 21 scans, and say where they do not fit.
+
+    Told are scans that do not look like the template, and the ink at the borders of
+    boxes: what a crop shows goes on beyond it, or belongs to a neighbour. No value is
+    shown; the exit status is 9 if anything was found.
+    """
+    context: CliContext = ctx.obj
+    drawing = _drawing(context, scans, policy, template, "scan", align=align)
+    boxes = drawing.boxes()
+    fits = [drawing.fit(number, boxes) for number in range(len(drawing.names))]
+    rows = [
+        (
+            fit.scan,
+            "set aside" if fit.aside else "ink at a border" if fit.inked else "fits",
+            fit.aside or ", ".join(f"{n} {fit.ink[n]:.0%}" for n in fit.inked),
+        )
+        for fit in fits
+    ]
+    header = ("scan", "boxes", "why")
+    document = {
+        "schema": "dispatcher.layout-check/1",
+        "scans": [
+            {"scan": fit.scan, "aside": fit.aside or None, "ink": dict(fit.ink)}
+            for fit in fits
+        ],
+    }
+    context.show(document, context.table(rows, header))
+    aside = sum(bool(fit.aside) for fit in fits)
+    inked = sum(bool(fit.inked) for fit in fits)
+    context.say(
+        f"{len(fits)} scans, {len(boxes)} boxes: {aside} set aside, {inked} with ink at "
+        "the border of a box"
+    )
+    if aside or inked:
+        leave(EXIT_FINDINGS)
+
+
+def _drawing(
+    context: CliContext,
+    scans: list[Path],
+    policy: Path | None,
+    template: Path | None,
+    column: str,
+    *,
+    align: bool,
+) -> Drawing:
+    from dispatcher.operations.layouts import Drawing, scans_in
+
+    found = scans_in(scans)
+    if template is not None:
+        others = [one for one in found if one.resolve() != template.resolve()]
+        found = scans_in([template, *others])
+    path = policy or context.directory / "policy.toml"
+    return Drawing(path, found, column, aligned=align)

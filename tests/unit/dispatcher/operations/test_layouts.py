@@ -1,0 +1,151 @@
+"""Boxes are written into a policy file beside what it says, and judged by its rules."""
+
+import pytest
+from PIL import Image
+
+from dispatcher.core.errors import Invalid
+from dispatcher.operations.layouts import Drawing, DrawnBox, scans_in
+from policies.document import parse
+from tests.unit.dispatcher.stages.intake.test_scan_geometry import form, letter
+
+POLICY = """\
+version = 1
+name = "form" # ours
+
+[entity.rx] # the form
+key = "id"
+
+[entity.rx.fields] # all
+name = { ask = "transcribe", image = "scan#roi.name" } # of the person
+age = { ask = "number" }
+
+[entity.rx.layout]
+# at the top
+"roi.name" = { page = 1, box = [0.1, 0.18, 0.8, 0.06] }
+
+[property.pair]
+of = ["name", "age"]
+"""
+NAME = (0.1, 0.18, 0.9, 0.24)
+AGE = (0.1, 0.32, 0.9, 0.38)
+
+
+def box(name, edges, page=1, *, field=None, redact=False):
+    shown = "" if redact else field or name
+    return DrawnBox.of(name, shown, page, edges, redact=redact)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    form(1).save(tmp_path / "0.png")
+    form(2).rotate(180).save(tmp_path / "1.png")
+    letter(3).save(tmp_path / "2.png")
+    (tmp_path / "notes.txt").write_text("no scan")
+    (tmp_path / "policy.toml").write_text(POLICY)
+    return tmp_path
+
+
+def drawing(folder, *, aligned=False, policy="policy.toml"):
+    return Drawing(folder / policy, scans_in([folder]), "scan", aligned=aligned)
+
+
+def test_saved_boxes_leave_the_rest_of_the_file_as_it_is_written(folder):
+    draw = drawing(folder)
+    draw.save([box("roi.name", NAME, field="name"), box("age", AGE)])
+    assert (folder / "policy.toml").read_text() == POLICY.replace(
+        'age = { ask = "number" }', 'age = { ask = "number", image = "scan#age"}'
+    ).replace("0.06] }\n", "0.06] }\nage = {page = 1, box = [0.1, 0.32, 0.8, 0.06]}\n")
+
+
+def test_the_template_is_pinned_where_pages_are_aligned(folder):
+    drawing(folder, aligned=True).save([box("roi.name", NAME, field="name")])
+    found = parse((folder / "policy.toml").read_bytes())
+    assert found.policy.entity.template.image == "0.png"
+    assert found.policy.entity.key == "id"
+
+
+def test_what_was_saved_is_drawn_again(folder):
+    boxes = [
+        box("roi.name", NAME, field="name"),
+        box("seal", (0, 0.9, 0.3, 1), redact=True),
+    ]
+    drawing(folder).save(boxes)
+    assert drawing(folder).boxes() == boxes
+
+
+def test_boxes_that_touch_still_touch_when_they_are_rounded():
+    left = box("a", (0.1, 0.1, 0.333333, 0.2))
+    right = box("b", (0.333333, 0.1, 0.5, 0.2))
+    assert left.x + left.width == right.x
+
+
+@pytest.mark.parametrize(
+    "edges", [(0.5, 0.1, 0.5, 0.2), (0.5, 0.1, 0.4, 0.2), (1.2, 0.1, 1.4, 0.2)]
+)
+def test_a_box_without_an_area_on_the_page_is_none(edges):
+    with pytest.raises(ValueError, match="area"):
+        box("a", edges)
+
+
+def test_overlaps_are_what_policy_check_says_and_are_not_saved(folder):
+    draw = drawing(folder)
+    boxes = [box("roi.name", NAME, field="name"), box("age", (0.1, 0.2, 0.9, 0.3))]
+    (finding,) = draw.check(boxes)
+    assert finding["code"] == "POL214"
+    assert "rule `pair` names both" in finding["why"]
+    with pytest.raises(Invalid, match="POL214"):
+        draw.save(boxes)
+    assert (folder / "policy.toml").read_text() == POLICY
+
+
+def test_a_field_does_not_lose_its_box(folder):
+    with pytest.raises(Invalid, match="name has no box any more"):
+        drawing(folder).save([box("age", AGE)])
+
+
+def test_a_policy_is_begun_where_there_is_none(folder):
+    drawing(folder, policy="new.toml").save([box("total", AGE)])
+    found = parse((folder / "new.toml").read_bytes())
+    assert found.errors == 0
+    assert found.policy.entity.fields["total"].image_box == "total"
+
+
+@pytest.mark.parametrize("text", ["x = [", "version = 1", "[entity.a]\n[entity.b]"])
+def test_a_file_that_boxes_cannot_be_written_into_is_refused(folder, text):
+    (folder / "policy.toml").write_text(text)
+    with pytest.raises(Invalid, match=r"TOML|one entity"):
+        drawing(folder)
+
+
+def test_scans_fit_or_are_set_aside(folder):
+    draw = drawing(folder, aligned=True)
+    boxes = [box("name", (0.09, 0.178, 0.91, 0.245))]
+    own, turned, other = (draw.fit(scan, boxes) for scan in range(3))
+    assert (own.aside, own.inked) == ("", [])
+    assert (turned.aside, turned.inked) == ("", [])
+    assert "does not look like the template" in other.aside
+    through = draw.fit(0, [box("name", (0.09, 0.2, 0.91, 0.212))])
+    assert through.inked == ["name"]
+
+
+def test_pages_of_one_file_are_drawn_on_by_number(tmp_path):
+    first, second = form(1), letter(1)
+    first.save(tmp_path / "a.tiff", save_all=True, append_images=[second])
+    draw = drawing(tmp_path)
+    assert draw.pages == 2
+    assert draw.view(0, 1) != draw.view(0, 2)
+
+
+def test_a_template_that_is_no_page_is_refused(tmp_path):
+    (tmp_path / "a.png").write_bytes(b"no picture")
+    with pytest.raises(Invalid, match=r"a\.png cannot be drawn on"):
+        drawing(tmp_path)
+
+
+def test_there_has_to_be_a_scan_and_one_folder(folder, tmp_path_factory):
+    with pytest.raises(Invalid, match="no scan"):
+        scans_in([folder / "notes.txt"])
+    other = tmp_path_factory.mktemp("other")
+    Image.new("L", (9, 9)).save(other / "x.png")
+    with pytest.raises(Invalid, match="different folders"):
+        scans_in([folder, other])
