@@ -6,6 +6,7 @@ from pathlib import Path
 
 import httpx2
 import pytest
+from PIL import Image
 from playwright.sync_api import Page, expect
 
 from dispatcher.operations.layouts import Drawing, scans_in
@@ -43,7 +44,9 @@ class Site:
 
     def __init__(self, folder: Path) -> None:
         form(1).save(folder / "0.png")
-        form(2).rotate(3, fillcolor=250).save(folder / "1.png")
+        form(2).rotate(3, Image.Resampling.BICUBIC, fillcolor=250).save(
+            folder / "1.png"
+        )
         letter(1).save(folder / "2.png")
         self.policy = folder / "policy.toml"
         self.policy.write_text(POLICY)

@@ -299,21 +299,25 @@ def border_ink(crop: Image.Image) -> float:
     """Return the share of dark pixels along the border of a crop: of its worst side.
 
     Ink on the border of a crop goes on beyond it, or belongs to a neighbour: the box
-    cuts through something. A ruled line that lies along a side is the form's own and
-    says nothing: its pixels are left out.
+    cuts through something. A ruled line that runs along a side is the form's own and
+    says nothing: it is left out, as are the corners, where other sides' lines end.
     """
     dark = ink(crop) > DARK
-    depth = min(RULED_DEPTH, *(side // 3 for side in dark.shape))
+    worst = 0.0
     for _ in range(4):  # each side in turn
-        if depth and dark[:depth].any(axis=0).mean() >= RULED:
-            dark = np.pad(dark[depth:], ((1, 0), (0, 0)))
+        depth = min(BORDER, *(side // 4 for side in dark.shape))
+        side = dark[0].copy()
+        along = dark[: max(1, depth)].any(axis=0)
+        runs, count = ndimage.label(along)
+        for run in range(1, count + 1):
+            if (runs == run).mean() >= RULED:
+                side[runs == run] = False
+        worst = max(worst, float(side[depth : len(side) - depth].mean()))
         dark = np.rot90(dark)
-    return max(
-        float(side.mean()) for side in (dark[0], dark[-1], dark[:, 0], dark[:, -1])
-    )
+    return worst
 
 
-RULED: Final = 0.9
-"""Share of a side from which its ink is a ruled line."""
-RULED_DEPTH: Final = 4
+RULED: Final = 0.5
+"""Share of a side from which unbroken ink is a ruled line."""
+BORDER: Final = 4
 """Pixels from a side within which a ruled line lies along it."""
