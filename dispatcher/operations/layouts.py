@@ -96,8 +96,10 @@ class DrawnBox:
     @property
     def cut(self) -> Box:
         """What is cut for it."""
-        corners = (self.x, self.y, self.width, self.height)
-        return Box(*map(Fraction, corners), shares=True, page=self.page)  # type: ignore[misc]
+        corner, size = (self.x, self.y), (self.width, self.height)
+        left, upper = map(Fraction, corner)
+        width, height = map(Fraction, size)
+        return Box(left, upper, width, height, shares=True, page=self.page)
 
 
 @dataclass(frozen=True)
