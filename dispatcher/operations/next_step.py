@@ -149,7 +149,7 @@ def _before_policy(workspace: Workspace) -> Position:
     )
 
 
-DRAFT: Final = "dispatcher policy init --from FILE"
+DRAFT: Final = "dispatcher policy suggest FILE"
 """The command that drafts a policy from a file of records."""
 
 

@@ -18,8 +18,6 @@ from dispatcher.model import PolicyVersion
 from dispatcher.operations.dry_run import Finding, findings, rolled_back, withdrawing
 from dispatcher.operations.workspace import Workspace
 from dispatcher.stages.intake.external_rules import read_links
-from dispatcher.stages.intake.preview import suggest_policy
-from dispatcher.stages.intake.table import Options
 from dispatcher.stages.planning import Planning
 from dispatcher.stages.planning.impact import Impact, assess, read_work
 from dispatcher.store import Store
@@ -89,11 +87,6 @@ class Version:
 
     row: VersionRow
     until: int | None
-
-
-def suggest(source: Path, options: Options) -> str:
-    """Return the text of a suggested first policy for a file of records."""
-    return suggest_policy(source, options)
 
 
 def not_verified(policy: Policy) -> list[str]:
@@ -214,7 +207,7 @@ def apply(
             f"{file.path} is an example of the package, unchanged",
             why="its rules are about other columns than yours: records would be loaded "
             "and shown under rules that nobody wrote for them",
-            fix="write your own (dispatcher policy init --from FILE), or apply the "
+            fix="write your own (dispatcher policy suggest FILE), or apply the "
             "example as it is with --sample",
         )
     terms = Terms(

@@ -44,7 +44,7 @@ ACCOUNT: Final = Meaning("user account", direct=True)
 DEVICE: Final = Meaning("device or network address", direct=True)
 FULL_NAME: Final = Meaning("full name", direct=True)
 GIVEN_NAME: Final = Meaning("given name", quasi=True)
-SURNAME: Final = Meaning("surname", quasi=True)
+SURNAME: Final = Meaning("surname", direct=True, quasi=True)
 ORGANISATION: Final = Meaning("name of an organisation", quasi=True)
 BIRTH_DATE: Final = Meaning("birth date", quasi=True)
 SEX: Final = Meaning("sex", quasi=True)
@@ -54,6 +54,7 @@ COORDINATE: Final = Meaning("coordinate", quasi=True)
 FREE_TEXT: Final = Meaning("free text", sensitive=True)
 PLAIN: Final = Meaning("")
 
+SOME_NAME: Final = Meaning("name of somebody or something")
 _PLACE: Final = Meaning("place of living", quasi=True)
 _REGION: Final = Meaning("region", quasi=True)
 _ADDRESS: Final = Meaning("address", quasi=True)
@@ -186,7 +187,7 @@ _MEANINGS: Final[tuple[tuple[Meaning, str], ...]] = (
     ),
     (
         Meaning("education", quasi=True),
-        r"educat|\bschool|\bdegree\b|bildung|abschluss|\betudes\b|diplome|educacion|\bestudios|"
+        r"educat|\bschool|\bdiscipline|\bdegree\b|bildung|abschluss|\betudes\b|diplome|educacion|\bestudios|"
         r"escolaridade|opleiding|wykszt|shiksha",
     ),
     (Meaning("language", quasi=True), r"language|sprache|langue|\bidioma|\btaal\b|jezyk|\bbhasha"),
@@ -199,7 +200,7 @@ _MEANINGS: Final[tuple[tuple[Meaning, str], ...]] = (
     ),
     (
         Meaning("insurer", quasi=True),
-        r"\bpayer\b|insur|kranken ?kasse|\bkasse\b|versicherung|assurance|mutuelle|asegurad|segurad|"
+        r"\bpayer$|insur|kranken ?kasse|\bkasse\b|versicherung|assurance|mutuelle|asegurad|segurad|"
         r"verzeker|ubezpiecz|\bbima\b",
     ),
     # Sensitive.
@@ -248,8 +249,9 @@ _MEANINGS: Final[tuple[tuple[Meaning, str], ...]] = (
         r"holder|card ?holder|owner|inhaber|subject|worker|student|teacher|author|winner|guest|"
         r"doctor|arzt|applicant|borrower|tenant|mieter) ?(name|naam|nom|nome|nombre)\b|^(voller )?name$|"
         r"^nom( complet)?$|^nombre( completo)?$|^nome( completo)?$|^(volledige )?naam$|"
-        r"^imie i nazwisko$|^pura naam$|\w+name\b(?<!filename)(?<!username)|\bname$|\bname\b",
+        r"^imie i nazwisko$|^pura naam$",
     ),
+    (SOME_NAME, r"name$|\bname\b"),
     (Meaning("year", quasi=True), r"\byear\b|\bjahr\b|\bannee\b|\bano\b|\bjaar\b|\brok\b|\bsaal\b"),
     (DATE, r"\bdate\b|\bdatum\b|\bfecha\b|\bdata\b|\btarikh|\bdinank|aufnahme|entlass|admission|discharge|"
            r"\bvisit|besuch|\btermin\b|datum$|^start$|^stop$|^end$"),
@@ -263,7 +265,7 @@ _CAMEL: Final = re.compile(
 )
 _LETTERS: Final = str.maketrans({"ß": "ss", "ł": "l", "Ł": "L", "ø": "o", "æ": "ae"})
 KEY: Final = re.compile(
-    r"\b(?:id|key|no|nr|uuid|guid|number|code|nummer|numero|num|numer|sankhya|kennung)$|"
+    r"\b(?:id|key|no|nr|uuid|guid|number|code|nummer|numero|num|numer|sankhya|kennung|identifier)$|"
     r"^(?:id|uuid|guid|uid|rec)\b|\w{3}(?:nummer|nr|kennung)$|\buid$"
 )
 _SUBJECT: Final = re.compile(
@@ -291,6 +293,12 @@ def meaning_of(name: str) -> Meaning:
 def names_key(name: str) -> bool:
     """Whether a column of this name may number the rows."""
     return KEY.search(words_of(name)) is not None
+
+
+def names_number(name: str) -> bool:
+    """Whether a column of this name has numbers given to things, and not a code."""
+    words = words_of(name)
+    return KEY.search(words) is not None and not words.endswith("code")
 
 
 def names_person(name: str) -> bool:

@@ -116,7 +116,8 @@ def dependencies(
             inner = [c for size in (1, 2) for c in combinations(columns, size)]
             parts = [known.get((target, c), 0.0) for c in inner if c != columns]
             before = max([chance, *parts])
-            if share >= LEAST and 1 - share <= (1 - before) * LEFT:
+            is_new = share >= LEAST and max(parts, default=0.0) < LEAST
+            if is_new and 1 - share <= (1 - before) * LEFT:
                 found.append(Dependency(columns, target, share, chance))
     order = {name: n for n, name in enumerate(told)}
     return sorted(found, key=lambda d: (order[d.told], len(d.columns)))

@@ -20,10 +20,11 @@ from policies.discovery.column_names import (
     PLAIN,
     POSTAL_CODE,
     SEX,
+    SOME_NAME,
     SURNAME,
     Meaning,
     meaning_of,
-    names_key,
+    names_number,
     names_person,
 )
 from policies.discovery.dependencies import Dependency, dependencies
@@ -35,9 +36,12 @@ IDENTIFYING: Final = 0.05
 """Share of people from which on a combination counts as identifying."""
 MOST_KEYS: Final = 100
 LINKS: Final = Meaning("number that links records", quasi=True)
+SOME: Final = 0.3
+"""Share of the values that lets the name of a column hold."""
 _LONG: Final = 4.0  # mean words of a free text
 _DIFFERENT: Final = 0.3  # share of different values of a free text
 _LIFETIME: Final = 40  # years that birth dates span, and dates of events do not
+_MANY: Final = 0.2  # share of different values of a number that links records
 _STATIC: Final = 2  # columns of a person that the person's number tells
 
 
@@ -100,7 +104,7 @@ class Profile:
     keys : tuple of Combination
         The smallest combinations of any columns that tell all rows apart.
     unsearched : int
-        Columns that were not searched for combinations, since there were too many.
+        Quasi-identifiers that were not searched for triples, since there were too many.
     dependencies : tuple of Dependency
         What tells sensitive columns.
     names : tuple of NamesInText
@@ -149,7 +153,7 @@ def profile(
     columns = [_column(column) for column in table.columns]
     person = person or _person(table, columns, key)
     outside = {key, person, *(c.name for c in table.columns if not c.values)}
-    columns = [c if c.name in outside else _linking(c) for c in columns]
+    columns = [c if c.name in outside else _linking(table, c) for c in columns]
     told = [c.name for c in columns if c.name not in outside and _is_told(c)]
     by = [c.name for c in columns if c.name not in outside and _is_telling(c)]
     told, telling = told[:MOST_SEARCHED], by[:MOST_SEARCHED]
@@ -228,8 +232,13 @@ def _by_values(column: CodedColumn, shape: Shape, named: Meaning) -> Meaning | N
         return MEANINGS[shape.name]
     if named is FULL_NAME and not _is_persons(column, shape):
         return ORGANISATION
-    is_moment = shape.name in ("DATE", "TIME")
-    if (named is DATE and not is_moment) or (named is PHONE and is_moment):
+    moments = max(shape.shares.get(name, 0.0) for name in ("DATE", "TIME"))
+    says_otherwise = (
+        (named is DATE and moments < SOME)
+        or (named is PHONE and moments > SOME)
+        or named is SOME_NAME
+    )
+    if says_otherwise:
         return _values_alone(column, shape) or PLAIN
     return _values_alone(column, shape) if named is PLAIN else None
 
@@ -290,7 +299,7 @@ def _person(
         return named[0]
     about = [c.name for c in columns if c.meaning.quasi or c.meaning.direct]
     for column in repeating:
-        if names_key(column.name) and column.meaning is PLAIN:
+        if names_number(column.name) and not column.meaning.direct:
             others = [name for name in about if name != column.name]
             told = dependencies(table, others, [column.name])
             if len(told) >= _STATIC:
@@ -298,10 +307,12 @@ def _person(
     return None
 
 
-def _linking(column: ColumnProfile) -> ColumnProfile:
+def _linking(table: CodedTable, column: ColumnProfile) -> ColumnProfile:
     """Take a number that occurs in other rows or files too as a quasi-identifier."""
-    numbers = names_key(column.name) or column.shape.name == "UUID"
-    if column.meaning is PLAIN and numbers and not column.constant:
+    coded = table[column.name]
+    many = len(coded.values) >= _MANY * coded.filled
+    numbers = names_number(column.name) or column.shape.name == "UUID"
+    if column.meaning is PLAIN and numbers and many and not column.constant:
         return replace(column, meaning=LINKS)
     return column
 

@@ -26,7 +26,6 @@ _WRITTEN: Final = {
     "bank accounts": re.compile(r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){3,7}"),
 }  # fmt: skip
 _ENTITIES: Final = {
-    "PHONE_NUMBER": "phone numbers",
     "IBAN_CODE": "bank accounts",
     "CREDIT_CARD": "card numbers",
     "US_SSN": "national id numbers",
@@ -130,7 +129,6 @@ def _recognizers() -> tuple[Callable[[str], list[Any]], ...]:
     except ImportError:
         return ()
     chosen = (
-        known.PhoneRecognizer(),
         known.IbanRecognizer(),
         known.CreditCardRecognizer(),
         known.UsSsnRecognizer(),

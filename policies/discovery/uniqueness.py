@@ -22,7 +22,9 @@ Codes = NDArray[np.int64]
 LARGEST: Final = 3
 """Columns of the largest combinations that are counted."""
 MOST_SEARCHED: Final = 24
-"""Columns among which pairs and triples are searched."""
+"""Columns among which triples are searched."""
+MOST_PAIRED: Final = 120
+"""Columns among which pairs are searched."""
 
 
 @dataclass(frozen=True)
@@ -113,8 +115,8 @@ class Uniqueness:
         Parameters
         ----------
         columns : sequence of str
-            Where there are more than `most`, those with the most different values are
-            searched.
+            Where there are more than `most`, triples are searched among those with the
+            most different values, and pairs among at most 120.
         least : float
             Share of people; 1 asks for the combinations that tell all rows apart.
         largest, most : int
@@ -124,9 +126,9 @@ class Uniqueness:
         list of Combination
             By size, then in order of the columns.
         """
-        searched = self._telling(columns, most)
         found: list[Combination] = []
         for size in range(1, largest + 1):
+            searched = self._telling(columns, MOST_PAIRED if size < LARGEST else most)
             for names in combinations(searched, size):
                 if _contains_any(names, found):
                     continue

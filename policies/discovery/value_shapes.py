@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from html import unescape
 from importlib import import_module
 from typing import Final
 
@@ -35,6 +36,8 @@ ENOUGH: Final = 0.9
 LEAST_DIFFERENT: Final = 5
 """Different values that a check digit needs, to be more than chance."""
 
+_NAME: Final = r"(?:[dl]['’])?[A-ZÀ-ÞŁŚŻŹĆŠŽ][\w'’.\-]*"
+_PARTICLE: Final = r"van|von|vom|zu|de|der|den|del|della|di|da|das|do|dos|du|la|le|el|al|bin|ibn|ter|ten|'t|y|e"
 _PATTERNS: Final[Mapping[str, re.Pattern[str]]] = {
     "DATE": re.compile(
         r"\d{4}-\d{1,2}-\d{1,2}|\d{1,2}[./-]\d{1,2}[./-]\d{2,4}|\d{4}[./]\d{1,2}[./]\d{1,2}"
@@ -56,7 +59,8 @@ _PATTERNS: Final[Mapping[str, re.Pattern[str]]] = {
     "INTEGER": re.compile(r"[-+]?(?:0|[1-9]\d*)"),
     "DECIMAL": re.compile(r"[-+]?(?:0|[1-9]\d*)?[.,]\d+(?:[eE][-+]?\d+)?"),
     "PERSON": re.compile(
-        r"(?:[A-ZÀ-ÞŁŚŻŹĆŠŽ][\w'’.\-]*\s?,?\s){1,4}[A-ZÀ-ÞŁŚŻŹĆŠŽ][\w'’.\-]*|[A-Z]+(?: [A-Z]\.?)* [A-Z]+"
+        rf"(?:{_NAME}\s?,?\s(?:(?:{_PARTICLE}) )*)"
+        rf"{{1,4}}{_NAME}|[A-Z]+(?: [A-Z]\.?)* [A-Z]+"
     ),
 }  # fmt: skip
 _NUMBERS: Final = {
@@ -124,7 +128,7 @@ _SEX: Final = frozenset(
 _ORGANISATION: Final = re.compile(
     r"\b(inc|llc|ltd|gmbh|ag|kg|corp|corporation|company|clinic|hospital|center|centre|medical|"
     r"services?|group|university|bank|associates|pc|sa|sarl|bv|nv|sp|sdn|bhd|llp|plc|"
-    r"department|agency|school|college|church|park|house|museum|insurance|health)\b",
+    r"department|republic|kingdom|islands?|federation|agency|school|college|church|park|house|museum|insurance|health)\b",
     re.IGNORECASE,
 )
 MEANINGS: Final[Mapping[str, Meaning]] = {
@@ -229,7 +233,7 @@ SHAPES: Final[Mapping[str, Callable[[str], bool]]] = {
 
 def shape_of(column: CodedColumn) -> Shape:
     """Return what the values of a column look like."""
-    values = column.values[:EXAMINED]
+    values = [unescape(value) for value in column.values[:EXAMINED]]
     weights = column.counts[: len(values)]
     whole = int(weights.sum())
     if not whole:
@@ -237,7 +241,7 @@ def shape_of(column: CodedColumn) -> Shape:
     shares: dict[str, float] = {}
     for name, has in SHAPES.items():
         # A shape that none of the first values has is not the column's.
-        tried = values if any(map(has, values[:20])) else values[:0]
+        tried = values if any(map(has, values[:20])) else []
         fits = np.fromiter(map(has, tried), bool, len(tried))
         share = float(weights[: len(tried)][fits].sum() / whole)
         if name in _NUMBERS and len(values) < LEAST_DIFFERENT:

@@ -4,8 +4,9 @@
   ``sections`` and ``policy_tests``, then runs ``checks`` across them;
 - ``reading``: typed access to a table; ``source``, ``locator``: TOML and its positions;
 - ``diagnostic``, ``codes``, ``rendering``: errors and warnings, and how they are shown;
-- ``schema``, ``starter``, ``difference``: a JSON Schema, a first file, and a comparison
-  of two policies.
+- ``schema``, ``difference``: a JSON Schema, and a comparison of two policies;
+- ``draft``, ``against``: a first file from what records tell, and what records show that
+  a policy ignores.
 """
 
 from policies.document.codes import CODES, explain_rule
@@ -14,12 +15,10 @@ from policies.document.policy_tests import Refusal, TestOutcome, run_test, run_t
 from policies.document.reader import ParseResult, parse
 from policies.document.rendering import FORMATS, render, render_files, summary
 from policies.document.schema import json_schema
-from policies.document.starter import Column, starter
 
 __all__ = [
     "CODES",
     "FORMATS",
-    "Column",
     "Diagnostic",
     "ParseResult",
     "Refusal",
@@ -33,6 +32,5 @@ __all__ = [
     "render_files",
     "run_test",
     "run_tests",
-    "starter",
     "summary",
 ]

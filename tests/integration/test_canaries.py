@@ -50,7 +50,8 @@ policy show
 policy picture
 schema policy-file
 explain POL101
-policy init --from forms.csv -o other.toml
+policy suggest forms.csv -o other.toml
+policy check other.toml --against forms.csv
 workers add inhouse/ann inhouse/bob folder/cat --invite
 workers add --from team.csv
 workers list

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from dispatcher.core.errors import EXIT_PARTLY, Conflict, Invalid, Usage
 from dispatcher.ledger.versions import apply_policy
+from dispatcher.operations import discovery
 from dispatcher.stages.intake.opening import open_table
-from dispatcher.stages.intake.preview import suggest_policy
 from dispatcher.stages.intake.table import Options
 from dispatcher.store import open_store
 from dispatcher.surfaces.cli import records
@@ -71,7 +71,7 @@ def test_preview_says_what_is_in_a_file_and_no_value(run, file):
         "scans.csv  CSV, utf-8 (valid UTF-8), ';' separated, 11 rows"
     )
     assert rows[0].split("\t") == [
-        "rx_id", "text", "0", "9", "78 %", "-",
+        "rx_id", "text", "0", "9", "80 %", "-",
         "field, quasi-identifier (number that links records)",
     ]  # fmt: skip
     assert rows[2].startswith("zip\ttext\t0\t10\t100 %\tUS_ZIP")
@@ -175,7 +175,7 @@ def test_the_policy_that_is_suggested_passes_every_check(file):
             for i in range(12)
         )
     )
-    policy = parse(suggest_policy(file).encode()).policy
+    policy = parse(discovery.suggest(file, Options()).text.encode()).policy
     assert policy is not None
     assert (policy.entity.key, policy.entity.subject) == ("rx_id", "patient_id")
     assert set(policy.entity.fields) == {
@@ -183,14 +183,16 @@ def test_the_policy_that_is_suggested_passes_every_check(file):
         "birth_date",
         "zip",
         "disease",
+        "scan",
     }
-    assert policy.entity.fields["birth_date"].ask == "date"
+    assert policy.entity.fields["birth_date"].ask == "yes_no"  # it is loaded
+    assert not policy.entity.fields["scan"].send  # before boxes are drawn
 
 
 def test_no_policy_is_suggested_without_a_key(file):
     file.write_text("a,b\n1,2\n1,2\n1,2\n")
     with pytest.raises(Invalid, match="can be the key"):
-        suggest_policy(file)
+        discovery.suggest(file, Options())
 
 
 def test_preview_and_load_reject_the_same_rows(run, file, tmp_path):
@@ -238,9 +240,9 @@ def test_rows_without_a_key_are_known_by_their_line_and_the_files_digest(
     path = tmp_path / "export.csv"
     path.write_text(table)
     with pytest.raises(Invalid, match="can be the key") as caught:
-        suggest_policy(path)
+        discovery.suggest(path, Options())
     assert "--key row" in caught.value.fix
-    policy = suggest_policy(path, Options(numbered=True)).encode()
+    policy = discovery.suggest(path, Options(numbered=True)).text.encode()
     with open_store(sqlite_path) as store, store.write() as tx:
         apply_policy(tx, policy, at=clock())
     with pytest.raises(Invalid, match="no column `row`") as caught:

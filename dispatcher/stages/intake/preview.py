@@ -1,25 +1,22 @@
-"""Preview of a file, column by column, and a suggested first policy.
+"""Preview of a file, column by column, with what it tells about people.
 
 Memory is bounded whatever the file: distinct values are counted exactly while they are
 few, and then by adaptive sampling (Wegman; Flajolet 1990): keep only the hashes whose
 last `level` bits are zero, and count each for two to the `level`. Only the form of
-values is examined; none is written to the policy.
+values is examined; none is kept in what is returned, but for examples to be shown.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from dispatcher.core.errors import Invalid
 from dispatcher.stages.intake.opening import open_table
 from dispatcher.stages.intake.table import (
     DOUBLED,
     NO_KEY,
-    ROW_KEY,
     Batch,
     Facts,
     Options,
@@ -39,7 +36,6 @@ from policies.discovery.column_names import (
 )
 from policies.discovery.profile import ColumnProfile, Profile, profile
 from policies.discovery.value_shapes import ENOUGH
-from policies.document import Column, starter
 from policies.policy import Field
 
 TYPES: Final = {
@@ -388,62 +384,6 @@ def _suggestion(
     return next((word for applies, word in suggestions if applies), otherwise)
 
 
-def suggest_policy(file: Path, options: Options | None = None) -> str:
-    """Return the text of a policy for the records of a file.
-
-    Parameters
-    ----------
-    file : Path
-    options : Options, optional
-
-    Raises
-    ------
-    Invalid
-        The file is no table, or no column of it identifies its rows.
-    """
-    with open_table(file, options) as table:
-        found = preview(table)
-    key = next((c.name for c in found.columns if c.suggestion == "key"), None)
-    if options is not None and options.numbered:
-        key = ROW_KEY
-    if key is None:
-        raise Invalid(
-            f"no column of {found.file.name} can be the key",
-            why="a key is filled and different in every row",
-            fix="add a column that numbers the rows, or let them be numbered as they "
-            "stand in the file: --key row, here and with records load",
-        )
-    subject = next((c.name for c in found.columns if c.suggestion == "subject"), None)
-    columns = [_column(c) for c in found.columns if c.name != key and _is_field(c)]
-    if not columns or all(column.name == subject for column in columns):
-        raise Invalid(
-            f"{found.file.name} has no column besides its key and its subject",
-            why="a policy needs a field that is asked for",
-            fix="check the file",
-        )
-    return starter(_entity(found.file.name), key, subject, columns)
-
-
-def _is_field(column: ColumnFacts) -> bool:
-    return not column.suggestion.startswith(("leave out", "box", "image"))
-
-
 def _notation(reading: Field) -> tuple[tuple[str, str], ...]:
     words = (("decimal", reading.decimal), ("order", reading.order))
     return tuple((key, word) for key, word in words if word is not None)
-
-
-def _column(column: ColumnFacts) -> Column:
-    return Column(
-        column.name,
-        column.ask,
-        notation=column.notation,
-        sensitive="sensitive" in column.suggestion or "direct" in column.suggestion,
-        quasi="quasi-identifier" in column.suggestion,
-    )
-
-
-def _entity(name: str) -> str:
-    """Name the kind of record after the file: ``scans-2026.csv`` gives scans-2026."""
-    stem = re.sub(r"(?:\.\w{1,8}){1,2}$", "", name)
-    return re.sub(r"[^\w-]+", "-", stem).strip("-") or "record"

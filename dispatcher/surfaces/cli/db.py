@@ -236,6 +236,6 @@ def init(
         f"values are encrypted under {context.key_file.path}: keep a copy in another "
         "safe place, apart from backups; without it they cannot be read\n"
         "next: dispatcher records preview FILE, then write the policy: "
-        f"dispatcher policy init --from FILE, or edit {context.policy_path}, which is "
+        f"dispatcher policy suggest FILE, or edit {context.policy_path}, which is "
         "an example until then"
     )

@@ -38,6 +38,8 @@ from dispatcher.surfaces.cli.records import (
     FormatOption,
     KeyOption,
     SheetOption,
+    profile_document,
+    profile_lines,
     read_options,
 )
 from policies.document.diagnostic import listed
@@ -59,6 +61,16 @@ Files = Annotated[
 ]
 
 
+AgainstOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Records: warn of what they show and the policy ignores.",
+        dir_okay=False,
+    ),
+]
+
+
 class Format(StrEnum):
     """How diagnostics are written."""
 
@@ -75,6 +87,7 @@ def check(
     files: Files = None,
     format: Annotated[Format, typer.Option("--format")] = Format.FULL,
     strict: Annotated[bool, typer.Option(help="Raise doubts too.")] = False,
+    against: AgainstOption = None,
     exit_zero: Annotated[
         bool, typer.Option("--exit-zero", help="Exit 0 whatever was found.")
     ] = False,
@@ -86,6 +99,8 @@ def check(
     results = [
         parse_policy(path, strict=strict) for path in policy_paths(context, files)
     ]
+    if against is not None:
+        results = _against(results, against)
     form = "json" if context.json else format.value
     sys.stdout.write(
         render_files([(r.filename, r.text, r.diagnostics) for r in results], form)
@@ -160,12 +175,10 @@ def show(
     context.show(document, source, end="")
 
 
-@app.command("init")
-def init_policy(
+@app.command()
+def suggest(
     ctx: typer.Context,
-    source: Annotated[
-        Path, typer.Option("--from", help="A file of records.", dir_okay=False)
-    ],
+    file: Annotated[Path, typer.Argument(help="A file of records.", dir_okay=False)],
     output: Output = None,
     format: FormatOption = None,
     encoding: EncodingOption = None,
@@ -174,22 +187,50 @@ def init_policy(
     key: KeyOption = None,
     dry_run: DryRun = False,
 ) -> None:
-    """Suggest a first policy from the columns of a file (values stay hidden)."""
-    from dispatcher.operations import policies
+    """Draft a first policy from what a file of records tells; no value is written.
+
+    Each rule says why it is there: whom a combination singles out, or what a column is.
+    """
+    from dispatcher.operations import discovery
 
     context: CliContext = ctx.obj
     path = output or context.policy_path
     options = read_options(format, encoding, delimiter, sheet, key)
-    text = policies.suggest(source, options)
+    drafted = discovery.suggest(file, options)
     if dry_run:
         context.say(f"{DRY_RUN}: {path} would be written")
-        context.show({"schema": "dispatcher.policy-draft/1", "text": text}, text)
+        document = {"schema": "dispatcher.policy-draft/1", "text": drafted.text}
+        context.show(document, drafted.text)
         return
     if path.exists():
         context.confirm(f"{path} is here already; overwrite it?")
-    write_private(path, text)
-    context.show({"schema": "dispatcher.policy/1", "file": str(path)}, "")
-    context.say(f"wrote {path}; go through it, then: dispatcher policy check {path}")
+    write_private(path, drafted.text)
+    measured = drafted.profile
+    context.show(
+        {
+            "schema": "dispatcher.policy-suggestion/1",
+            "file": str(path),
+            "kept_apart": drafted.kept_apart,
+            "measured": profile_document(measured),
+        },
+        "",
+    )
+    for line in profile_lines(measured):
+        context.say(line)
+    if drafted.extra:
+        context.say(
+            "combinations of four and more columns were not searched: "
+            f"pip install 'sparsi-dispatcher[{drafted.extra}]'"
+        )
+    if not drafted.kept_apart:
+        context.say(
+            "WARN no rule is suggested: nothing in the file looks as if it were about "
+            "people, and every worker may see every field"
+        )
+    context.say(
+        f"wrote {path}: {previews.count(drafted.kept_apart, 'combination')} kept apart; "
+        f"go through it, then: dispatcher policy check {path} --against {file}"
+    )
 
 
 def policy_paths(context: CliContext, files: list[Path] | None) -> list[Path]:
@@ -214,6 +255,12 @@ def parse_policy(path: Path, *, strict: bool = False) -> ParseResult:
     from policies.document import parse
 
     return parse(read_policy(path), str(path), strict=strict)
+
+
+def _against(results: list[ParseResult], source: Path) -> list[ParseResult]:
+    from dispatcher.operations import discovery
+
+    return discovery.check_results(results, source)
 
 
 def valid_policy(path: Path) -> PolicyFile:
@@ -320,6 +367,7 @@ def apply(
     in_flight: Flight = InFlight.RECALL,
     accept_past: AcceptPast = 0,
     reason: Reason = "",
+    against: AgainstOption = None,
     sample: Annotated[
         bool, typer.Option("--sample", help="Apply an unchanged example as it is.")
     ] = False,
@@ -351,6 +399,8 @@ def apply(
         _preview(context, checked, in_flight, breaches, time_limit, exit_code)
         return
     policies.check_reason(accept_past, reason)
+    if against is not None:
+        _confirm_ignored(context, file or context.policy_path, against)
     with context.open_to_book() as store:
         applied = policies.apply(
             context,
@@ -479,6 +529,19 @@ def _preview(
         past or preview.impact.verdict != "SOLVED" or applied.recall.unsafe
     ):
         leave(EXIT_FINDINGS)
+
+
+def _confirm_ignored(context: CliContext, path: Path, source: Path) -> None:
+    """Show what a file of records shows and the policy ignores, and ask."""
+    from policies.document import render_files
+
+    (result,) = _against([parse_policy(path)], source)
+    ignored = [d for d in result.diagnostics if d.code.startswith("POL4")]
+    if not ignored:
+        return
+    context.say(render_files([(result.filename, result.text, ignored)], "full"))
+    warnings = previews.count(len(ignored), "warning")
+    context.confirm(f"{source} shows what {path} ignores ({warnings}); apply it?")
 
 
 @app.command("list")

@@ -141,8 +141,8 @@ def preview(
                 "ways two; take a column of ids as the subject where there is one"
             )
     context.say(
-        f"next: dispatcher policy init --from {file}    writes a first policy.toml "
-        "with these suggestions"
+        f"next: dispatcher policy suggest {file}    drafts a first policy.toml from these "
+        "findings"
     )
 
 
@@ -422,8 +422,8 @@ def profile_lines(measured: Profile) -> list[str]:
         lines.append(f"and {more:,} more combinations; --json has them all")
     if measured.unsearched:
         lines.append(
-            "pairs and triples were searched among the columns with the most different "
-            f"values; {measured.unsearched:,} were left out"
+            "triples were searched among the columns with the most different values; "
+            f"{measured.unsearched:,} were left out"
         )
     lines += [
         f"the smallest combinations that tell all rows apart: "

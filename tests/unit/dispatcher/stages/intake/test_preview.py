@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dispatcher.stages.intake.opening import open_table
-from dispatcher.stages.intake.preview import Distinct, preview, suggest_policy
+from dispatcher.stages.intake.preview import Distinct, preview
 
 
 def looked_at(text, name="a.csv"):
@@ -118,10 +118,12 @@ def test_nine_thousand_columns_are_looked_at_in_bounded_work():
         (["00501", "10001"], "transcribe"),
     ],
 )
-def test_a_suggestion_takes_every_value_of_its_column(tmp_path, values, asked):
+def test_a_reading_takes_every_value_of_its_column(values, asked):
     """Also where nine of ten values look like a date or a number."""
-    file = tmp_path / "a.csv"
     rows = [(f"k{i}", values[min(i, len(values) - 1)]) for i in range(30)]
-    with file.open("w", newline="") as stream:
-        csv.writer(stream).writerows([("id", "seen"), *rows])
-    assert f'seen = {{ ask = "{asked}" }}' in suggest_policy(file)
+    stream = io.StringIO(newline="")
+    csv.writer(stream).writerows([("id", "seen"), *rows])
+    column = looked_at(stream.getvalue()).columns[1]
+    notation = "".join(f', {key} = "{word}"' for key, word in column.notation)
+    found = f'"{column.ask}"{notation}'.replace('"text"', '"transcribe"')
+    assert found == f'"{asked}"'

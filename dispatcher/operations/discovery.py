@@ -1,0 +1,110 @@
+"""What is sensitive in a file: a policy drafted from it, and a policy checked against it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from dispatcher.core.errors import Invalid
+from dispatcher.stages.intake.opening import open_table
+from dispatcher.stages.intake.preview import Preview, preview
+from dispatcher.stages.intake.table import ROW_KEY, Options
+from policies.discovery import exhaustive
+from policies.discovery.profile import Profile
+from policies.document import Diagnostic, ParseResult
+from policies.document.against import check_against
+from policies.document.draft import draft, kept_apart
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """A policy drafted from a file.
+
+    Attributes
+    ----------
+    text : str
+        The policy file.
+    profile : Profile
+        What the file tells.
+    kept_apart : int
+        How many combinations its rules keep apart.
+    extra : str
+        An extra of the package whose search would go further; empty if it is installed.
+    """
+
+    text: str
+    profile: Profile
+    kept_apart: int
+    extra: str
+
+
+def suggest(source: Path, options: Options) -> Suggestion:
+    """Draft a policy from a file of records; no value is written to it.
+
+    Raises
+    ------
+    Invalid
+        The file is no table, no column of it identifies its rows, or nothing of it
+        can be a field.
+    """
+    found = _look(source, options)
+    key = ROW_KEY if options.numbered else found.profile.key
+    if key is None:
+        raise Invalid(
+            f"no column of {found.file.name} can be the key",
+            why="a key is filled and different in every row",
+            fix="add a column that numbers the rows, or let them be numbered as they "
+            "stand in the file: --key row, here and with records load",
+        )
+    if not found.profile.fields:
+        raise Invalid(
+            f"{found.file.name} has no column besides its key and its subject",
+            why="a policy needs a field that is shown",
+            fix="check the file",
+        )
+    readings = {c.name: (c.ask, c.notation) for c in found.columns}
+    name = found.file.name
+    text = draft(found.profile, _entity(name), key, readings, name)
+    extra = "" if exhaustive.is_installed() else exhaustive.EXTRA
+    return Suggestion(text, found.profile, len(kept_apart(found.profile)), extra)
+
+
+def check_results(results: Sequence[ParseResult], source: Path) -> list[ParseResult]:
+    """Add to checked policy files what a file of records shows and they ignore.
+
+    Files with errors are returned as they are.
+
+    Raises
+    ------
+    Invalid
+        The file of records is no table.
+    """
+    measured = _look(source, Options()).profile
+    return [
+        result
+        if result.policy is None
+        else replace(
+            result,
+            diagnostics=_ordered(
+                [*result.diagnostics, *check_against(result, measured)]
+            ),
+        )
+        for result in results
+    ]
+
+
+def _ordered(diagnostics: Sequence[Diagnostic]) -> tuple[Diagnostic, ...]:
+    return tuple(sorted(diagnostics, key=lambda d: (d.line, d.column, d.code)))
+
+
+def _look(source: Path, options: Options) -> Preview:
+    with open_table(source, options) as table:
+        return preview(table)
+
+
+def _entity(name: str) -> str:
+    """Name the kind of record after the file: ``scans-2026.csv`` gives scans-2026."""
+    stem = re.sub(r"(?:\.\w{1,8}){1,2}$", "", name)
+    return re.sub(r"[^\w-]+", "-", stem).strip("-") or "record"

@@ -1,0 +1,159 @@
+"""What a file of records shows and a policy ignores: POL4xx, ``check --against FILE``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from policies.discovery.dependencies import percent
+from policies.discovery.profile import Profile
+from policies.document.diagnostic import Diagnostic, listed, shown
+from policies.document.draft import Apart, kept_apart
+from policies.document.policy_tests import run_test
+from policies.document.reader import ParseResult
+from policies.document.reading import Findings, Reader
+from policies.document.source import read
+from policies.policy import Policy, PolicyTest
+
+STRANGER: Final = "stranger/of-no-group"
+FIX: Final = (
+    "add a rule that keeps them apart, as `dispatcher policy suggest` drafts it"
+)
+
+
+def check_against(result: ParseResult, profile: Profile) -> tuple[Diagnostic, ...]:
+    """Return a warning for all that the records show and no rule of the policy prevents.
+
+    A set of columns is reported if one adversary of no declared group could hold all its
+    fields of one record.
+
+    Parameters
+    ----------
+    result : ParseResult
+        A valid policy file.
+    profile : Profile
+        What the records tell.
+    """
+    policy, source = result.policy, read(result.text.encode())
+    if policy is None or isinstance(source, Diagnostic):
+        return ()
+    findings = Findings(source)
+    root = Reader(findings, (), source.values, "a policy file")
+    fields = {
+        column.name: column.name
+        for column in profile.columns
+        if column.name in policy.entity.fields
+    }
+    check = _Check(policy, root, fields, profile)
+    check.identifiers()
+    check.dependencies()
+    check.texts()
+    return findings.ordered()
+
+
+class _Check:
+    def __init__(
+        self, policy: Policy, root: Reader, fields: dict[str, str], profile: Profile
+    ) -> None:
+        self._policy = policy
+        self._root = root
+        self._fields = fields
+        self._profile = profile
+
+    def identifiers(self) -> None:
+        """Report what says who somebody is: combinations, and single columns."""
+        beside: dict[str, list[Apart]] = {}
+        for apart in kept_apart(self._profile):
+            if not self._may_be_seen(apart.columns):
+                continue
+            if apart.by:
+                beside.setdefault(apart.by, []).append(apart)
+                continue
+            together = " + ".join(map(shown, apart.columns))
+            how = apart.reason.replace("single out", "singles out", 1)
+            self._warn(
+                "POL401",
+                apart.columns[0],
+                f"a stranger may see {together}: {how}",
+                f"measured on {self._profile.people:,} people: whoever knows these of "
+                "somebody knows whose record it is",
+                FIX,
+            )
+        for column, pairs in beside.items():
+            others = [name for one in pairs for name in one.columns if name != column]
+            self._warn(
+                "POL402" if pairs[0].direct else "POL401",
+                column,
+                f"a stranger may see {shown(column)} with {listed(others, 8)}: "
+                f"{pairs[0].reason}",
+                f"`{shown(column)}` says alone whose record it is",
+                FIX,
+            )
+
+    def dependencies(self) -> None:
+        """Report columns that tell what a rule keeps apart from something."""
+        for found in self._profile.dependencies:
+            for rule in self._policy.properties.values():
+                for fields in rule.alternatives:
+                    rest = tuple(name for name in fields if name != found.told)
+                    held = tuple(dict.fromkeys([*rest, *found.columns]))
+                    if (
+                        found.told in fields
+                        and rest
+                        and not set(fields) <= set(held)
+                        and self._may_be_seen(held)
+                    ):
+                        self._warn(
+                            "POL403",
+                            found.columns[0],
+                            f"a stranger may see {' + '.join(map(shown, held))}: "
+                            f"{shown(found)}",
+                            f"`{shown(rule.name)}` keeps "
+                            f"{' + '.join(map(shown, fields))} apart, which this tells "
+                            "as well",
+                            f"add {listed(found.columns)} with {listed(rest)} to the "
+                            "rules",
+                        )
+
+    def texts(self) -> None:
+        """Report texts with names or numbers of people in them, shown unmasked."""
+        for found in self._profile.names:
+            field = self._policy.entity.fields.get(found.column)
+            if field is not None and field.send and not field.redact:
+                self._warn(
+                    "POL404",
+                    found.column,
+                    f"{percent(found.share)} of the texts of `{shown(found.column)}` have "
+                    f"{found.what}",
+                    "whoever is shown the text sees them too, whatever the rules keep "
+                    "apart",
+                    "mark them in the text and mask them with `redact`, or set "
+                    "send = false",
+                )
+
+    def _may_be_seen(self, columns: Iterable[str]) -> bool:
+        """Whether one stranger could hold these fields of one record."""
+        names = list(dict.fromkeys(columns))
+        fields = self._policy.entity.fields
+        if not all(name in self._fields and fields[name].send for name in names):
+            return False
+        entries = [("record", name) for name in names]
+        return all(
+            run_test(
+                self._policy,
+                PolicyTest(
+                    name="",
+                    worker=STRANGER,
+                    ask=asked,
+                    expect_allow=True,
+                    seen=tuple(entry for entry in entries if entry != asked),
+                ),
+            ).allowed
+            for asked in entries
+        )
+
+    def _warn(self, code: str, column: str, what: str, why: str, fix: str) -> None:
+        path: Sequence[str] = ("entity", self._policy.entity.name, "fields", column)
+        self._root.findings.warning(
+            code, self._root.key_span(path[0], *path[1:]), what, why, fix
+        )

@@ -1,0 +1,426 @@
+"""A first policy file, drafted from what a table of records tells about people.
+
+What must not come together is found once (:func:`kept_apart`), for the rules of the draft
+and for ``policy check --against``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Final
+
+from policies.discovery.column_names import (
+    BANK_ACCOUNT,
+    CARD,
+    GIVEN_NAME,
+    NATIONAL_ID,
+    SURNAME,
+)
+from policies.discovery.dependencies import percent
+from policies.discovery.profile import ColumnProfile, Profile, identifies_alone
+from policies.discovery.uniqueness import smallest
+from policies.document.diagnostic import escaped
+
+WITHHELD: Final = (NATIONAL_ID, BANK_ACCOUNT, CARD)
+"""What nobody needs to see: drafted with ``send = false``, as are texts with names."""
+MOST_ALTERNATIVES: Final = 600
+MOST_TESTS: Final = 12
+SENSITIVE_UTILITY: Final = "2.0"
+CROP_ANSWERS: Final = 2
+_BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
+_BOX: Final = re.compile(
+    r"^(?:box|roi)[_.\- ](.+)$|^(.+)[_.\- ](?:box|roi)$", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True)
+class Apart:
+    """Columns that no stranger should see together.
+
+    Attributes
+    ----------
+    columns : tuple of str
+    reason : str
+        The evidence, in words.
+    by : str
+        The column that identifies alone; empty for a combination.
+    direct : bool
+        Whether that column is a direct identifier by its kind.
+    """
+
+    columns: tuple[str, ...]
+    reason: str
+    by: str = ""
+    direct: bool = False
+
+
+def kept_apart(profile: Profile) -> list[Apart]:
+    """Return what must not come together, none of it inside another.
+
+    - a column that says alone who somebody is (a direct identifier, one whose values
+      single people out, a text with names in it) and any other column whose values differ;
+    - each of the smallest combinations of quasi-identifiers that singles people out, and
+      a given name with a surname.
+    """
+    columns = [c for c in profile.fields if not (c.is_image or c.is_box)]
+    named = {found.column: found for found in profile.names}
+    alone = [
+        c
+        for c in columns
+        if identifies_alone(profile, c.name) or c.name in named
+    ]  # fmt: skip
+    found: dict[frozenset[str], Apart] = {}
+    for column in sorted(alone, key=lambda c: not c.meaning.direct):
+        for other in columns:
+            pair = frozenset((column.name, other.name))
+            harmless = other.constant and not other.meaning.sensitive
+            if len(pair) == 2 and pair not in found and not harmless:
+                found[pair] = Apart(
+                    (column.name, other.name),
+                    _reason(profile, column),
+                    column.name,
+                    column.meaning.direct,
+                )
+    for given in columns:
+        for surname in columns:
+            pair = frozenset((given.name, surname.name))
+            if (given.meaning, surname.meaning) == (GIVEN_NAME, SURNAME):
+                both = (given.name, surname.name)
+                found.setdefault(pair, Apart(both, "together a full name"))
+    for combination in profile.identifying:
+        if len(combination.columns) > 1:
+            found.setdefault(
+                frozenset(combination.columns),
+                Apart(
+                    combination.columns,
+                    f"single out {percent(combination.share)} of the people",
+                ),
+            )
+    kept = smallest(apart.columns for apart in found.values())
+    return [found[frozenset(columns)] for columns in kept]
+
+
+def _reason(profile: Profile, column: ColumnProfile) -> str:
+    """Say why a column identifies alone."""
+    reasons = []
+    if column.meaning.direct:
+        how = "its values" if column.by_values else "its name"
+        reasons.append(f"direct identifier, by {how}: {column.meaning.label}")
+    single = profile.singles.get(column.name)
+    if single is not None and single.singled_out:
+        reasons.append(f"singles out {percent(single.share)} of the people")
+    reasons += [
+        f"{percent(found.share)} of its texts have {found.what}"
+        for found in profile.names
+        if found.column == column.name
+    ]
+    return "; ".join(reasons)
+
+
+def draft(
+    profile: Profile,
+    entity: str,
+    key: str,
+    readings: dict[str, tuple[str, tuple[tuple[str, str], ...]]] | None = None,
+    source: str = "a file",
+) -> str:
+    """Draft a policy that passes every check; somebody should read it.
+
+    Parameters
+    ----------
+    profile : Profile
+        What the records tell; at least one column can become a field.
+    entity : str
+        Name of the kind of record.
+    key : str
+        The column of the record's id.
+    readings : dict, optional
+        By column: how workers would write its values (``date``, ``number``), and its
+        notation.
+    source : str
+        Name of the file, for the comment at the top.
+
+    Returns
+    -------
+    str
+        TOML text.
+
+    Raises
+    ------
+    ValueError
+        A name is empty, or no column can become a field.
+    """
+    if not entity or not key:
+        raise ValueError("a name is empty, expected a text")
+    fields = list(_fields(profile, readings or {}))
+    if not fields:
+        raise ValueError("no column is left to become a field, expected at least one")
+    apart = [
+        one
+        for one in kept_apart(profile)
+        if set(one.columns) <= {f.name for f in fields}
+    ]
+    rules = _rules(apart, profile)
+    name = quoted_key(entity)
+    person = profile.person
+    lines = [
+        *_head(profile, source, rules),
+        "version = 1",
+        f"name    = {quoted(entity)}",
+        "",
+        "[budget]",
+        'tau = 1.0                 # strict f < tau: 1.0 = "never the whole set"',
+        "",
+        f"[entity.{name}]",
+        f"key     = {quoted(key)}",
+        *([f"subject = {quoted(person)}   # whose a record is"] if person else []),
+        "",
+        f"[entity.{name}.fields]",
+        *(field.line for field in fields),
+    ]
+    lines += [line for rule in rules for line in rule.lines(person)]
+    lines += _tests(rules, fields, person)
+    return "\n".join(lines) + "\n"
+
+
+@dataclass(frozen=True)
+class _DraftField:
+    name: str
+    line: str
+    is_sent: bool = True
+
+
+def _head(profile: Profile, source: str, rules: Sequence[_Rule]) -> list[str]:
+    table = profile.table
+    rows = f"{table.rows:,} rows"
+    if table.is_sample:
+        rows = f"{table.rows:,} of {table.total:,} rows, drawn evenly"
+    whose = f"by {profile.person}" if profile.person else "each row is one"
+    lines = [
+        f"Drafted from {source}: {rows}, {profile.people:,} people ({whose}).",
+        "Each rule says why it is here. Read it all, change what you know better, then:",
+        "dispatcher policy check, test and apply.",
+    ]
+    if profile.unsearched:
+        lines.append(
+            f"{profile.unsearched:,} quasi-identifiers were not searched for triples."
+        )
+    lines += [f"Found: {found}." for found in profile.dependencies[:MOST_TESTS]]
+    if not rules:
+        lines.append(
+            "No rule is suggested: nothing in it looks as if it were about people. Every"
+        )
+        lines.append("worker may see every field; if that is not meant, write rules.")
+    return [f"# {escaped(line)}" for line in lines] + [""]
+
+
+def _fields(
+    profile: Profile,
+    readings: dict[str, tuple[str, tuple[tuple[str, str], ...]]],
+) -> Iterator[_DraftField]:
+    """Return the fields: values are checked, crops are read."""
+    images = [c.name for c in profile.fields if c.is_image]
+    boxes = [c.name for c in profile.fields if c.is_box]
+    loaded = {c.name for c in profile.fields} - {*images, *boxes}
+    taken = set(loaded)
+    for column in profile.fields:
+        if column.is_box:
+            crop = _crop(column.name)
+            if images and crop not in taken:
+                taken.add(crop)
+                kind, notation = readings.get(crop, ("text", ()))
+                yield _field(
+                    crop,
+                    [
+                        ("ask", _ask(kind)),
+                        *notation,
+                        ("image", f"{images[0]}#{column.name}"),
+                    ],
+                    f"answers = {CROP_ANSWERS}",
+                    comment=f"the part of {images[0]} in the box of {column.name}",
+                )
+        elif column.is_image:
+            if not boxes:
+                yield _field(
+                    column.name,
+                    [("ask", "transcribe"), ("image", column.name)],
+                    "send = false",
+                    comment="a whole page shows all at once: draw boxes, a field for "
+                    "each, before it is sent",
+                    is_sent=False,
+                )
+        else:
+            yield _value_field(profile, column)
+
+
+def _value_field(profile: Profile, column: ColumnProfile) -> _DraftField:
+    """Return a field whose value is loaded: it is checked, and not typed again."""
+    meaning = column.meaning
+    inside = [found for found in profile.names if found.column == column.name]
+    withheld = meaning in WITHHELD or bool(inside)
+    extras = ["send = false"] if withheld else []
+    if meaning.sensitive:
+        extras.append(f"utility = {SENSITIVE_UTILITY}")
+    roles = [
+        word
+        for word, applies in (
+            ("direct identifier", meaning.direct),
+            ("quasi-identifier", meaning.quasi),
+            ("sensitive", meaning.sensitive),
+        )
+        if applies
+    ]
+    comment = ", ".join(roles) + (f": {meaning.label}" if roles else "")
+    single = profile.singles.get(column.name)
+    if single is not None and single.singled_out:
+        alone = f"singles out {percent(single.share)} of the people"
+        comment = f"{comment}; {alone}" if comment else alone
+    comment += "".join(
+        f"; {percent(n.share)} of the texts have {n.what}" for n in inside
+    )
+    question = f"Can this be a value of {column.name}?"
+    words = [("ask", "yes_no"), ("question", question)]
+    return _field(column.name, words, *extras, comment=comment, is_sent=not withheld)
+
+
+def _field(
+    name: str,
+    words: Sequence[tuple[str, str]],
+    *extras: str,
+    comment: str = "",
+    is_sent: bool = True,
+) -> _DraftField:
+    inner = ", ".join([*(f"{key} = {quoted(word)}" for key, word in words), *extras])
+    after = f"  # {escaped(comment)}" if comment else ""
+    return _DraftField(name, f"{quoted_key(name)} = {{ {inner} }}{after}", is_sent)
+
+
+def _crop(box: str) -> str:
+    """Name what a box shows: ``total_box`` gives total, ``roi`` gives roi-text."""
+    found = _BOX.match(box)
+    return next(filter(None, found.groups())) if found else f"{box}-text"
+
+
+def _ask(kind: str) -> str:
+    return kind if kind in ("date", "number", "yes_no") else "transcribe"
+
+
+@dataclass(frozen=True)
+class _Rule:
+    name: str
+    apart: tuple[Apart, ...]
+    reason: str
+    any_two: tuple[str, ...] = ()
+
+    def lines(self, person: str | None) -> list[str]:
+        scope = ['scope = "subject"'] if person and not self.any_two else []
+        head = ["", f"# {escaped(self.reason)}", f"[property.{quoted_key(self.name)}]"]
+        if self.any_two:
+            of = f"of = {_listed(self.any_two)}"
+            return [*head, of, 'disclosure = { kind = "step", at = 2 }']
+        if len(self.apart) == 1:
+            return [*head, *scope, f"of = {_listed(self.apart[0].columns)}"]
+        lines = []
+        for one in self.apart:
+            why = f"  # {escaped(one.reason)}" if one.reason != self.reason else ""
+            lines.append(f"  {_listed(one.columns)},{why}")
+        return [*head, *scope, "any_of = [", *lines, "]"]
+
+
+def _rules(apart: Sequence[Apart], profile: Profile) -> list[_Rule]:
+    """Group what is kept apart: a rule a column that identifies alone, one for the rest."""
+    if len(apart) > MOST_ALTERNATIVES:
+        names = {name for one in apart for name in one.columns}
+        listed = tuple(c.name for c in profile.columns if c.name in names)
+        reason = (
+            f"{len(apart):,} pairs and triples of {len(listed)} columns single people "
+            "out or say who they are: no two of them come together"
+        )
+        return [_Rule("any-two", (), reason, listed)]
+    rules = []
+    for column in dict.fromkeys(one.by for one in apart if one.by):
+        mine = tuple(one for one in apart if one.by == column)
+        rules.append(_Rule(f"{column}-apart", mine, mine[0].reason))
+    rest = tuple(one for one in apart if not one.by)
+    if len(rest) == 1:
+        reason = f"{rest[0].reason}: {' + '.join(rest[0].columns)}"
+        rules.append(_Rule("quasi-identifiers", rest, reason))
+    elif rest:
+        reason = "quasi-identifiers: each of these combinations says who somebody is"
+        rules.append(_Rule("quasi-identifiers", rest, reason))
+    return rules
+
+
+def _tests(
+    rules: Sequence[_Rule], fields: Sequence[_DraftField], person: str | None
+) -> list[str]:
+    """Write tests: the first sets of each rule are refused, another person's are not."""
+    sent = [field.name for field in fields if field.is_sent]
+    lines: list[str] = []
+    for rule in rules[:MOST_TESTS]:
+        sets = [one.columns for one in rule.apart]
+        sets += list(combinations(rule.any_two[:2], 2)) if rule.any_two else []
+        shown = next((s for s in sets if set(s) <= set(sent)), None)
+        if shown is None:
+            continue
+        *seen, asked = shown
+        across = person is not None and not rule.any_two
+        other = "r2" if across else "r1"
+        lines += _test(
+            f"{' + '.join(shown)} never come together",
+            [f"r1.{name}" for name in seen],
+            f"{other}.{asked}",
+            "deny",
+            rule.name,
+            ["r1", "r2"] if across else None,
+        )
+    if lines and len(sent) > 1:
+        name = f"{sent[1]} of another person may be seen after {sent[0]}"
+        lines += _test(name, [f"r1.{sent[0]}"], f"r2.{sent[1]}", "allow")
+    return lines
+
+
+def _test(
+    name: str,
+    seen: Sequence[str],
+    ask: str,
+    expect: str,
+    by: str | None = None,
+    together: Sequence[str] | None = None,
+) -> list[str]:
+    lines = [
+        "",
+        "[[test]]",
+        f"name   = {quoted(name)}",
+        'worker = "inhouse/somebody"',
+        f"seen   = {_listed(seen)}",
+        f"ask    = {quoted(ask)}",
+        *([f"same_subject = {_listed(together)}"] if together else []),
+        f'expect = "{expect}"',
+    ]
+    return [*lines, f"by     = {quoted(by)}"] if by else lines
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f"[{', '.join(map(quoted, names))}]"
+
+
+def quoted_key(name: str) -> str:
+    """Return a name as a TOML key, bare if possible."""
+    return name if _BARE_KEY.fullmatch(name) else quoted(name)
+
+
+def quoted(text: str) -> str:
+    """Return a TOML basic string."""
+    inner = "".join(
+        f"\\{c}"
+        if c in '"\\'
+        else f"\\u{ord(c):04x}"
+        if ord(c) < 0x20 or ord(c) == 0x7F
+        else c
+        for c in text
+    )
+    return f'"{inner}"'

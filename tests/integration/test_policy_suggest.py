@@ -1,0 +1,132 @@
+"""``policy suggest`` and ``--against``: what is written, printed and asked."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from dispatcher.core.errors import Invalid, Usage
+from dispatcher.store import open_store
+from dispatcher.surfaces.cli import policy
+from dispatcher.surfaces.cli.context import CliContext
+
+VISITS = "visit_id,patient_id,patient_name,birth_date,zip,disease\n" + "".join(
+    f"v-{i},p-{i // 2},Canary{i // 2} Secretson,19{40 + i // 2}-01-02,0{4000 + i // 6},d{i % 3}\n"
+    for i in range(40)
+)
+LOOSE = """version = 1
+name = "x"
+[entity.x]
+key = "visit_id"
+subject = "patient_id"
+[entity.x.fields]
+birth_date = { ask = "date" }
+disease = { ask = "transcribe" }
+zip = { ask = "transcribe" }
+[property.where-what]
+scope = "subject"
+of = ["zip", "disease"]
+"""
+
+
+@pytest.fixture
+def run(sqlite_path):
+    """Run a command of ``policy`` in the directory of a store."""
+    with open_store(sqlite_path):
+        pass
+    folder = sqlite_path.parent
+    (folder / "visits.csv").write_text(VISITS)
+
+    def invoke(*words, as_json=False, **options):
+        context = CliContext(
+            directory=folder, store=str(sqlite_path), json=as_json, **options
+        )
+        done = CliRunner().invoke(policy.app, [str(w) for w in words], obj=context)
+        if done.exception and not isinstance(done.exception, SystemExit):
+            raise done.exception
+        return done
+
+    invoke.folder = folder
+    return invoke
+
+
+def test_a_draft_is_written_checked_tested_and_applied(run):
+    file, out = run.folder / "visits.csv", run.folder / "policy.toml"
+    done = run("suggest", file, "-o", out)
+    assert done.exit_code == 0
+    assert done.stdout == ""
+    assert "birth_date singles out 100 % of the people" in done.stderr
+    assert f"wrote {out}" in done.stderr
+    assert out.stat().st_mode & 0o777 == 0o600
+    text = out.read_text()
+    assert "Canary" not in text + done.output
+    assert "# direct identifier, by its name: full name; singles out 100 %" in text
+    checked = run("check", out, "--against", file)
+    assert checked.stdout.endswith("0 errors, 0 warnings\n")
+    tests = run("test", out)
+    assert tests.exit_code == 0
+    assert tests.stdout.count("PASS") >= 3
+    assert "-> deny" in tests.stdout
+    assert "is in force" in run("apply", out, "--against", file, no_input=True).stdout
+
+
+def test_a_draft_does_not_overwrite_a_policy_unasked(run):
+    file, out = run.folder / "visits.csv", run.folder / "mine.toml"
+    out.write_text("mine")
+    with pytest.raises(Usage, match="overwrite"):
+        run("suggest", file, "-o", out, no_input=True)
+    assert out.read_text() == "mine"
+    run("suggest", file, "-o", out, yes=True)
+    assert out.read_text() != "mine"
+
+
+def test_what_the_file_shows_and_the_policy_ignores_is_warned_of_and_asked(run):
+    file, out = run.folder / "visits.csv", run.folder / "loose.toml"
+    out.write_text(LOOSE)
+    assert "0 warnings" in run("check", out).stdout
+    found = run("check", out, "--against", file)
+    assert found.exit_code == 0
+    assert (
+        "warning[POL401]: a stranger may see birth_date with zip, disease"
+        in found.stdout
+    )
+    with pytest.raises(Usage, match="1 warning"):
+        run("apply", out, "--against", file, no_input=True)
+    assert "version 1" in run("apply", out, "--against", file, yes=True).stdout
+
+
+def test_findings_as_json(run):
+    file, out = run.folder / "visits.csv", run.folder / "policy.toml"
+    found = json.loads(run("suggest", file, "-o", out, as_json=True).stdout)
+    assert found["schema"] == "dispatcher.policy-suggestion/1"
+    assert found["measured"]["people"] == 20
+    assert {"columns": ["birth_date"], "share": 1.0, "share_beyond": 1.0} in found[
+        "measured"
+    ]["identifying"]
+
+
+def test_a_file_that_tells_nothing_of_people_says_so(run):
+    file, out = run.folder / "food.csv", run.folder / "policy.toml"
+    file.write_text(
+        "id,water,ash\n" + "".join(f"{i},{i % 3},{i % 2}\n" for i in range(9))
+    )
+    done = run("suggest", file, "-o", out)
+    assert "WARN no rule is suggested" in done.stderr
+    assert "POL301" in run("check", out).stdout
+
+
+def test_files_of_no_use_are_refused_with_the_way_out(run):
+    file, out = run.folder / "bad.csv", run.folder / "policy.toml"
+    file.write_text("zip,zip\n1,2\n")
+    with pytest.raises(Invalid, match="same name"):
+        run("suggest", file, "-o", out)
+    file.write_text("id\n1\n2\n")
+    with pytest.raises(Invalid, match="no column besides its key"):
+        run("suggest", file, "-o", out)
+    file.write_text("disease\nflu\nflu\n")
+    with pytest.raises(Invalid, match="can be the key") as caught:
+        run("suggest", file, "-o", out)
+    assert "--key row" in caught.value.fix
+    assert not out.exists()
+    run("suggest", file, "-o", out, "--key", "row")
+    assert 'key     = "row"' in out.read_text()

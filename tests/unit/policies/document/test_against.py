@@ -1,0 +1,78 @@
+"""What a file of records shows and a policy ignores is warned of, in its place."""
+
+from policies.discovery.coded_table import TableSampler
+from policies.discovery.profile import profile
+from policies.document import parse
+from policies.document.against import check_against
+from policies.document.draft import draft
+
+N = 60
+COLUMNS = {
+    "id": [str(i) for i in range(N)],
+    "name": [f"{['Ann', 'Ben', 'Cleo'][i % 3]} {['Berg', 'Dahl'][i % 2]}" for i in range(N)],
+    "zip": [f"{10_000 + i // 4}" for i in range(N)],
+    "sex": ["fm"[i // 2 % 2] for i in range(N)],
+    "birth_date": [f"19{30 + i % 23}-01-01" for i in range(N)],
+    "disease": [f"d{i % 5}" for i in range(N)],
+    "drug": [f"drug {i % 5}" for i in range(N)],
+    "comment": [f"told Mrs. Berg to come again {i}" for i in range(N)],
+}  # fmt: skip
+FIELDS = "".join(f'{n} = {{ ask = "transcribe" }}\n' for n in COLUMNS if n != "id")
+POLICY = f'version = 1\nname = "x"\n[entity.x]\nkey = "id"\n[entity.x.fields]\n{FIELDS}'
+
+
+def measured():
+    sampler = TableSampler()
+    sampler.add(list(COLUMNS), list(zip(*COLUMNS.values(), strict=True)))
+    return profile(sampler.finish(list(COLUMNS)), "id")
+
+
+def warned(text):
+    result = parse(text.encode())
+    assert result.errors == 0, result.diagnostics
+    return check_against(result, measured())
+
+
+def test_a_policy_without_rules_is_warned_of_all_that_singles_out():
+    found = {(d.code, d.message) for d in warned(POLICY)}
+    assert any(
+        code == "POL401" and message == "a stranger may see zip + birth_date: singles out 100 % of the people"
+        for code, message in found
+    )  # fmt: skip
+    assert any(
+        code == "POL402" and message.startswith("a stranger may see name with ")
+        for code, message in found
+    )
+    assert any(code == "POL404" for code, _ in found)
+
+
+def test_each_warning_stands_at_the_field():
+    for diagnostic in warned(POLICY):
+        line = POLICY.splitlines()[diagnostic.line - 1]
+        assert line.split(" = ")[0] in diagnostic.message
+
+
+def test_what_a_rule_keeps_apart_is_told_by_other_fields():
+    rule = '[property.p]\nof = ["name", "disease"]\n'
+    (found,) = [
+        d for d in warned(POLICY + rule) if d.code == "POL403" and "name + drug" in d.message
+    ]  # fmt: skip
+    assert "drug tells disease always" in found.message
+    both = '[property.p]\nany_of = [["name", "disease"], ["name", "drug"]]\n'
+    assert not [d for d in warned(POLICY + both) if d.code == "POL403"]
+
+
+def test_a_rule_of_a_part_is_enough_and_trust_in_a_group_is_not():
+    rule = '[property.p]\nof = ["zip", "birth_date"]\n'
+    assert not any("zip + birth_date:" in d.message for d in warned(POLICY + rule))
+    trusted = rule + '[workers.groups.g]\nmembers = ["in/*"]\ntrusted = ["p"]\n'
+    assert not any("zip + birth_date:" in d.message for d in warned(POLICY + trusted))
+
+
+def test_fields_that_are_never_sent_are_not_warned_of():
+    text = POLICY.replace('ask = "transcribe"', 'ask = "transcribe", send = false')
+    assert warned(text) == ()
+
+
+def test_a_draft_leaves_nothing_to_warn_of():
+    assert warned(draft(measured(), "x", "id")) == ()
