@@ -27,7 +27,7 @@ from dispatcher.store import planning as rows
 from policies.discovery.coded_table import CodedTable, TableSampler
 from policies.discovery.frequencies import Frequencies, Guess
 from policies.discovery.uniqueness import Uniqueness
-from policies.planning.densest_view import Best, UnknownRecord, best_view
+from policies.planning.densest_view import MOST_VIEWS, Best, UnknownRecord, best_view
 from policies.planning.frontier import Frontier, adversaries_for, frontier
 from policies.policy import Policy
 from policies.rules.kinds import title
@@ -42,6 +42,9 @@ SECONDS: Final = 60.0
 
 _COUNTED: Final = 8_000_000
 """Records times sets of fields that a search for the most telling view counts."""
+
+_SHARE: Final = 0.05
+"""Of the time that is left, for one of many searches."""
 
 _POINTS: Final = 11
 _MOST_RECORDS_OF_ONE: Final = 12
@@ -389,7 +392,7 @@ class _Artist:
         """Return the view with most fields; without ``having``, one with none at least."""
         found = self._record.densest(
             np.random.default_rng(self._seed),
-            self._limits.left(self._began, 0.5),
+            self._limits.left(self._began, _SHARE),
             adversaries=adversaries,
             records=records,
             having=having,
@@ -524,7 +527,8 @@ class _Artist:
             self._worth,
             keep=keep,
             least=least,
-            most=min(most, 4_000),
+            most=min(most, MOST_VIEWS),
+            over=self._limits.left(self._began, _SHARE).deadline(),
         )
 
     def _singled_out(self, fields: frozenset[str]) -> Fraction:

@@ -9,7 +9,7 @@ one another, so a column that is not seen can be guessed.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
@@ -22,8 +22,8 @@ from policies.model.sets import Bools, Floats, Ints
 
 _COMPARED: Final = 3
 """Columns, at most, that rows are compared by."""
-_CELLS: Final = 20_000_000
-"""Cells that are compared for one guess; single columns always are."""
+_BEST: Final = 6
+"""Columns, the best by themselves, of which pairs and triples are compared."""
 _SHUFFLES: Final = 5
 """Random orders of a column that show how much of it chance alone would tell."""
 
@@ -107,6 +107,8 @@ class Frequencies:
         """Number the rows that look the same in some columns alike, shape (rows,)."""
         group = np.zeros(len(self), np.int64)
         for name in seen:
+            if len(self) and int(group.max()) + 1 == len(self):
+                break  # no two rows look alike any more
             both = group * (int(self.columns[name].max(initial=0)) + 1)
             _, group = np.unique(both + self.columns[name], return_inverse=True)
         return group.astype(np.int64)
@@ -149,33 +151,37 @@ class Frequencies:
             return None
         _, value = np.unique(self.columns[secret][filled], return_inverse=True)
         blind, _ = _right(np.zeros_like(value), value)
-        by: tuple[str, ...] = ()
-        group, informed = np.zeros_like(value), float(blind.mean())
-        for names in self._compared(sorted(seen)):
+
+        def compared(names: tuple[str, ...]) -> tuple[float, Ints]:
             _, alike = np.unique(self.groups(names)[filled], return_inverse=True)
             chance, alone = _right(alike, value)
-            right = float(np.where(alone, blind, chance).mean())
-            if right > informed:
-                by, group, informed = names, alike, right
+            return float(np.where(alone, blind, chance).mean()), alike
+
+        by: tuple[str, ...] = ()
+        right, group = float(blind.mean()), np.zeros_like(value)
+        singles: dict[tuple[str, ...], tuple[float, Ints]] = {
+            (name,): compared((name,)) for name in sorted(seen)
+        }
+        best = sorted(singles, key=lambda names: -singles[names][0])[:_BEST]
+        names_of_best = sorted(name for names in best for name in names)
+        larger = (
+            names
+            for size in range(2, _COMPARED + 1)
+            for names in combinations(names_of_best, size)
+        )
+        for names in (*best, *larger):
+            found, alike = singles.get(names) or compared(names)
+            if found > right:
+                by, right, group = names, found, alike
         by_chance = [_gain(group, rng.permutation(value)) for _ in range(_SHUFFLES)]
         gain = _gain(group, value) - sum(by_chance) / _SHUFFLES
         return Guess(
             by=by,
             records=len(value),
             blind=float(blind.mean()),
-            informed=informed,
+            informed=right,
             gain=min(1.0, max(0.0, gain)),
         )
-
-    def _compared(self, seen: Sequence[str]) -> Iterator[tuple[str, ...]]:
-        """Yield the columns to compare rows by, few ones first, within the work."""
-        left = _CELLS // max(1, len(self))
-        for size in range(1, _COMPARED + 1):
-            for names in combinations(seen, size):
-                left -= size
-                if left < 0 and size > 1:
-                    return
-                yield names
 
 
 def _right(group: Ints, value: Ints) -> tuple[Floats, Bools]:

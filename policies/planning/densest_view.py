@@ -35,6 +35,7 @@ from policies.rules.expand import expand
 from policies.rules.record_rules import Rule
 from policies.rules.tabulated import FieldTable
 from policies.solvers import SOLVERS, Limits, Verdict
+from policies.solvers.interfaces import never
 
 MOST_VIEWS: Final = 4_000
 """Sets of fields that :func:`best_view` looks at."""
@@ -222,6 +223,7 @@ def best_view(
     keep: str | None = None,
     least: int = 0,
     most: int = MOST_VIEWS,
+    over: Callable[[], bool] = never,
 ) -> Best:
     """Search the views within the policy for the highest worth, then for most fields.
 
@@ -243,12 +245,14 @@ def best_view(
         Fields that the view must have at least.
     most : int
         Sets of fields to look at; then the search ends with a bound alone.
+    over : callable
+        Whether it is to end before that.
     """
     names = sorted(fields)
     whole = frozenset(names)
     waiting = [(-worth(whole), -len(whole), names)]
     known = {whole}
-    while waiting and len(known) <= most:
+    while waiting and len(known) <= most and not over():
         minus, _, chosen = heapq.heappop(waiting)
         past = record.past(chosen)
         if not past:

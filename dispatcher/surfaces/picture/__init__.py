@@ -117,6 +117,8 @@ def sentences(picture: Picture) -> list[str]:
         f"One stranger can see {'at least ' * (not view.proven)}{many} of the "
         f"{picture.sent} fields of a record."
     )
+    if picture.sent == many == 1:
+        answer = "One stranger can see the one field of a record."
     if not picture.sent:
         answer = "No field is ever sent, so no stranger sees anything."
     elif not many:
@@ -127,12 +129,11 @@ def sentences(picture: Picture) -> list[str]:
         answer += (
             f" That singles out {percent(view.share)} of {_people(measured.people)}."
         )
-    if picture.telling is not None:
-        told = picture.telling
-        most = told.share if told.proven else told.at_most
-        answer += (
-            f" No view that the policy allows singles out more than {_share(most)}."
-        )
+    told = picture.telling
+    if told is not None and told.proven:
+        answer += f" Another view, of fewer fields, singles out {_share(told.share)}."
+    elif told is not None and (told.at_most or 1) < 1:
+        answer += f" No view that the policy allows singles out more than {_share(told.at_most)}."
     broken = [rule.name for rule in picture.rules if rule.broken]
     together = ""
     if picture.sent:
