@@ -18,8 +18,12 @@ from PIL import Image
 from dispatcher.core.errors import Invalid
 from dispatcher.core.private_files import write_private
 from dispatcher.stages.intake.images import BadPage, Box, Form, Pages, pages_in
+from dispatcher.stages.intake.opening import open_table
+from dispatcher.stages.intake.record_builder import PreparedRecord, RecordBuilder
 from dispatcher.stages.intake.scan_geometry import Marks, border_ink, marks
+from dispatcher.stages.intake.table import Options, Rejected
 from policies.document import parse
+from policies.policy import Policy
 
 if TYPE_CHECKING:
     from tomlkit import TOMLDocument
@@ -123,6 +127,75 @@ class Fit:
     def inked(self) -> list[str]:
         """Boxes that cut through something."""
         return [name for name, share in self.ink.items() if share >= INKED]
+
+
+@dataclass(frozen=True)
+class CroppedRow:
+    """What workers would be shown of a row's pages.
+
+    Attributes
+    ----------
+    line : int
+    aside : str
+        Why the row would be rejected; empty if it would not.
+    crops : Mapping of str to (bytes, float)
+        PNG, and ink at its border, by field.
+    """
+
+    line: int
+    aside: str
+    crops: Mapping[str, tuple[bytes, float]]
+
+
+def crop_rows(
+    source: Path, options: Options, policy: Policy, folder: Path
+) -> tuple[list[str], list[CroppedRow]]:
+    """Cut the crops of a file's first rows, as a load would; nothing is loaded.
+
+    Returns
+    -------
+    list of str
+        The fields that show crops.
+    list of CroppedRow
+
+    Raises
+    ------
+    Invalid
+        The file lacks a column, or no field of the policy shows a crop.
+    """
+    fields = [f.name for f in policy.entity.fields.values() if f.image_column]
+    if not fields:
+        raise Invalid(
+            "no field of the policy shows a crop",
+            why='a crop is shown where a field has image = "COLUMN#BOX"',
+            fix="draw boxes on scans: dispatcher layout draw",
+        )
+    numbers = {name: number for number, name in enumerate(policy.entity.fields)}
+    found: list[CroppedRow] = []
+    with open_table(source, options) as table:
+        for batch in table.batches:
+            builder = RecordBuilder(policy, numbers, batch.columns, b"", Pages(folder))
+            rows, rejected = builder.rows(batch)
+            found += [CroppedRow(one.line, one.reason, {}) for one in rejected]
+            for row in rows[: 1 + STEPPED]:
+                found.append(_cropped(builder.prepared(row), numbers, fields))
+            break
+    found.sort(key=lambda row: row.line)
+    return fields, found[: 1 + STEPPED]
+
+
+def _cropped(
+    made: PreparedRecord | Rejected, numbers: Mapping[str, int], fields: Sequence[str]
+) -> CroppedRow:
+    if isinstance(made, Rejected):
+        return CroppedRow(made.line, made.reason, {})
+    shown = {number: form for number, _, form in made.shown}
+    crops = {
+        name: (png, border_ink(Image.open(io.BytesIO(png))))
+        for name in fields
+        if (png := shown.get(numbers[name])) is not None
+    }
+    return CroppedRow(made.row.line, "", crops)
 
 
 def scans_in(paths: Iterable[Path]) -> list[Path]:

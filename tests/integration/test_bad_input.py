@@ -477,8 +477,9 @@ FILES = [
 ]
 
 SCANS = [
-    Row("a scan that is text", lambda d: scanned(d, b"no image"), 3, "is no PNG"),
-    Row("a scan of no byte", lambda d: scanned(d, b""), 3, "is no PNG"),
+    Row("a scan that is text", lambda d: scanned(d, b"no image"), 3, "is no PDF, PNG"),
+    Row("a scan of no byte", lambda d: scanned(d, b""), 3, "is no PDF, PNG"),
+    Row("a PDF cut short", lambda d: scanned(d, b"%PDF-1.7\n"), 3, "damaged"),
     Row(
         "a scan cut short", lambda d: scanned(d, picture(200, 100)[:60]), 3, "cut short"
     ),

@@ -406,7 +406,7 @@ def test_pages_that_can_not_be_cut_cost_their_row(scans, clock, tmp_path):
     assert [line for line, _, _ in found] == ["3", "4", "5", "6", "7"]
     assert [column for _, column, _ in found] == ["page"] * 5
     assert [reason for *_, reason in found] == [
-        "the page is no PNG, JPEG, TIFF or WebP image",
+        "the page is no PDF, PNG, JPEG, TIFF or WebP image",
         "the file of the page is missing or unreadable",
         "the box reaches outside of the page (40x20)",
         "the record has a page but no box for this field",

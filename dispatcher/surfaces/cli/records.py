@@ -114,14 +114,27 @@ def preview(
     show_values: Annotated[
         bool, typer.Option("--show-values", help="Show values too.")
     ] = False,
+    crops: Annotated[
+        Path | None,
+        typer.Option(
+            dir_okay=False,
+            help="Write the crops of the first rows into one HTML file, by policy.toml.",
+        ),
+    ] = None,
 ) -> None:
-    """Describe a file, column by column; values stay hidden, nothing is loaded."""
+    """Describe a file, column by column; values stay hidden, nothing is loaded.
+
+    With --crops a page is written that shows what workers would be shown of scans: it
+    holds values, only you can read it, and it fetches nothing.
+    """
     from dispatcher.operations import records
 
     context: CliContext = ctx.obj
     options = read_options(
         format, encoding, delimiter, sheet, key, max_bytes, excel_guard
     )
+    if crops is not None:
+        _write_crops(context, file, options, crops)
     try:
         store = context.open_store()
     except NoStore:  # the first look comes before there is one
@@ -143,6 +156,32 @@ def preview(
     context.say(
         f"next: dispatcher policy suggest {file}    drafts a first policy.toml from these "
         "findings"
+    )
+
+
+def _write_crops(
+    context: CliContext, file: Path, options: Options, output: Path
+) -> None:
+    """Write the page of crops, by the policy file."""
+    from dispatcher.core.private_files import write_private
+    from dispatcher.operations.layouts import crop_rows
+    from dispatcher.surfaces.cli.policy import valid_policy
+    from dispatcher.surfaces.drawing import crops_page
+
+    if str(file) == "-":
+        raise Usage(
+            "crops need a file",
+            why="pages are looked for beside it",
+            fix="name the file instead of -",
+        )
+    context.spare(output, file)
+    policy = valid_policy(context.policy_path).policy
+    fields, rows = crop_rows(file, options, policy, file.parent)
+    write_private(output, crops_page(file.name, fields, rows))
+    aside = sum(bool(row.aside) for row in rows)
+    context.say(
+        f"the crops of {len(rows) - aside:,} rows, {aside:,} set aside -> {output}  (it "
+        "holds values: delete it when you have looked at it)"
     )
 
 

@@ -16,6 +16,6 @@ Nothing is kept but the policy file. All pages have the headers, limits and chec
 the other surfaces.
 """
 
-from dispatcher.surfaces.drawing.app import drawing_app, serve_drawing
+from dispatcher.surfaces.drawing.app import crops_page, drawing_app, serve_drawing
 
-__all__ = ["drawing_app", "serve_drawing"]
+__all__ = ["crops_page", "drawing_app", "serve_drawing"]

@@ -6,7 +6,8 @@ import json
 import os
 import secrets
 import signal
-from collections.abc import Awaitable, Callable
+from base64 import b64encode
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -22,7 +23,7 @@ from dispatcher.app.guard import Guard
 from dispatcher.app.servers import Listener, Swap, bind, serve
 from dispatcher.core.errors import Invalid
 from dispatcher.core.rate_limit import Rate, RateLimiter
-from dispatcher.operations.layouts import Drawing, DrawnBox
+from dispatcher.operations.layouts import INKED, CroppedRow, Drawing, DrawnBox
 from dispatcher.stages.intake.images import BadPage
 from dispatcher.store import Clock
 from dispatcher.surfaces.web import (
@@ -269,6 +270,22 @@ def drawing_app(
         exception_handlers={HTTPException: told(page, _WORDS)},
     )
     return Guard(app, "drawing", https=False)
+
+
+def crops_page(file: str, fields: Sequence[str], rows: Sequence[CroppedRow]) -> str:
+    """Return the crops of a file's first rows as one HTML page without network."""
+    shown = [
+        (
+            row,
+            {
+                name: (b64encode(png).decode(), f"{ink:.0%}" if ink >= INKED else "")
+                for name, (png, ink) in row.crops.items()
+            },
+        )
+        for row in rows
+    ]
+    page = templates(_PACKAGE).get_template("crops.html")
+    return page.render(file=file, fields=fields, rows=shown)
 
 
 def serve_drawing(

@@ -4,7 +4,9 @@ import pytest
 from PIL import Image
 
 from dispatcher.core.errors import Invalid
-from dispatcher.operations.layouts import Drawing, DrawnBox, scans_in
+from dispatcher.operations.layouts import Drawing, DrawnBox, crop_rows, scans_in
+from dispatcher.stages.intake.table import Options
+from dispatcher.surfaces.drawing import crops_page
 from policies.document import parse
 from tests.unit.dispatcher.stages.intake.test_scan_geometry import form, letter
 
@@ -149,3 +151,28 @@ def test_there_has_to_be_a_scan_and_one_folder(folder, tmp_path_factory):
     Image.new("L", (9, 9)).save(other / "x.png")
     with pytest.raises(Invalid, match="different folders"):
         scans_in([folder, other])
+
+
+def test_crops_of_a_file_are_one_page_that_fetches_nothing(folder):
+    edges = [box("roi.name", (0.09, 0.178, 0.91, 0.245), field="name"), box("age", AGE)]
+    drawing(folder, aligned=True).save(edges)
+    table = folder / "<b>.csv"
+    table.write_text("id,scan\nk1,0.png\nk2,1.png\nk3,2.png\n,0.png\nk5,none.png\n")
+    policy = parse((folder / "policy.toml").read_bytes()).policy
+    fields, rows = crop_rows(table, Options(), policy, folder)
+    assert fields == ["name", "age"]
+    assert [row.line for row in rows] == [2, 3, 4, 5, 6]
+    assert [bool(row.crops) for row in rows] == [True, True, False, False, False]
+    assert "does not look like the template" in rows[2].aside
+    page = crops_page(table.name, fields, rows)
+    assert page.count("data:image/png;base64,") == 4
+    assert "default-src 'none'; img-src data:" in page
+    assert "&lt;b&gt;.csv" in page
+    assert "k1" not in page.split("base64")[0]
+    assert "http://" not in page
+
+
+def test_a_policy_without_crops_has_none_to_show(folder):
+    policy = parse(POLICY.replace(', image = "scan#roi.name"', "").encode()).policy
+    with pytest.raises(Invalid, match="shows a crop"):
+        crop_rows(folder / "x.csv", Options(), policy, folder)
