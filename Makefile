@@ -6,7 +6,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PYTEST ?= -n 2
 
-.PHONY: demo test retest test-markets laws torture lint bench bench-paper format system-packages clean
+.PHONY: catalogues demo test retest test-markets laws torture lint bench bench-paper format system-packages clean
 
 demo: $(VENV)/.demo
 	$(BIN)/dispatcher demo build/demo
@@ -26,6 +26,11 @@ retest:
 	  $(BIN)/python -m pytest --last-failed --last-failed-no-failures=none || exit 1; \
 	done
 	@echo "FLAKY: failed once and passed three times:" && cat build/flaky.json
+
+# The task page's languages: new texts come into each catalogue, to be translated. Another
+# language begins with `.venv/bin/python -m dispatcher.surfaces.taskpage.catalogues fr`.
+catalogues: $(VENV)/.lint
+	$(BIN)/python -m dispatcher.surfaces.taskpage.catalogues
 
 # Against real market servers, each installed once into an environment under build/. The
 # long forms: python -m tests.markets.turkle_run DIR, and mturk_run, checkins_run likewise

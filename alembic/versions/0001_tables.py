@@ -222,6 +222,7 @@ def _who_may_see() -> None:
         _big("invite"),
         sa.Column("quality", sa.Float(), nullable=False),
         _big("judged_from", null=True),
+        _text("language", 40, null=True),
         sa.PrimaryKeyConstraint("id", name="pk_account"),
         sa.CheckConstraint(
             "state = 'active' OR state IN ('blocked', 'stopped', 'left')",

@@ -33,6 +33,7 @@ from dispatcher.stages.sending import Terms as SendingTerms
 from dispatcher.stages.serving import Terms as ServingTerms
 from dispatcher.stages.serving import expire, stop_by_agreement
 from dispatcher.stages.serving.arrivals import forget_over
+from dispatcher.stages.serving.values import held_back
 from dispatcher.store import Store, lease
 
 Connectors = Mapping[str, Market | Feed]
@@ -133,7 +134,8 @@ def _after(store: Store, connectors: Connectors, workspace: Workspace) -> list[T
         refuse_edited(store)
         return 0
 
-    assembly = Assembly(store, workspace.clock)
+    undo = held_back(workspace.config.tasks.undo)
+    assembly = Assembly(store, workspace.clock, undo)
     books = PaymentBooks(store, workspace.clock)
     retention = Retention(erasure_context(workspace, store, connectors))
     return [

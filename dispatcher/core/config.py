@@ -85,7 +85,8 @@ class Tasks(_Section):
     the minimum time between two tasks of one record for one worker, unless another task
     came between; for ``patience`` seconds a new plan's tasks are kept for the workers
     they were planned for. ``attempts`` is how often a message is sent before it is
-    given up.
+    given up. ``undo`` is how many seconds an answer can be taken back on the task page;
+    until five seconds later nothing is made of it. 0 switches it off.
     """
 
     lease: Seconds = 600.0
@@ -93,6 +94,7 @@ class Tasks(_Section):
     apart: Annotated[float, Field(ge=0, le=10**9)] = 300.0
     patience: Annotated[float, Field(ge=0, le=10**9)] = 900.0
     attempts: Annotated[int, Field(ge=1, le=1000)] = 12
+    undo: Annotated[float, Field(ge=0, le=600)] = 10.0
 
 
 class Quality(_Section):

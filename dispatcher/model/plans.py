@@ -29,7 +29,8 @@ class Account(SQLModel, table=True):
     """A worker's or advertiser's account: ``CONNECTOR/NAME``, of one adversary.
 
     ``judged_from`` is set when an operator lifted a stop: answers to made-up questions
-    count towards the floor from that moment on.
+    count towards the floor from that moment on. ``language`` is what its worker chose on
+    the task page.
     """
 
     __tablename__ = "account"
@@ -47,6 +48,7 @@ class Account(SQLModel, table=True):
     invite: int = Field(default=1, sa_column=big())  # number of the valid invite
     quality: float = Field(default=0.8)  # estimated accuracy, 0..1
     judged_from: int | None = Field(default=None, sa_column=big(null=True))
+    language: str | None = Field(default=None, sa_column=word(40, null=True))
 
 
 class Recusal(SQLModel, table=True):

@@ -41,7 +41,7 @@ TRANSITIONS: Final[Mapping[str, Mapping[str, frozenset[str]]]] = {
             {"booked", "sent", "published", "answered"}
         ),  # it may have arrived after all
         "published": frozenset(),  # a feed has it; no answer comes of it
-        "answered": frozenset(),
+        "answered": frozenset({"shown"}),  # taken back by its worker, at once
     },
     "result": {
         "open": frozenset({"answered", "conflict"}),
@@ -53,7 +53,15 @@ TRANSITIONS: Final[Mapping[str, Mapping[str, frozenset[str]]]] = {
     "payment": {
         "reserved": frozenset({"due", "released", "held", "paid", "refused"}),
         "released": frozenset({"reserved"}),  # it came in after all
-        "due": frozenset({"paid", "unknown", "held", "refused"}),
+        "due": frozenset(
+            {
+                "paid",
+                "unknown",
+                "held",
+                "refused",
+                "reserved",
+            }  # its answer is taken back
+        ),
         # a person looks; or the offer that was given up is at the market after all
         "held": frozenset({"due", "paid", "refused", "reserved"}),
         "unknown": frozenset({"due", "paid", "refused"}),  # a person looks
@@ -70,7 +78,7 @@ TRANSITIONS: Final[Mapping[str, Mapping[str, frozenset[str]]]] = {
         "shown": frozenset({"answered", "returned", "expired"}),
         "expired": frozenset({"shown", "answered"}),
         "returned": frozenset({"shown", "answered"}),
-        "answered": frozenset(),
+        "answered": frozenset({"shown"}),
     },
     "qualification": {
         "open": frozenset({"passed", "failed"}),

@@ -60,11 +60,14 @@ class Assembly:
     ----------
     store : Store
     clock : Clock
+    held_back : int
+        Microseconds for which an answer may be taken back, and is not counted.
     """
 
-    def __init__(self, store: Store, clock: Clock) -> None:
+    def __init__(self, store: Store, clock: Clock, held_back: int = 0) -> None:
         self._store = store
         self._clock = clock
+        self._held_back = held_back
         self._swept = 0
         self._log = get_logger("assembly")
 
@@ -85,7 +88,7 @@ class Assembly:
         for _ in range(TURNS):
             with self._store.write() as tx:
                 lease.check_epoch(tx, lease.SHARD, epoch)
-                ids = rows.uncounted(tx, BATCH)
+                ids = rows.uncounted(tx, BATCH, self._clock() - self._held_back)
                 self._count(tx, ids)
             looked += len(ids)
             if len(ids) < BATCH:

@@ -81,6 +81,7 @@ _NEXT_INVITE: Final = (
     .returning(col(Table.invite))
 )
 _REVOKE_INVITES: Final = update(Table).values(invite=Table.invite + INVITES)
+_SET_LANGUAGE: Final = update(Table).where(_OF).values(language=bindparam("code"))
 _JUDGE: Final = (
     update(Table)
     .where(_OF)
@@ -201,6 +202,11 @@ def raise_invite(tx: Tx, account_id: int) -> int:
 def revoke_invites(tx: Tx) -> None:
     """Let no link count that any worker was ever given: some may be revoked since."""
     tx.execute(_REVOKE_INVITES)
+
+
+def set_language(tx: Tx, account_id: int, code: str) -> None:
+    """Keep the language that an account's worker chose."""
+    tx.execute(_SET_LANGUAGE, {"account": account_id, "code": code})
 
 
 def set_qualities(tx: Tx, qualities: Iterable[tuple[int, float]]) -> None:

@@ -125,15 +125,29 @@ def _sealed_answers(tx: Tx, answers: Sequence[Answer]) -> list[tuple[Any, ...]]:
     return list(_sealed(tx, "answer", _ANSWER, rows, ("raw",)))
 
 
+FOREVER: Final = 2**62
+"""A moment after all others."""
+
 # -- results ---------------------------------------------------------------------------
 
 _UNCOUNTED: Final = (
     select(Answer.entry_id)
-    .distinct()
     .where(Answer.counted == literal_column("0"))  # in the text, for the partial index
+    .group_by(col(Answer.entry_id))
+    .having(func.max(col(Answer.at)) <= bindparam("before"))
     .order_by(col(Answer.entry_id))
     .limit(bindparam("most"))
 )
+_FRESH: Final = (
+    select(Answer.task_id)
+    .where(
+        Answer.task_id == bindparam("task"),
+        Answer.at >= bindparam("since"),
+        Answer.counted == 0,
+    )
+    .with_for_update()
+)
+_WITHDRAW: Final = delete(Answer).where(col(Answer.task_id) == bindparam("task"))
 _STALLED: Final = (
     select(Result.entry_id)
     .where(
@@ -181,9 +195,23 @@ _DELETE: Final = (
 _COUNT: Final = update(Answer).where(in_list(Answer.task_id, "tasks")).values(counted=1)
 
 
-def uncounted(tx: Tx, limit: int) -> list[int]:
-    """Find entries with answers that assembly has not counted."""
-    return tx.scalars(_UNCOUNTED, {"most": limit})
+def uncounted(tx: Tx, limit: int, before: int = FOREVER) -> list[int]:
+    """Find entries with answers that assembly has not counted.
+
+    Those of which an answer came after ``before`` are left out: it may be taken back.
+    """
+    return tx.scalars(_UNCOUNTED, {"most": limit, "before": before})
+
+
+def is_fresh(tx: Tx, task_id: int, since: int) -> bool:
+    """Whether the answer of a task came since a moment and nothing was made of it."""
+    asked = {"task": task_id, "since": since}
+    return tx.execute(_FRESH, asked).first() is not None
+
+
+def withdraw(tx: Tx, task_id: int) -> None:
+    """Delete the answer of a task: its worker takes it back."""
+    tx.execute(_WITHDRAW, {"task": task_id})
 
 
 def stalled(tx: Tx, after: int, limit: int, live_states: Sequence[str]) -> list[int]:

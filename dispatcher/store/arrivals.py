@@ -31,6 +31,7 @@ class SessionRow(NamedTuple):
     ends_at: int
     state: str
     number: int
+    language: str | None
 
 
 _OPEN: Final = insert(WorkerSession).values(
@@ -51,6 +52,7 @@ _SESSION: Final = DriverStatement(
         WorkerSession.ends_at,
         Account.state,
         Account.invite,
+        Account.language,
     )
     .join(Account, col(Account.id) == WorkerSession.account_id)
     .where(_OF)

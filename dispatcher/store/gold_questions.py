@@ -125,7 +125,7 @@ _IN_HAND: Final = (
         GoldTask.state == fixed("shown"),
         col(GoldTask.leased_until) > bindparam("now"),
     )
-    .order_by(col(GoldTask.id).desc())
+    .order_by(col(GoldTask.leased_until).desc(), col(GoldTask.id).desc())
     .limit(1)
 )
 _LAPSED: Final = (
@@ -163,6 +163,16 @@ _END: Final = (
         leased_until=None,
         draft=None,
     )
+)
+_FRESH: Final = select(GoldTask.id).where(
+    _THE_TASK,
+    GoldTask.state == "answered",
+    col(GoldTask.ended_at) >= bindparam("since"),
+)
+_REOPEN: Final = (
+    update(GoldTask)
+    .where(_THE_TASK)
+    .values(state="shown", correct=None, ended_at=None, leased_until=bindparam("until"))
 )
 _END_ALL: Final = (
     update(GoldTask)
@@ -361,6 +371,16 @@ def end(tx: Tx, task_id: int, state: str, correct: int | None, at: int) -> None:
     """Take a question out of its worker's hands; the draft goes."""
     given = {"task": task_id, "after": state, "right": correct, "moment": at}
     tx.execute(_END, given)
+
+
+def is_fresh(tx: Tx, task_id: int, since: int) -> bool:
+    """Whether a question was answered since a moment."""
+    return tx.scalar(_FRESH, {"task": task_id, "since": since}) is not None
+
+
+def reopen(tx: Tx, task_id: int, until: int) -> None:
+    """Forget the answer to a question, and put it into its worker's hands again."""
+    tx.execute(_REOPEN, {"task": task_id, "until": until})
 
 
 def end_all(tx: Tx, account_id: int, at: int) -> None:

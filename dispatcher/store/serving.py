@@ -330,6 +330,25 @@ _PAY: Final = (
     .group_by(col(Budget.currency))
     .order_by(col(Budget.currency))
 )
+_REWARD: Final = (
+    select_columns(Payment.amount, Budget.currency)
+    .join(Budget, col(Budget.run_id) == Payment.run_id)
+    .where(_IS_FIELD, Payment.about == bindparam("task"))
+)
+_LATEST: Final = 20
+_TIMES: Final = (
+    select_columns(Task.created_at, Answer.at)
+    .join(Answer, col(Answer.task_id) == Task.id)
+    .where(Task.account_id == bindparam("account"))
+    .order_by(col(Task.created_at).desc())
+    .limit(_LATEST)
+)
+_GOLD_TIMES: Final = (
+    select_columns(GoldTask.created_at, GoldTask.ended_at)
+    .where(GoldTask.account_id == bindparam("account"), GoldTask.state == "answered")
+    .order_by(col(GoldTask.created_at).desc())
+    .limit(_LATEST)
+)
 _TESTS: Final = (
     select_columns(
         Qualification.field_id,
@@ -365,6 +384,19 @@ def done(tx: Tx, account_id: int, since: int) -> Sequence[DoneRow]:
 def pay(tx: Tx, account_id: int) -> Sequence[PayRow]:
     """What an account has earned and was paid, by currency."""
     return tx.execute(_PAY, {"account": account_id}).all()
+
+
+def reward(tx: Tx, task_id: int) -> PayRow | None:
+    """What a task earns by itself: amount in millionths, currency; None for nothing."""
+    return tx.execute(_REWARD, {"task": task_id}).first()
+
+
+def answering_times(tx: Tx, account_id: int) -> list[int]:
+    """Microseconds that an account took for each of its latest tasks, gold among them."""
+    asked = {"account": account_id}
+    rows = [*tx.execute(_TIMES, asked), *tx.execute(_GOLD_TIMES, asked)]
+    latest = sorted(((began, ended) for began, ended in rows), reverse=True)[:_LATEST]
+    return [ended - began for began, ended in latest]
 
 
 def tests(tx: Tx, account_id: int) -> Sequence[TestRow]:

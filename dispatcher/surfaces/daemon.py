@@ -362,6 +362,7 @@ class DaemonServers:
                 extensions=config.tasks.extensions,
                 apart=config.tasks.apart,
                 patience=config.tasks.patience,
+                undo=config.tasks.undo,
                 gold=config.quality.gold,
                 floor=config.quality.floor,
                 floor_after=config.quality.floor_after,

@@ -17,7 +17,14 @@ from dispatcher.stages.serving import made_up
 from dispatcher.stages.serving.arrivals import Arrivals, SessionTerms
 from dispatcher.stages.serving.asking import asked, compose, judged, spread
 from dispatcher.stages.serving.floor import stop_by_agreement
-from dispatcher.stages.serving.own_work import DAYS, OwnWork, leave, own_work
+from dispatcher.stages.serving.own_work import (
+    DAYS,
+    OwnWork,
+    Pace,
+    leave,
+    own_work,
+    pace,
+)
 from dispatcher.stages.serving.task_assignment import TaskAssignment
 from dispatcher.stages.serving.values import (
     ANSWERED_BEFORE,
@@ -29,6 +36,7 @@ from dispatcher.stages.serving.values import (
     Showing,
     Terms,
     Wrong,
+    foremost,
     redrafted,
 )
 from dispatcher.store import (
@@ -55,6 +63,7 @@ __all__ = [
     "Draft",
     "Given",
     "OwnWork",
+    "Pace",
     "Present",
     "Saved",
     "Serving",
@@ -65,6 +74,7 @@ __all__ = [
     "asked",
     "compose",
     "expire",
+    "judged",
     "leave",
     "own_work",
     "spread",
@@ -78,6 +88,15 @@ ANSWERABLE = ("shown", "expired", "returned")
 
 class Serving(TaskAssignment):
     """All that a worker can do: see :class:`TaskAssignment` for what comes before a task."""
+
+    @property
+    def undo(self) -> float:
+        """Seconds for which an answer can be taken back."""
+        return self._terms.undo
+
+    def pace(self, who: Present, showing: Showing) -> Pace:
+        """What a worker is told beside a task: how many, what it earns, how long."""
+        return pace(self._store, self._clock, who, showing.task_id)
 
     def owns(self, who: Present, token: str) -> bool:
         """Whether a token names a task of this worker; if not, the audit log says so."""
@@ -143,7 +162,46 @@ class Serving(TaskAssignment):
         answers.add_answer(tx, row)
         task_rows.end(tx, [task.id], "answered")
         moved.append(task)
-        return Saved()
+        return Saved(undo=self._terms.undo > 0)
+
+    def take_back(self, who: Present, token: str) -> Showing | None:
+        """Take an answer back, a few seconds after it was given; its task is in hand again.
+
+        Nothing new is disclosed and nothing is booked: the worker holds the field. What
+        came after it stays in hand as well, and is given once this one is answered.
+
+        Returns
+        -------
+        Showing or None
+            None: it is too late, or there is no such answer.
+        """
+        made_up = self._made_up.owned(who, token)
+        if made_up is not None:
+            return self._made_up.take_back(who, made_up)
+        moved: list[TaskRow] = []
+        back = committed(self._store, partial(self._take_back_in, who, token, moved))
+        meters.count_moves(("answered", "shown", task.connector) for task in moved)
+        return back
+
+    def _take_back_in(
+        self, who: Present, token: str, moved: list[TaskRow], tx: Tx
+    ) -> Showing | None:
+        moved.clear()  # of a transaction that was not kept
+        now = self._clock()
+        task, force = self._own(tx, who, token), current_policy(tx)
+        if task is None or force is None or task.state != "answered":
+            return None
+        if decide(tx, force, task.entry_id, task.account_id).refusal is not None:
+            return None
+        since = self._terms.undoable_since(now)
+        fresh = answers.is_fresh(tx, task.id, since)
+        if not fresh or not made_up.unsettle(tx, task.id, now):
+            return None
+        answers.withdraw(tx, task.id)
+        moved.append(task)
+        until = foremost(tx, who.account_id, now, self._terms)
+        task_rows.lease(tx, task.id, until)
+        return self.showing(tx, task._replace(state="shown", leased_until=until), now)
 
     def save_draft(
         self, who: Present, token: str, form: Mapping[str, str], seen: str | None = None

@@ -252,7 +252,16 @@ class Arrivals:
                 self._store.write() as tx,
             ):  # busy: next time
                 rows.touch_session(tx, digest, now)
-        return Present(found.account_id, found.invite, found.state == "stopped")
+        stopped = found.state == "stopped"
+        return Present(found.account_id, found.invite, stopped, found.language)
+
+    def choose_language(self, who: Present, code: str) -> None:
+        """Keep the language in which a worker reads, for all their browsers."""
+        choose = partial(self._choose, who.account_id, code)
+        committed(self._store, choose)
+
+    def _choose(self, account_id: int, code: str, tx: Tx) -> None:
+        accounts.set_language(tx, account_id, code)
 
     def end(self, secret: str) -> None:
         """End the session of a secret."""

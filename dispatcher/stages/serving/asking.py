@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
 from policies.answers.validation import Invalid, Mark, Valid, check, locate_passages
-from policies.policy import Example, Field
+from policies.policy import QUESTIONS, Example, Field
 
 MAX_ROWS: Final = 200
 MAX_DRAFT: Final = 200_000
@@ -32,6 +32,10 @@ class Asked:
     Attributes
     ----------
     ask, question, help, range : str
+    own : bool
+        Whether the question is the operator's, not ours.
+    lang : str
+        Language of the operator's words and of what is shown, ``und`` if none is declared.
     options : tuple of (str, str)
         Value and label of each choice.
     columns : tuple of str
@@ -45,21 +49,30 @@ class Asked:
     question: str
     help: str = ""
     range: str = ""
+    own: bool = False
+    lang: str = "und"
     options: tuple[tuple[str, str], ...] = ()
     columns: tuple[str, ...] = ()
     rows: int = 0
     example: Example | None = None
 
 
-def asked(field: Field, draft: str = "") -> Asked:
-    """Words and parts of the form for a field."""
+def as_written(text: str, **parts: object) -> str:
+    """Put parts into a text of ours, in the language that it is written in."""
+    return text.format(**parts)
+
+
+def asked(field: Field, draft: str = "", say: Callable[..., str] = as_written) -> Asked:
+    """Words and parts of the form for a field; ``say`` translates a text and fills it."""
     ask = field.ask or "transcribe"
     given = [int(m[1]) for m in map(_CELL.fullmatch, spread(field, draft)) if m]
     return Asked(
         ask=ask,
-        question=field.asked,
+        question=field.question or say(QUESTIONS[ask], field=field.title),
         help=field.help,
-        range=_range(field.minimum, field.maximum),
+        range=_range(field.minimum, field.maximum, say),
+        own=field.question is not None,
+        lang=field.locale or "und",
         options=tuple((choice, choice) for choice in field.choices),
         columns=field.columns,
         rows=min(MAX_ROWS, max([_ROWS, *(row + 3 for row in given)])),
@@ -130,12 +143,12 @@ def judged(
     return raw, check(field, raw)
 
 
-def _range(low: Fraction | None, high: Fraction | None) -> str:
+def _range(low: Fraction | None, high: Fraction | None, say: Callable[..., str]) -> str:
     if low is not None and high is not None:
-        return f"From {_decimal(low)} to {_decimal(high)}"
+        return say("From {low} to {high}", low=_decimal(low), high=_decimal(high))
     if low is not None:
-        return f"At least {_decimal(low)}"
-    return f"At most {_decimal(high)}" if high is not None else ""
+        return say("At least {low}", low=_decimal(low))
+    return say("At most {high}", high=_decimal(high)) if high is not None else ""
 
 
 def _decimal(number: Fraction) -> str:

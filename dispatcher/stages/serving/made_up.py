@@ -32,6 +32,7 @@ from dispatcher.stages.serving.values import (
     Showing,
     Terms,
     Wrong,
+    foremost,
     out,
     redrafted,
     showing_of,
@@ -277,7 +278,30 @@ class MadeUp:
             again = self._showing(tx, task, now) if held else self._again(tx, task, now)
             return None if again is None else Wrong(verdict.reason, again)
         self._end(tx, who, task, "answered", self._right(tx, task, showing, verdict))
-        return Saved()
+        of_test = task.purpose == gold_questions.TEST  # its marks stand
+        return Saved(undo=self._terms.undo > 0 and not of_test)
+
+    def take_back(self, who: Present, task_id: int) -> Showing | None:
+        """Take the answer to gold back, as that to a real field; None if it is too late."""
+        return committed(self._store, partial(self._take_back_in, who, task_id))
+
+    def _take_back_in(self, who: Present, task_id: int, tx: Tx) -> Showing | None:
+        now = self._clock()
+        task = self._locked(tx, who, task_id)
+        since = self._terms.undoable_since(now)
+        if task.state != "answered" or task.purpose == gold_questions.TEST:
+            return None
+        if not gold_questions.is_fresh(tx, task.id, since) or not unsettle(
+            tx, task.id, now
+        ):
+            return None
+        until = foremost(tx, who.account_id, now, self._terms)
+        showing = self._showing(
+            tx, replace(task, state="shown", leased_until=until), now
+        )
+        if showing is not None:
+            gold_questions.reopen(tx, task.id, until)
+        return showing
 
     def give_back(self, who: Present, task_id: int) -> bool:
         """Take a question back unanswered: in a test this is no right answer."""
@@ -458,6 +482,21 @@ def settle(tx: Tx, task_id: int, state: str, now: int) -> None:
     if paid.state == "reserved":
         after = "due" if state == "answered" else "released"
         purse.move(tx, [paid], after, now=now)
+
+
+def unsettle(tx: Tx, task_id: int, now: int) -> bool:
+    """Keep what an answered task earns until it is answered again.
+
+    Returns
+    -------
+    bool
+        False: it was paid, or is being looked at.
+    """
+    paid = purse.lock_payments(tx, "field", [task_id]).get(task_id)
+    if paid is not None and paid.state == "due":
+        purse.move(tx, [paid], "reserved", now=now)
+        return True
+    return paid is None or paid.state == "reserved"
 
 
 def give_back(tx: Tx, since: int, now: int) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from statistics import median
 from typing import Final
 
 from dispatcher import money
@@ -26,6 +27,7 @@ from dispatcher.store import (
     gold_questions,
     serving,
 )
+from policies.policy import Field
 
 DAYS: Final = 30
 """Days of history that are shown."""
@@ -63,9 +65,9 @@ class Done:
 
 @dataclass(frozen=True)
 class Tested:
-    """How a test went; ``again`` is when it may be tried once more, if ever."""
+    """How a field's test went; ``again`` is when it may be tried once more, if ever."""
 
-    question: str
+    field: Field
     state: str
     again: datetime | None = None
 
@@ -116,6 +118,42 @@ def own_work(store: Store, clock: Clock, who: Present, waiting: int) -> OwnWork:
         )
 
 
+@dataclass(frozen=True)
+class Pace:
+    """What a worker is told beside a task.
+
+    Attributes
+    ----------
+    today : int
+        Tasks answered since midnight UTC.
+    pay : str
+        What this one earns by itself; empty for nothing.
+    seconds : float or None
+        What the worker mostly takes for one; None before there are enough.
+    """
+
+    today: int
+    pay: str = ""
+    seconds: float | None = None
+
+
+ENOUGH: Final = 3
+"""Tasks after which a worker's time for one is told."""
+
+
+def pace(store: Store, clock: Clock, who: Present, task_id: int) -> Pace:
+    """Look up what a worker is told beside a task, made up or not."""
+    with store.read() as tx:
+        done = serving.done(tx, who.account_id, clock() // DAY * DAY)
+        reward = serving.reward(tx, task_id)
+        times = serving.answering_times(tx, who.account_id)
+    return Pace(
+        today=sum(row.tasks for row in done),
+        pay="" if reward is None else _amount(reward.amount, reward.currency),
+        seconds=median(times) / SECOND if len(times) >= ENOUGH else None,
+    )
+
+
 def leave(store: Store, clock: Clock, who: Present) -> bool:
     """End a worker's account for good, by their own wish; only an operator reopens it.
 
@@ -147,11 +185,10 @@ def _tests(tx: Tx, force: ActivePolicy, account_id: int) -> list[Tested]:
         field = force.fields.get(row.field_id)
         if field is None:
             continue  # of an earlier policy
-        question = force.policy.entity.fields[field.name].asked
         again = None
         if row.state == "failed" and row.attempt < gold_questions.ATTEMPTS:
             again = _moment((row.ended_at or 0) + DAY)
-        found.append(Tested(question, row.state, again))
+        found.append(Tested(force.policy.entity.fields[field.name], row.state, again))
     return found
 
 

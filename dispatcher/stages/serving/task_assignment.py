@@ -131,7 +131,11 @@ class TaskAssignment:
         now = self._clock()
         with self._store.read() as tx:
             task = task_rows.leased_task(tx, who.account_id, now)
-            if task is None:
+            made_up = gold_questions.in_hand(tx, who.account_id, now)
+            ends = [
+                0 if one is None else one.leased_until or 0 for one in (task, made_up)
+            ]
+            if task is None or ends[1] > ends[0]:  # it was taken back last
                 return self._made_up.in_hand(tx, who, now)
             return self.showing(tx, task, now)
 

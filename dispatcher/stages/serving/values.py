@@ -54,6 +54,8 @@ class Terms:
         is expected of one of whom nothing is known. 0 stops nobody.
     floor_after : int
         Answers after which the floor is asked about, >= 1.
+    undo : float
+        Seconds for which an answer can be taken back; 0: not at all.
     """
 
     lease: float = 600.0
@@ -63,12 +65,13 @@ class Terms:
     gold: float = 0.1
     floor: float = 0.0
     floor_after: int = 20
+    undo: float = 10.0
 
     def __post_init__(self) -> None:
         if not self.lease > 0:
             msg = f"lease is {self.lease}, expected seconds > 0"
             raise ValueError(msg)
-        for name in ("extensions", "patience", "apart"):
+        for name in ("extensions", "patience", "apart", "undo"):
             if not getattr(self, name) >= 0:
                 msg = f"{name} is {getattr(self, name)}, expected >= 0"
                 raise ValueError(msg)
@@ -87,10 +90,23 @@ class Terms:
         """The lease in microseconds."""
         return round(self.lease * 1_000_000)
 
+    def undoable_since(self, now: int) -> int:
+        """Moment since which an answer was given that can be taken back now."""
+        return now - held_back(self.undo) if self.undo else now + 1
+
     def until(self, created_at: int, now: int) -> int:
         """When a lease ends that is extended now, as far as the extensions reach."""
         last = created_at + self.lease_micros * (1 + self.extensions)
         return min(now + self.lease_micros, last)
+
+
+GRACE: Final = 5.0
+"""Seconds that a slow line may take to bring an answer's page, and the undo back."""
+
+
+def held_back(undo: float) -> int:
+    """Microseconds for which nothing is made of an answer, since it may be taken back."""
+    return round((undo + GRACE) * 1_000_000) if undo else 0
 
 
 @dataclass(frozen=True)
@@ -104,11 +120,14 @@ class Present:
         Of the invite; when the account's is raised the worker is out.
     stopped : bool
         Whether nothing new is shown, below the floor.
+    language : str or None
+        What they chose to read in.
     """
 
     account_id: int
     number: int
     stopped: bool = False
+    language: str | None = None
 
 
 @dataclass(frozen=True)
@@ -192,10 +211,13 @@ class Saved:
     repeated : bool
         Whether it had it before: what was sent now is not kept. Made-up questions do
         not know what was answered, so that the words are the same for the same answer.
+    undo : bool
+        Whether it can be taken back for some seconds.
     """
 
     words: str = "Your answer was saved."
     repeated: bool = False
+    undo: bool = False
 
 
 ANSWERED_BEFORE: Final = Saved(
@@ -239,6 +261,22 @@ def lapsed(task: TaskRow | None, now: int) -> bool:
     if task is None or task.leased_until is None or task.leased_until > now:
         return False
     return task.state in ("shown", "expired") and task.created_at > now - DAY
+
+
+def foremost(tx: Tx, account_id: int, now: int, terms: Terms) -> int:
+    """End of a lease that is later than those of all that an account has in hand.
+
+    Of several tasks the one with the latest end is the one that the page shows.
+    """
+    ends = [
+        task.leased_until or 0
+        for task in (
+            task_rows.leased_task(tx, account_id, now),
+            gold_questions.in_hand(tx, account_id, now),
+        )
+        if task is not None
+    ]
+    return max([now + terms.lease_micros, *(end + 1 for end in ends)])
 
 
 def full(

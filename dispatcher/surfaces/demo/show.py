@@ -45,6 +45,7 @@ admin     = "127.0.0.1:{admin}"
 
 [tasks]
 apart    = 2.0
+undo     = 0.0
 patience = 10.0
 
 [ticks]

@@ -18,12 +18,16 @@ What such a program may rely on:
 ``POST /task/TOKEN/answer``     ``answer`` (or ``cell-ROW-COLUMN`` for tables, from 0),
                                 ``outcome`` = ``answered``, ``illegible`` or
                                 ``not_present``; ``then`` = ``next`` or ``stop``
+``POST /task/TOKEN/undo``       takes the answer back, for some seconds
 ``POST /task/TOKEN/return``     hands the task back ("skip")
 ``POST /task/TOKEN/known``      "I know this person"
 ``POST /task/TOKEN/extend``     more time
 ``POST /task/TOKEN/draft``      keeps what was typed; 204
 ``GET /crop/ID``                the image of the task page that named it
 ``GET /task/TOKEN``             *Continue*, never the task itself
+``POST /language``              ``language``: a code; the page speaks it from then on
+``GET /practice``               made-up parts that teach the keys; nothing is counted
+``POST /practice/STEP``         an answer to one of them
 ``POST /leave``                 ends the session
 ``GET /me``                     the worker's own work: counts, pay, tests; no value
 ``POST /me/leave``              ``sure`` = ``yes``: ends the account for good

@@ -21,7 +21,7 @@ from dispatcher.core.rate_limit import Rate, RateLimiter
 from dispatcher.stages.serving import Arrivals, Serving, SessionTerms, Terms
 from dispatcher.stages.serving.fetching import fetch
 from dispatcher.store import Clock, Store
-from dispatcher.surfaces.taskpage.pages import Pages
+from dispatcher.surfaces.taskpage.pages import STATUSES, UNABLE, Pages
 from dispatcher.surfaces.taskpage.sessions import PageKeys, PageSettings, Sessions
 from dispatcher.surfaces.taskpage.task_routes import OwnPageRoutes, TaskRoutes
 from dispatcher.surfaces.web import caller, pace, robots, static, told, unable
@@ -83,6 +83,8 @@ _STATIC: Final = {
     "task.css": "text/css; charset=utf-8",
     "task.js": "text/javascript; charset=utf-8",
     "icon.svg": "image/svg+xml",
+    "practice-side.svg": "image/svg+xml",
+    "practice-smudge.svg": "image/svg+xml",
 }
 
 
@@ -121,7 +123,13 @@ def task_app(
         By connector name; those whose receivers come here for content.
     """
     serving = Serving(store, clock=clock, rng=rng, terms=terms, epoch=epoch)
-    pages = Pages(contact=settings.contact, lease=terms.lease)
+    prefix = "__Host-" if settings.https else ""
+    pages = Pages(
+        contact=settings.contact,
+        lease=terms.lease,
+        undo=terms.undo,
+        language_cookie=f"{prefix}task-language",
+    )
     door = Sessions(
         serving,
         Arrivals(store, clock, sessions),
@@ -146,12 +154,16 @@ def task_app(
             Route("/from/{connector}/notice", door.notice, methods=["GET"]),
             Route("/hooks/{connector}", door.called, methods=["POST"]),
             Route("/fetch/{connector}", fetching.fetch, methods=["POST"]),
+            Route("/language", door.speak, methods=["POST"]),
             Route("/leave", door.leave, methods=["POST"]),
             Route("/me", own.show, methods=["GET"]),
             Route("/me/leave", own.leave, methods=["POST"]),
+            Route("/practice", own.practise, methods=["GET"]),
+            Route("/practice/{step:int}", own.practised, methods=["POST"]),
             Route("/start", tasks.start, methods=["POST"]),
             Route(task, tasks.visit, methods=["GET"]),
             Route(f"{task}/answer", tasks.answer, methods=["POST"]),
+            Route(f"{task}/undo", tasks.undo, methods=["POST"]),
             Route(f"{task}/draft", tasks.draft, methods=["POST"]),
             Route(f"{task}/extend", tasks.extend, methods=["POST"]),
             Route(f"{task}/return", tasks.give_back, methods=["POST"]),
@@ -161,25 +173,9 @@ def task_app(
             Route("/robots.txt", robots, methods=["GET"]),
         ],
         exception_handlers={
-            HTTPException: told(pages, _WORDS),
-            DispatcherError: unable(
-                pages,
-                "taskpage",
-                "One moment",
-                "The work cannot be reached right now. Nothing was lost: try again in "
-                "a moment.",
-            ),
+            HTTPException: told(pages, STATUSES),
+            DispatcherError: unable(pages, "taskpage", *UNABLE),
         },
     )
     app.router.redirect_slashes = False  # it would repeat the Host header
     return Guard(app, "taskpage", https=settings.https)
-
-
-_WORDS: Final = {
-    400: ("That did not work", "The form was not complete. Go back and try again."),
-    403: ("That did not work", "The form came from another page. Open this page anew."),
-    404: ("Not here", "There is no such page."),
-    405: ("Not here", "There is no such page."),
-    413: ("Too much", "That is more than an answer can hold."),
-    429: ("One moment", "That was very quick. Wait a few seconds, then go on."),
-}

@@ -44,7 +44,8 @@ from dispatcher.stages.serving import Arrivals, Present, Serving
 from dispatcher.stages.serving.arrivals import BROWSER_SECONDS, Turned
 from dispatcher.stages.serving.values import IN
 from dispatcher.store import Clock
-from dispatcher.surfaces.taskpage.pages import Pages
+from dispatcher.surfaces.taskpage.languages import languages
+from dispatcher.surfaces.taskpage.pages import SHARED, Pages, Undo
 from dispatcher.surfaces.web import caller, own_page, pace, read_form
 
 
@@ -152,13 +153,9 @@ class PageSettings:
 
 _SECOND: Final = 1_000_000
 _OURS: Final = ("form_token", "market", "invite")
-_SHARED: Final = (
-    "Another account works in this browser",
-    "Each person works with one account, their own. If this is a shared computer, ask the "
-    "person who invited you.",
-)
 _COOKIE_BYTES: Final = 32  # 256 bits
 _COOKIE_LENGTH: Final = 43  # characters of such a cookie
+_YEAR: Final = 365 * 86_400  # seconds
 _BROUGHT: Final = 16_384  # characters that a market may send along
 
 
@@ -201,6 +198,7 @@ class Sessions:
         self._session_cookie = f"{prefix}task"
         self._browser_cookie = f"{prefix}task-browser"
         self._other_cookie = f"{prefix}task-other"
+        self._language_cookie = f"{prefix}task-language"
 
     def form_token(self, guest: Guest) -> str:
         """What the forms of a worker's pages carry."""
@@ -214,7 +212,10 @@ class Sessions:
         """Session and worker of a request that only looks; None if nobody is known."""
         cookie = request.cookies.get(self._session_cookie, "")
         worker = await run_in_threadpool(self._workers.find, cookie)
-        return None if worker is None else Guest(cookie, worker, {})
+        if worker is None:
+            return None
+        request.state.language = worker.language
+        return Guest(cookie, worker, {})
 
     async def actor(self, request: Request) -> Guest | None:
         """Session, worker and form of a request that changes something.
@@ -238,7 +239,13 @@ class Sessions:
         return self.ready(request, guest, continues=continues)
 
     def ready(
-        self, request: Request, guest: Guest, *, continues: bool, saved: str = ""
+        self,
+        request: Request,
+        guest: Guest,
+        *,
+        continues: bool,
+        saved: str = "",
+        undo: Undo | None = None,
     ) -> Response:
         """Offer a worker *Start* or *Continue*, and say what keeps them from new tasks."""
         return self._pages.ready(
@@ -247,6 +254,7 @@ class Sessions:
             continues=continues,
             saved=saved,
             stopped=guest.worker.stopped,
+            undo=undo,
         )
 
     async def arrive(self, request: Request) -> Response:
@@ -289,7 +297,7 @@ class Sessions:
             )
         if isinstance(opened, Turned):
             return self._know_again(
-                self._pages.message(request, 403, *_SHARED), browser
+                self._pages.message(request, 403, *SHARED), browser
             )
         # a merge of the two has signed the first one out
         asks = another and await self.guest(request) is not None
@@ -437,6 +445,22 @@ class Sessions:
         connector, account = self._serving.account(worker)
         market: object = self._markets.get(connector)
         return market.finish(account) if isinstance(market, Finishing) else ""
+
+    async def speak(self, request: Request) -> Response:
+        """``POST /language``: ``language`` is what this browser and account read from now."""
+        form = await read_form(request)
+        self._check_origin(request, form)
+        guest, code = await self.guest(request), form.get("language", "")
+        response = RedirectResponse("/", 303)
+        if code in languages():
+            if guest is not None:
+                choose = self._workers.choose_language
+                await run_in_threadpool(choose, guest.worker, code)
+            response.set_cookie(
+                self._language_cookie, code, max_age=_YEAR, path="/",
+                secure=self._settings.https, httponly=True, samesite="lax",
+            )  # fmt: skip
+        return response
 
     async def leave(self, request: Request) -> Response:
         """``POST /leave``: the session ends, here and in every copy of its cookie."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final, TypeVar
 
@@ -26,7 +26,15 @@ from dispatcher.stages.serving import (
     own_work,
 )
 from dispatcher.store import Clock, Store
-from dispatcher.surfaces.taskpage.pages import Pages
+from dispatcher.surfaces.taskpage.pages import (
+    KNOWN,
+    LEFT,
+    PRACTISED,
+    TAKEN_BACK,
+    TOO_LATE,
+    Pages,
+    Undo,
+)
 from dispatcher.surfaces.taskpage.sessions import Guest, PageSettings, Sessions
 from dispatcher.surfaces.web import pace
 from policies.answers.validation import Mark
@@ -54,6 +62,7 @@ class TaskRoutes:
         self._sessions = sessions
         self._clock = clock
         self._neutral = settings.neutral
+        self._undo = serving.undo
         self._starts = RateLimiter(settings.start)
         self._answers = RateLimiter(settings.answer)
         self._drafts = RateLimiter(settings.draft)
@@ -94,10 +103,24 @@ class TaskRoutes:
             self._serving.answer, guest.worker, token, given
         )
         if isinstance(outcome, Wrong):
-            return self._task(request, guest, outcome.showing, outcome.reason)
+            return await self._task(request, guest, outcome.showing, outcome.reason)
         if outcome is None:
             return await self._nothing(request, guest, began)
         return await self._after(request, guest, guest.worker, outcome)
+
+    async def undo(self, request: Request) -> Response:
+        """``POST /task/TOKEN/undo``: an answer is taken back, for some seconds."""
+        guest = await self._sessions.actor(request)
+        if guest is None:
+            return self._sessions.closed(request, refused=False)
+        self._pace(self._answers, guest.worker)
+        showing = await self._on_task(request, guest.worker, self._serving.take_back)
+        if showing is not None:
+            return await self._task(request, guest, showing, note=TAKEN_BACK)
+        showing = await run_in_threadpool(self._serving.in_hand, guest.worker)
+        if showing is not None:
+            return await self._task(request, guest, showing, note=TOO_LATE)
+        return self._sessions.ready(request, guest, continues=False, saved=TOO_LATE)
 
     async def draft(self, request: Request) -> Response:
         """``POST /task/TOKEN/draft``: keep what was typed; says nothing of it back.
@@ -129,7 +152,7 @@ class TaskRoutes:
             return JSONResponse({"left": showing.left}, headers=_marked(draft))
         if showing is None:
             return await self._nothing(request, guest, began)
-        return self._task(request, guest, showing)
+        return await self._task(request, guest, showing)
 
     async def give_back(self, request: Request) -> Response:
         """``POST /task/TOKEN/return``: skip; another one follows."""
@@ -159,7 +182,7 @@ class TaskRoutes:
             request,
             guest,
             continues=False,
-            saved="Nothing of this person will be shown to you again.",
+            saved=KNOWN,
         )
 
     async def crop(self, request: Request) -> Response:
@@ -184,33 +207,52 @@ class TaskRoutes:
 
     # -- parts ---------------------------------------------------------------------
 
-    async def _next(self, request: Request, guest: Guest, worker: Present) -> Response:
+    async def _next(
+        self,
+        request: Request,
+        guest: Guest,
+        worker: Present,
+        undo: Undo | None = None,
+    ) -> Response:
         self._pace(self._starts, worker)
         began = anyio.current_time()
         showing = await run_in_threadpool(self._serving.start, worker)
         if showing is None:
-            response = await self._nothing(request, guest, began)
+            response = await self._nothing(request, guest, began, undo)
         else:
+            response = await self._task(request, guest, showing, undo=undo)
             await _hold(began, self._neutral / SHOWN)
-            response = self._task(request, guest, showing)
         response.background = BackgroundTask(self._serving.take_out_refused)
         return response
 
     async def _after(
         self, request: Request, guest: Guest, worker: Present, saved: Saved
     ) -> Response:
+        token = request.path_params["token"]
+        undo = Undo(token, self._undo) if saved.undo else None
         if guest.form.get("then") == "next" and not saved.repeated:
-            return await self._next(request, guest, worker)
-        return self._sessions.ready(request, guest, continues=False, saved=saved.words)
+            return await self._next(request, guest, worker, undo)
+        return self._sessions.ready(
+            request, guest, continues=False, saved=saved.words, undo=undo
+        )
 
-    async def _nothing(self, request: Request, guest: Guest, began: float) -> Response:
+    async def _nothing(
+        self, request: Request, guest: Guest, began: float, undo: Undo | None = None
+    ) -> Response:
         way_out = await run_in_threadpool(self._sessions.way_out, guest.worker)
         await _hold(began, self._neutral)
         form_token = self._sessions.form_token(guest)
-        return self._pages.nothing(request, form_token, way_out)
+        return self._pages.nothing(request, form_token, way_out, undo)
 
-    def _task(
-        self, request: Request, guest: Guest, showing: Showing, error: str = ""
+    async def _task(
+        self,
+        request: Request,
+        guest: Guest,
+        showing: Showing,
+        error: str = "",
+        *,
+        note: str = "",
+        undo: Undo | None = None,
     ) -> Response:
         return self._pages.task(
             request,
@@ -218,6 +260,9 @@ class TaskRoutes:
             showing,
             self._sessions.crop_id(guest, showing.task_id),
             error,
+            note=note,
+            undo=undo,
+            pace=await run_in_threadpool(self._serving.pace, guest.worker, showing),
         )
 
     async def _save(self, request: Request, guest: Guest) -> Draft | None:
@@ -290,6 +335,34 @@ class OwnPageRoutes:
         pace(self._looks, guest.worker.account_id, self._clock())
         return await self._page(request, guest)
 
+    async def practise(self, request: Request) -> Response:
+        """``GET /practice``: the practice round, from its beginning."""
+        guest = await self._sessions.guest(request)
+        if guest is None:
+            return self._sessions.closed(request, refused=False)
+        return self._practice(request, guest, 1)
+
+    async def practised(self, request: Request) -> Response:
+        """``POST /practice/STEP``: an answer to a made-up part; nothing is kept of it."""
+        guest = await self._sessions.actor(request)
+        if guest is None:
+            return self._sessions.closed(request, refused=False)
+        pace(self._looks, guest.worker.account_id, self._clock())
+        return self._practice(request, guest, request.path_params["step"], guest.form)
+
+    def _practice(
+        self,
+        request: Request,
+        guest: Guest,
+        step: int,
+        form: Mapping[str, str] | None = None,
+    ) -> Response:
+        token = self._sessions.form_token(guest)
+        page = self._pages.practice(request, token, step, form)
+        return page or self._sessions.ready(
+            request, guest, continues=False, saved=PRACTISED
+        )
+
     async def leave(self, request: Request) -> Response:
         """``POST /me/leave``: end the account, if the worker is sure."""
         guest = await self._sessions.actor(request)
@@ -298,12 +371,7 @@ class OwnPageRoutes:
         if guest.form.get("sure") != "yes":
             return await self._page(request, guest, unsure=True)
         await run_in_threadpool(self._leave, guest.worker)
-        response = self._pages.message(
-            request,
-            200,
-            "You have left",
-            "Nothing is shown to you any more. Thank you for your work.",
-        )
+        response = self._pages.message(request, 200, *LEFT)
         await self._sessions.forget(request, response)
         return response
 
