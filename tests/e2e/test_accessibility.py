@@ -210,6 +210,55 @@ def known(site: Site) -> None:
     expect(site.page.get_by_text("Nothing of this person")).to_be_visible()
 
 
+def practising(site: Site) -> None:
+    site.arrive()
+    site.page.goto(site.running.base + "/practice")
+    site.shows("task")
+    keys_work(site.page)
+    site.page.keyboard.press("Enter")
+    expect(site.page.get_by_role("alert")).to_be_visible()
+
+
+def taken_back(site: Site) -> None:
+    site.begin(name="Ada")
+    site.page.keyboard.type("Ada")
+    site.page.keyboard.press("Enter")
+    expect(site.page.locator("#undo")).to_be_visible()
+    site.page.keyboard.press("Alt+z")
+    expect(site.page.locator("#note")).to_be_visible()
+
+
+def undoable(site: Site) -> None:
+    site.page.clock.install()  # its time does not pass
+    site.begin(name="Ada")
+    site.page.keyboard.type("Ada")
+    site.page.keyboard.press("Enter")
+    expect(site.page.locator("#undo")).to_be_visible()
+
+
+def offline(site: Site) -> None:
+    site.begin(scan=png(1, (2400, 60)))
+    site.page.context.set_offline(True)
+    expect(site.page.locator("#offline")).to_be_visible()
+
+
+def turned(site: Site) -> None:
+    site.begin(scan=png(1, (2400, 60)))
+    for key in ("Alt+r", "Alt+c", "Alt+x", "Alt++"):
+        site.page.keyboard.press(key)
+
+
+def in_arabic(site: Site) -> None:
+    site.begin(lines="zinc 2")
+    site.page.get_by_role("button", name="العربية").click()
+    site.shows("ready")
+    site.page.locator("[data-page=ready] button.main").click()
+    site.shows("task")
+    keys_work(site.page)
+    site.page.keyboard.press("Alt+?")
+    expect(site.page.get_by_role("dialog")).to_be_visible()
+
+
 def nothing(site: Site) -> None:
     site.arrive()
     site.page.get_by_role("button", name="Start").click()
@@ -265,7 +314,8 @@ def site(sqlite_store, clock, page):
     "reach",
     [invited, refused, ready, continuing, transcribing, choosing, numbering, dating,
      agreeing, marking, tabulating, looking, tested, wrong, keys_listed, nearly_over,
-     over, not_saved, asked_about, sending, known, nothing, own_work_before, own_work, unsure, left, missing],
+     over, not_saved, asked_about, sending, known, practising, taken_back, undoable,
+     offline, turned, in_arabic, nothing, own_work_before, own_work, unsure, left, missing],
 )  # fmt: skip
 def test_no_state_of_the_task_page_has_a_fault(site, reach: Callable[[Site], None]):
     reach(site)

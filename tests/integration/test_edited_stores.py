@@ -131,7 +131,7 @@ TRUSTED = (
 
 FREE = {
     # Standing, which an operator or the worker changes; no limit rests on it.
-    "account": "state invite quality judged_from",
+    "account": "state invite quality judged_from language",
     "record": "run_id load_id loaded_at erased_at lost_at waits_since",
     "subject": "erased_at",
     "task": "id state created_at leased_until",

@@ -360,7 +360,7 @@
     for (const shown of keys.querySelectorAll("[data-with]")) shown.textContent = `${WITH} ${shown.textContent}`;
     for (const button of form.querySelectorAll("[data-key]")) {
       const tool = button.dataset.tool, key = written(button.dataset.key);
-      if (tool) button.title = `${button.ariaLabel} (${key})`; else button.append(kbd(key));
+      if (tool) button.title = `${button.ariaLabel ?? button.title} (${key})`; else button.append(kbd(key));
     }
     for (const told of document.querySelectorAll("[data-keys]"))
       told.textContent = told.textContent.replaceAll("{alt}", WITH);
