@@ -344,7 +344,7 @@ def test_a_screen_reader_is_told_of_an_image_and_its_tools(running, house, page)
         "image | The part to read",
         "group | How the image is shown",
         "button | Smaller | Smaller",
-        "button | 100 % | Fit to the width",
+        "button | Fit to the width",
         "button | Larger | Larger",
         "button | Rotate | Rotate",
         "button | More contrast | More contrast",
