@@ -217,7 +217,7 @@ class Saved:
 
     words: str = "Your answer was saved."
     repeated: bool = False
-    undo: bool = False
+    undo: bool = dataclass_field(default=False, compare=False)
 
 
 ANSWERED_BEFORE: Final = Saved(
