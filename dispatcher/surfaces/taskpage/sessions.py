@@ -296,9 +296,7 @@ class Sessions:
                 browser,
             )
         if isinstance(opened, Turned):
-            return self._know_again(
-                self._pages.message(request, 403, *SHARED), browser
-            )
+            return self._know_again(self._pages.message(request, 403, *SHARED), browser)
         # a merge of the two has signed the first one out
         asks = another and await self.guest(request) is not None
         response = RedirectResponse("/whose" if asks else "/", 303)
@@ -334,7 +332,7 @@ class Sessions:
                 )
             )
         if isinstance(opened, Turned):
-            return self._pages.message(request, 403, *_SHARED)
+            return self._pages.message(request, 403, *SHARED)
         response = RedirectResponse("/", 303)
         await self._end_other(request)
         self._remember(response, self._session_cookie, opened)
