@@ -233,13 +233,22 @@ class Sending:
         self, epoch: int, outcomes: Sequence[Outcome], barred: Sequence[int]
     ) -> int:
         sent = [one.id for one in outcomes if one.state == "sent"]
-        dead = [one.id for one in outcomes if one.state == "dead"]
+        dead = [one.id for one in outcomes if one.state in ("dead", "cancelled")]
+        called_off = {one.id for one in outcomes if one.state == "cancelled"}
         manifest = self._connector.manifest
         arrived = "published" if manifest.role is Role.FEED else "sent"
 
         def settle(tx: Tx) -> list[tuple[str, dict[str, int]]]:
             lease.check_epoch(tx, lease.SHARD, epoch)
-            rows.settle(tx, epoch, outcomes)
+            rows.settle(
+                tx,
+                epoch,
+                [
+                    replace(one, state="ready") if one.id in called_off else one
+                    for one in outcomes
+                ],
+            )
+            rows.cancel(tx, sorted(called_off))
             if manifest.pays:
                 purse.note_sent(tx, [(o.id, o.handle) for o in outcomes if o.handle])
             return [
@@ -260,6 +269,8 @@ class Sending:
             return Outcome(message.id, "ready", now + MISCONFIGURED, 1, None, None)
         try:
             handle = self._arrived(parcel)
+            if handle is None and parcel.blocked:  # nobody has to look at it
+                return Outcome(message.id, "cancelled", now, 0, None, "blocked")
             if handle is None and parcel.refusal:
                 return self._refused(message, parcel.refusal)
             if handle is None and self._clock() >= until:
@@ -311,7 +322,9 @@ class Sending:
                 with meters.calling(self._name):
                     connector.withdraw(parcel.withdraws)
             return parcel.withdraws
-        assert offer is not None, "a parcel has an offer, a withdrawal or a refusal"
+        assert offer is not None, (
+            "nothing is in the way of this parcel, yet it has no offer"
+        )
         again = parcel.message.attempts > 1
         if again and connector.manifest.idempotency is Idempotency.NONE:
             raise Rejected(
@@ -368,6 +381,7 @@ class Parcel:
     withdraws: Handle | None = None
     idle: bool = False  # nothing may go now, later perhaps
     barred: tuple[int, ...] = ()  # tasks that the policy no longer sends
+    blocked: bool = False  # its account was, after the message was claimed
     refusal: str = ""
 
 
@@ -414,7 +428,7 @@ class Packing:
         if message.kind == "withdraw":
             return self._pack_withdrawal(message)
         if blocked:
-            return Parcel(message, refusal="the account is blocked")
+            return Parcel(message, blocked=True)
         if offers:
             token = keys.pseudonym(self._store.key("task-key"), "w", str(message.id))
             offer = self._offer(connector, message, [Item(token)])

@@ -34,7 +34,7 @@ class Outcome:
     """What became of a message: the new state and what goes with it."""
 
     id: int
-    state: str  # sent, ready, dead
+    state: str  # sent, ready, dead; cancelled, which is ready first
     due: int
     back: int  # 1: it was never tried, so the attempt does not count
     handle: str | None

@@ -58,10 +58,10 @@ def test_a_worker_who_is_blocked_gets_nothing_more(exchange):
     exchange.market.meanwhile = lambda: builders.block(exchange.store, "memory/cid")
     sending = exchange.sending()
     assert sending.tick(exchange.epoch) == 2
-    assert exchange.states() == ["sent", "sent", "dead", "ready"]
+    assert exchange.states() == ["sent", "sent", "cancelled", "ready"]
     assert exchange.states("task") == ["sent", "sent", "returned"]
     sending.tick(exchange.epoch)  # what would take it back finds nothing there
-    assert exchange.states() == ["sent", "sent", "dead", "sent"]
+    assert exchange.states() == ["sent", "sent", "cancelled", "sent"]
     assert exchange.market.withdrawn == set()
 
 
