@@ -269,10 +269,8 @@ class Sending:
             return Outcome(message.id, "ready", now + MISCONFIGURED, 1, None, None)
         try:
             handle = self._arrived(parcel)
-            if handle is None and parcel.blocked:  # nobody has to look at it
-                return Outcome(message.id, "cancelled", now, 0, None, "blocked")
             if handle is None and parcel.refusal:
-                return self._refused(message, parcel.refusal)
+                return self._refused(parcel)
             if handle is None and self._clock() >= until:
                 return Outcome(message.id, "ready", now, 1, None, None)
             handle = self._own(parcel, handle or self._hand_over(parcel))
@@ -350,10 +348,16 @@ class Sending:
             return self._dead(message, reason)
         return Outcome(message.id, "ready", due, 0, None, reason)
 
-    def _refused(self, message: MessageRow, reason: str) -> Outcome:
-        """Do not send a message; a withdrawal that finds nothing outside is done."""
-        if message.kind == "withdraw":
-            return Outcome(message.id, "sent", self._clock(), 0, None, reason)
+    def _refused(self, parcel: Parcel) -> Outcome:
+        """Do not send a message.
+
+        A withdrawal that finds nothing outside is done. What was for a blocked account
+        is cancelled: nobody has to look at it.
+        """
+        message, reason = parcel.message, parcel.refusal
+        if message.kind == "withdraw" or parcel.blocked:
+            state = "cancelled" if parcel.blocked else "sent"
+            return Outcome(message.id, state, self._clock(), 0, None, reason)
         return self._dead(message, reason)
 
     def _dead(self, message: MessageRow, reason: str) -> Outcome:
@@ -428,7 +432,7 @@ class Packing:
         if message.kind == "withdraw":
             return self._pack_withdrawal(message)
         if blocked:
-            return Parcel(message, blocked=True)
+            return Parcel(message, blocked=True, refusal="the account is blocked")
         if offers:
             token = keys.pseudonym(self._store.key("task-key"), "w", str(message.id))
             offer = self._offer(connector, message, [Item(token)])
