@@ -210,7 +210,7 @@ def test_answers_that_fit_nothing_and_conflicts_and_what_is_down_are_named(case,
         "dispatcher questions add name FILE --purpose gold",
         "run x has a pilot, 1 record waits: dispatcher runs show x, then: "
         "dispatcher runs accept x",
-        "2 messages wait for money: dispatcher runs show",
+        "2 messages wait for money: dispatcher runs list",
         "2 payments wait for your decision: dispatcher payments list",
     ]
 
@@ -266,7 +266,7 @@ def assert_ends_with_command(sentence):
     assert found, sentence
     command, tokens = get_command(app), words.split()
     while tokens and tokens[0] in getattr(command, "commands", {}):
-        command = command.commands[tokens.pop(0)]
+        command = command.get_command(None, tokens.pop(0))
     assert getattr(command, "invoke_without_command", True), sentence
     options = {name: one for one in command.params for name in one.opts}
     given = 0
