@@ -1133,6 +1133,13 @@ def test_init_with_a_store_that_can_not_be_leaves_nothing_behind(tmp_path, store
     assert run(["--dir", str(place), "init"]).status == 0
 
 
+def test_a_policy_that_paints_over_more_of_loaded_crops_is_refused(desk):
+    told_well(scanned(desk, picture()), 0, "1 records")
+    seal = "[entity.form.layout]\nseal = { page = %d, box = [0, 0, 0.5, 0.5], redact = true }\n"
+    told_well(desk.policy(PICTURES + seal % 1), 1, "masks more in field zip")
+    assert desk.policy(PICTURES + seal % 2).status == 0
+
+
 def test_a_policy_that_shows_text_where_a_crop_is_loaded_is_refused(desk):
     told_well(scanned(desk, picture()), 0, "1 records")
     told_well(desk.policy(POLICY), 1, "shows another part of the record for field zip")

@@ -1,10 +1,12 @@
 """The facts of a row that rules need, and the rows that lack them."""
 
+import io
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from PIL import Image
 
 from dispatcher.core.errors import Invalid
 from dispatcher.stages.intake.images import Pages
@@ -154,3 +156,34 @@ def test_refused(text):
 def test_what_isoformat_writes_is_read_back(moment):
     got = microseconds(moment.isoformat())
     assert datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=got) == moment
+
+
+PAINTED = """
+version = 1
+name = "x"
+[entity.rx]
+key = "id"
+[entity.rx.fields]
+place = { ask = "transcribe", image = "scan#roi" }
+[entity.rx.layout]
+roi = { page = 1, box = [0, 0, 1, 0.5] }
+seal = { page = 1, box = [0.5, 0, 0.5, 1], redact = true }
+"""
+
+
+def test_what_the_policy_paints_over_is_black_in_the_form_that_is_kept(tmp_path):
+    Image.new("L", (8, 8), 255).save(tmp_path / "a.png")
+    build = shaper(tmp_path, ("id", "scan"), PAINTED.encode())
+    (row,), _ = build.rows(Batch(("id", "scan"), [2], [["1", "a.png"]]))
+    made = build.prepared(row)
+    kept = Image.open(io.BytesIO(made.shown[0][2]))
+    assert kept.size == (8, 4)
+    assert kept.crop((0, 0, 4, 4)).getextrema() == (255, 255)
+    assert kept.crop((4, 0, 8, 4)).getextrema() == (0, 0)
+
+
+def test_a_load_stops_where_the_template_is_another_file(tmp_path):
+    Image.new("L", (8, 8), 255).save(tmp_path / "a.png")
+    pinned = f'key = "id"\ntemplate = {{ image = "a.png", sha256 = "{64 * "0"}" }}'
+    with pytest.raises(Invalid, match=r"template 'a\.png' cannot be used"):
+        shaper(tmp_path, ("id", "scan"), PAINTED.replace('key = "id"', pinned).encode())
