@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from html import unescape
 from importlib import import_module
 from typing import Final
@@ -80,6 +81,10 @@ _NUMBERS: Final = {
     "EAN": "ean",
 }
 """Shape -> module of stdnum; the longer the check, the earlier."""
+_WRITTEN_DATE: Final = re.compile(
+    r"\d{1,2}(?:\.|er|st|nd|rd|th)? (?:de )?([^\W\d]+)\.?,? (?:de )?\d{4}"
+    r"|([^\W\d]+)\.? \d{1,2}(?:st|nd|rd|th)?,? \d{4}"
+)
 _SEX: Final = frozenset(
     [
         "m",
@@ -193,6 +198,28 @@ def _validator(module: str) -> Callable[[str], bool]:
     return valid
 
 
+def _is_date(value: str) -> bool:
+    if _PATTERNS["DATE"].fullmatch(value):
+        return True
+    found = _WRITTEN_DATE.fullmatch(value)
+    month = next(filter(None, found.groups()), "") if found else ""
+    return bool(month) and words_of(month) in _months()
+
+
+@cache
+def _months() -> frozenset[str]:
+    """Return the names of months in the languages of column names."""
+    from babel.dates import get_month_names
+
+    return frozenset(
+        words_of(name)
+        for language in ("en", "de", "fr", "es", "pt", "nl", "pl", "hi_Latn")
+        for width in ("wide", "abbreviated")
+        for context in ("format", "stand-alone")
+        for name in get_month_names(width, context, language).values()
+    )
+
+
 def _is_number(module: str) -> Callable[[str], bool]:
     def valid(value: str) -> bool:
         digits = sum(c.isdecimal() for c in value)
@@ -214,7 +241,7 @@ SHAPES: Final[Mapping[str, Callable[[str], bool]]] = {
     "SSN": _matches("SSN"),
     "URL": _matches("URL"),
     "TIME": _matches("TIME"),
-    "DATE": _matches("DATE"),
+    "DATE": _is_date,
     "UUID": _matches("UUID"),
     "IP": _matches("IP"),
     "PHONE": _matches("PHONE"),

@@ -9,6 +9,7 @@ from dispatcher.core.errors import Invalid, Usage
 from dispatcher.store import open_store
 from dispatcher.surfaces.cli import policy
 from dispatcher.surfaces.cli.context import CliContext
+from policies.discovery import exhaustive
 
 VISITS = "visit_id,patient_id,patient_name,birth_date,zip,disease\n" + "".join(
     f"v-{i},p-{i // 2},Canary{i // 2} Secretson,19{40 + i // 2}-01-02,0{4000 + i // 6},d{i % 3}\n"
@@ -113,6 +114,23 @@ def test_a_file_that_tells_nothing_of_people_says_so(run):
     done = run("suggest", file, "-o", out)
     assert "WARN no rule is suggested" in done.stderr
     assert "POL301" in run("check", out).stdout
+
+
+def test_the_extra_that_would_search_further_is_named_where_it_is_missing(
+    run, monkeypatch
+):
+    file, out = run.folder / "visits.csv", run.folder / "policy.toml"
+    assert "sparsi-dispatcher[discovery]" not in run("suggest", file, "-o", out).stderr
+    monkeypatch.setattr(exhaustive, "is_installed", lambda: False)
+    done = run("suggest", file, "-o", out, yes=True)
+    assert "pip install 'sparsi-dispatcher[discovery]'" in done.stderr
+
+
+def test_a_dry_run_prints_the_draft_and_writes_nothing(run):
+    file, out = run.folder / "visits.csv", run.folder / "policy.toml"
+    done = run("suggest", file, "-o", out, "--dry-run")
+    assert "[property.patient_name-apart]" in done.stdout
+    assert not out.exists()
 
 
 def test_files_of_no_use_are_refused_with_the_way_out(run):

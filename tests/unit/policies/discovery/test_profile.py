@@ -61,6 +61,10 @@ def test_keys_and_people_are_found_by_their_names():
         (["12345678Z", "87654321X", "00000000T", "11111111H", "99999999R"], "ES_DNI"),
         (["123-45-6789", "219-09-9999"], "SSN"),
         (["3.5.1961", "14.11.2020"], "DATE"),
+        (["3. März 2026", "14. Januar 1961"], "DATE"),
+        (["3 de marzo de 2026", "1er août 1961", "3 mars 2026"], "DATE"),
+        (["March 3, 2026", "3 maart 2026", "3 marca 2026", "3 Mar 2026"], "DATE"),
+        (["3 apples 2026", "14 pears 1961"], ""),
         (["f", "m", "w"], "SEX"),
     ],
 )  # fmt: skip
