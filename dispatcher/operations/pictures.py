@@ -45,6 +45,8 @@ _COUNTED: Final = 8_000_000
 
 _SHARE: Final = 0.05
 """Of the time that is left, for one of many searches."""
+_LARGE: Final = 0.3
+"""The same for each view that is drawn."""
 
 _POINTS: Final = 11
 _MOST_RECORDS_OF_ONE: Final = 12
@@ -392,7 +394,7 @@ class _Artist:
         """Return the view with most fields; without ``having``, one with none at least."""
         found = self._record.densest(
             np.random.default_rng(self._seed),
-            self._limits.left(self._began, _SHARE),
+            self._limits.left(self._began, _LARGE if having is None else _SHARE),
             adversaries=adversaries,
             records=records,
             having=having,
