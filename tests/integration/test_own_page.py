@@ -6,7 +6,7 @@ import re
 import pytest
 
 from dispatcher.model import Budget, GoldQuestion
-from dispatcher.stages.serving import Terms
+from dispatcher.stages.serving import Given, Terms
 from dispatcher.stages.serving.values import DAY
 from dispatcher.store import Store, gold_questions, money
 from dispatcher.surfaces.taskpage import PageSettings, task_app
@@ -239,3 +239,19 @@ def test_leaving_twice_at_once_is_leaving_once(app, house):
     client.post("/me/leave", data={"sure": "yes"})
     assert page_of(other.post("/me/leave", data={"sure": "yes"})) == "arrive"
     assert house.ask("SELECT invite FROM account") == 2
+
+
+def test_beside_a_task_stands_what_was_done_today_and_how_long_one_takes(store, clock):
+    house = House(store, clock)
+    ann = house.account("ann")
+    ids = [house.record(n, name=f"Ada {n}")["name"] for n in range(1, 6)]
+    house.plan((ann, ids))
+    serving = house.serving(gold=0)
+    for seconds in (4, 8, 30):
+        task = serving.start(ann)
+        found = serving.pace(ann, task)
+        assert found.seconds is None, "too few to tell"
+        clock.advance(seconds)
+        serving.answer(ann, task.token, Given({"answer": "Ada"}))
+    found = serving.pace(ann, serving.start(ann))
+    assert (found.today, found.pay, found.seconds) == (3, "", 8.0)

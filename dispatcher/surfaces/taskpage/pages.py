@@ -408,11 +408,15 @@ def _facts(language: Language, pace: Pace | None) -> list[str]:
     """What a worker did today, what this task earns, and how long such a one takes."""
     if pace is None:
         return []
-    told = [language.count("{number} task today", "{number} tasks today", pace.today)]
+    told = []
+    if pace.today:
+        told.append(
+            language.count("{number} task today", "{number} tasks today", pace.today)
+        )
     if pace.pay:
         told.append(language.say("{amount} for this one", amount=pace.pay))
-    seconds = pace.seconds
-    if seconds is not None:
+    seconds = None if pace.seconds is None else max(1.0, pace.seconds)
+    if seconds:
         told.append(
             language.count(
                 "about {number} second", "about {number} seconds", round(seconds)
