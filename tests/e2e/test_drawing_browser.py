@@ -188,6 +188,7 @@ def test_other_scans_are_stepped_through_aligned_or_set_aside(site, page):
     expect(page.locator("#aside")).to_be_hidden()
     page.get_by_role("button", name="Next scan").click()
     expect(page.locator("#aside")).to_contain_text("does not look like the template")
+    expect(page.locator("#scan")).to_have_js_property("naturalWidth", 0)
     picture(page, "aside")
     page.get_by_role("button", name="Check all 3 scans").click()
     expect(page.locator("#said")).to_have_text(

@@ -351,6 +351,7 @@ function draw(main) {
   // -- scans and pages
 
   function shown() {
+    $("scan").removeAttribute("src"); // else the scan before stays until this one is there
     $("scan").src = `/scans/${scan}/${page}.png`;
     $("which").textContent = scan === 0 ? "Template" : `${scan} of ${data.names.length - 1}: ${data.names[scan]}`;
     $("page-which").textContent = `Page ${page} of ${data.pages}`;
