@@ -170,7 +170,9 @@ function draw(main) {
       if (turnNumber !== asked) return;
       findings(checked);
       fitted(fits);
-    } catch { say("Not checked: the program does not answer. Is it still running?"); }
+    } catch {
+      if (turnNumber === asked) say("Not checked: the program does not answer. Is it still running?");
+    }
   }
 
   function findings(checked) {
@@ -438,6 +440,8 @@ function draw(main) {
       return;
     }
     changed = false;
+    clearTimeout(timer);
+    asked += 1; // what is under way has nowhere to be shown
     try { await post("/finish"); } catch { /* it has ended already */ }
     main.replaceChildren(Object.assign(document.createElement("p"), { textContent: "Finished. This window can be closed." }));
     document.querySelector(".tools").hidden = true;
