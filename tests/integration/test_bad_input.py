@@ -612,15 +612,13 @@ POLICIES = [
     ),
     Row(
         "a policy over one that is there, nobody to ask",
-        lambda d: d.run("policy", "init", "--from", d.file("g.csv", FORMS)),
+        lambda d: d.run("policy", "suggest", d.file("g.csv", FORMS)),
         2,
         "--yes",
     ),
     Row(
         "a policy into a folder that is not there",
-        lambda d: d.run(
-            "policy", "init", "--from", d.file("g.csv", FORMS), "-o", "no/p.toml"
-        ),
+        lambda d: d.run("policy", "suggest", d.file("g.csv", FORMS), "-o", "no/p.toml"),
         5,
         "No such file",
     ),

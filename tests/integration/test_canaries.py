@@ -17,7 +17,7 @@ from dispatcher.surfaces.cli.reference import page
 from dispatcher.surfaces.cli.start import main
 
 CANARIES = [f"zebra-{number:03}" for number in range(100)]
-PROCESSES = {"up", "demo", "down"}
+PROCESSES = {"up", "demo", "down", "layout draw"}
 """Commands that are processes: tests/e2e reads their logs for values."""
 
 POLICY = """
@@ -135,6 +135,7 @@ subject report s0 -o report.zip
 subject erase s0 --dry-run
 audit verify receipts/none.json
 schema
+layout check forms.csv
 backup create --no-verify
 backup list
 backup verify

@@ -108,6 +108,19 @@ def test_a_code_is_explained_without_loading_store_or_solvers(code):
     }  # what reads settings
 
 
+@pytest.mark.parametrize("words", [["status"], []])
+def test_a_look_at_the_store_loads_no_solver(house, tmp_path, words):
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "dispatcher", *words],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+    )
+    assert done.stdout
+    assert not heavy_imports(done.stderr) & {"scipy", "ortools", "numba", "clarabel"}
+
+
 def heavy_imports(told):
     """Packages that a start need not wait for, by what -X importtime told."""
     loaded = {line.rpartition("|")[2].strip() for line in told.splitlines()}
@@ -143,7 +156,7 @@ def test_help_is_no_failure(run, words):
         ["status", "--bogus"],
         ["plan", "apply", "one"],
         ["queue", "list", "--state", "bogus"],
-        ["init", "--template", "bogus"],
+        ["init", "--example", "bogus"],
     ],
 )
 def test_wrong_words_are_told_like_every_error(run, words):
@@ -289,7 +302,7 @@ def test_init_writes_files_that_only_their_owner_reads(run, tmp_path):
 
 
 def test_init_overwrites_nothing(run, tmp_path):
-    run("init", "--template", "tickets")
+    run("init", "--example", "tickets")
     fails(run("init"), 1, "E005")
     assert 'name    = "tickets"' in (tmp_path / "policy.toml").read_text()
 
@@ -384,16 +397,18 @@ def test_policy_rule_and_schema_print_what_they_name(run):
     assert "properties" in json.loads(run("schema", "policy-file").out)
 
 
-def test_policy_init_suggests_from_columns_and_asks_before_it_overwrites(run, tmp_path):
+def test_policy_suggest_drafts_from_columns_and_asks_before_it_overwrites(
+    run, tmp_path
+):
     (tmp_path / "forms.csv").write_text(FORMS)
-    assert run("policy", "init", "--from", "forms.csv").code == 0
+    assert run("policy", "suggest", "forms.csv").code == 0
     first = tmp_path / "policy.toml"
     assert stat.S_IMODE(first.stat().st_mode) == 0o600
     assert "Canary" not in first.read_text()
     first.write_text("mine")
-    fails(run("policy", "init", "--from", "forms.csv"), 2, "E002")
+    fails(run("policy", "suggest", "forms.csv"), 2, "E002")
     assert first.read_text() == "mine"
-    assert run("policy", "init", "--from", "forms.csv", "--yes").code == 0
+    assert run("policy", "suggest", "forms.csv", "--yes").code == 0
     assert first.read_text() != "mine"
 
 
@@ -598,7 +613,7 @@ def test_a_run_is_shown_with_its_files(house, tmp_path):
 
 def test_the_audit_log_says_who_did_what(house):
     house("pause", "--all", "--reason", "wait")
-    house("runs", "budget", "set", "default", "--cap", "GBP:10")
+    house("runs", "budget", "default", "--cap", "GBP:10")
     house("workers", "block", "inhouse/ann")
     lines = document(house("audit", "log", "--json"), "audit-log")["lines"]
     actions = [line["action"] for line in lines]

@@ -255,12 +255,12 @@ SIBLINGS = {
     "segment: accounts": ("segment", {}, None, TWO, "are 2 adversaries", "one group"),
     "s3: accounts": ("s3", {}, None, TWO, "are 2 adversaries", "one group"),
     "sftp: accounts": ("sftp", {}, None, TWO, "are 2 adversaries", "one group"),
-    "mturk: no reward": ("mturk", {}, None, TWO, "needs to know what", "budget set"),
+    "mturk: no reward": ("mturk", {}, None, TWO, "needs to know what", "runs budget"),
     "mturk: its currency": (
         "mturk", {}, (1.2, "GBP"), TWO, "pays in USD, not in GBP", "",
     ),
     "mturk: parts of a cent": (
-        "mturk", {}, (0.125, "USD"), TWO, "whole cents", "budget set",
+        "mturk", {}, (0.125, "USD"), TWO, "whole cents", "runs budget",
     ),
     "mturk: another page": (
         "mturk", ELSEWHERE, (1.2, "USD"), TWO, "different places", "worker_url",
@@ -268,9 +268,9 @@ SIBLINGS = {
     "mturk: the account": (
         "mturk", {}, (1.2, "USD"), ["c/" + "A" * 65], "has 65 bytes", "shorter",
     ),
-    "prolific: no reward": ("prolific", {}, None, TWO, "needs to know", "budget set"),
+    "prolific: no reward": ("prolific", {}, None, TWO, "needs to know", "runs budget"),
     "prolific: parts of a cent": (
-        "prolific", {}, (0.125, "GBP"), TWO, "no whole number of cents", "budget set",
+        "prolific", {}, (0.125, "GBP"), TWO, "no whole number of cents", "runs budget",
     ),
     "prolific: another page": (
         "prolific", ELSEWHERE, (1.2, "GBP"), TWO, "different places", "worker_url",

@@ -190,7 +190,7 @@ def run(
     stage = Stage(directory, say)
     clock = Laps()
     with outside(sizes.kind, names) as receivers:
-        stage.command("init", "--template", "checkins")
+        stage.command("init", "--example", "checkins")
         write(directory, world, receivers)
         clock.lap("set up")
         stage.command("policy", "apply", "--sample")

@@ -72,7 +72,7 @@ def set_up(
     directory = stage.directory
     directory.mkdir()
     known = write_records(directory, sizes.records, sizes.seed)
-    stage.command("init", "--template", "prescriptions")
+    stage.command("init", "--example", "prescriptions")
     policy = directory / "policy.toml"
     text = re.sub(r"per_day = \d+", "per_day = 100000", policy.read_text())
     if sizes.answers is not None:

@@ -23,12 +23,14 @@ from fractions import Fraction
 from hashlib import sha256
 from math import ceil, floor
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from PIL import Image, ImageDraw, ImageOps, UnidentifiedImageError
 
 from dispatcher.stages.intake import pdf
-from dispatcher.stages.intake.scan_geometry import AGREEMENT, Placement, align
+
+if TYPE_CHECKING:
+    from dispatcher.stages.intake.scan_geometry import Placement
 
 MAX_PIXELS: Final = 60_000_000
 MAX_FILE: Final = 128 << 20
@@ -282,6 +284,12 @@ def placed(template: Image.Image, page: Image.Image) -> Placement:
     BadPage
         The page is of another form.
     """
+    # With scipy, which only files with a template need.
+    from dispatcher.stages.intake.scan_geometry import (  # noqa: PLC0415
+        AGREEMENT,
+        align,
+    )
+
     found = align(template, _grey(page))
     if found.agreement < AGREEMENT:
         raise BadPage(

@@ -210,7 +210,7 @@ class Template(StrEnum):
 def init(
     ctx: typer.Context,
     template: Annotated[
-        Template, typer.Option(help="The example policy to start from.")
+        Template, typer.Option("--example", help="The example policy to start from.")
     ] = Template.PRESCRIPTIONS,
     dry_run: DryRun = False,
 ) -> None:

@@ -65,7 +65,7 @@ AgainstOption = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="Records: warn of what they show and the policy ignores.",
+        help="Records: what they show under the policy.",
         dir_okay=False,
     ),
 ]
@@ -428,7 +428,9 @@ def picture(
     against: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", dir_okay=False, help="Records on which to measure it."
+            metavar="FILE",
+            dir_okay=False,
+            help="Records: what they show under the policy.",
         ),
     ] = None,
     format: FormatOption = None,

@@ -217,7 +217,7 @@ def set_up(
     clear(directory)
     stage.say(f"drawing {scenario.records} prescriptions in {directory}")
     known = write_records(directory, scenario.records, scenario.seed)
-    stage.command("init", "--template", "prescriptions")
+    stage.command("init", "--example", "prescriptions")
     ports = free_ports(3)
     settings = SETTINGS.format(operators=ports[0], workers=ports[1], admin=ports[2])
     (directory / "dispatcher.toml").write_text(settings, encoding="utf-8")

@@ -123,7 +123,7 @@ class Scene:
         self.known = write_forms(prescriptions, self.directory, rng)
         self.truth = {one.rx_id: one.truth for one in prescriptions}
         self._cut_waves()
-        self.do("init", "--template", "prescriptions")
+        self.do("init", "--example", "prescriptions")
         self.write_settings("dispatcher.toml")
         self.do("policy", "apply", "--sample")
         by_folder = max(1, self.sizes.workers // 5)

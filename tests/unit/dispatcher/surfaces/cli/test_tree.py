@@ -39,12 +39,16 @@ policy check, policy test, policy show, policy diff, policy list, policy picture
 records reassemble, records list, records show, workers list, workers groups, workers suspects, workers show,
 plan list, plan show, plan frontier, status, explain, doctor, fields list, answers list, questions list,
 runs list, runs show, payments list, payments show, payments owed, connectors list,
-connectors show, connectors test, queue list, audit verify, audit log, ledger verify, ledger tail,
+connectors show, connectors test, queue list, layout check, audit verify, audit log, ledger verify, ledger tail,
 ledger export, ledger prove, subject find, backup list, backup verify, db status, db check, schema, solve,
 judge
 """
 """Commands that change nothing, but for a file that --output names."""
-PROCESSES = {"up": "it runs", "demo": "it runs, in a directory of its own"}
+PROCESSES = {
+    "up": "it runs",
+    "demo": "it runs, in a directory of its own",
+    "layout draw": "its page saves what is drawn",
+}
 DRY_BY_DEFAULT = {"connectors reconcile": "--mend"}
 
 
