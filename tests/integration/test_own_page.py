@@ -185,6 +185,7 @@ def test_pay_is_told_where_fields_earn_some(app, house):
         money.put_budget(tx, row)
     client = arrived(app, house, "ann")
     assert "Pay" not in words(client.get("/me"))
+    assert "GBP 0.12 for this one" in words(client.post("/start"))
     work(client, Ada="x", **{"36": "36"})
     assert "Earned GBP 0.24 Paid so far GBP 0.00" in words(client.get("/me"))
 

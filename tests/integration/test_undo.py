@@ -3,9 +3,11 @@
 import pytest
 
 from dispatcher.app.leadership import take_lease
+from dispatcher.model import Budget
 from dispatcher.stages.assembly import Assembly
 from dispatcher.stages.serving import Given
 from dispatcher.stages.serving.values import GRACE, held_back
+from dispatcher.store import money
 from policies.answers.validation import Mark
 from tests.integration.serving_house import House
 
@@ -116,3 +118,17 @@ def test_a_mark_can_be_taken_back_too(house):
     task = serving.start(ann)
     serving.answer(ann, task.token, Given({}, Mark.ILLEGIBLE))
     assert serving.take_back(ann, task.token).draft == ""
+
+
+def test_what_an_answer_to_gold_earned_is_kept_back_while_it_is_asked_again(house):
+    with house.store.write() as tx:
+        money.put_budget(tx, Budget(run_id=1, currency="EUR", cap=10**9, bonus=50_000))
+    ann, serving, gold = gold_of(house)
+    state = "SELECT state FROM payment WHERE about = (SELECT max(id) FROM gold_task)"
+    assert house.ask(state) == "reserved"
+    serving.answer(ann, gold.token, given("Jo Do"))
+    assert house.ask(state) == "due"
+    assert serving.pace(ann, serving.take_back(ann, gold.token)).pay == "EUR 0.05"
+    assert house.ask(state) == "reserved"
+    serving.answer(ann, gold.token, given("Jo Doe"))
+    assert house.ask(state) == "due"
