@@ -733,7 +733,8 @@ WORKERS = [
         "a list of workers nested without end",
         lambda d: d.run(
             "workers",
-            "import",
+            "add",
+            "--from",
             d.file("w.txt", '{"worker": "inhouse/a"}\n{"worker":' + "[" * 99_999),
         ),
         3,

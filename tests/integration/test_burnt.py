@@ -95,7 +95,7 @@ def test_a_field_in_conflict_is_open_again_with_a_grant(case, clock):
         epoch = lease.take(tx, lease.SHARD, "d", clock(), clock() + 10**12)
     booked = case.book(("x/ann", "r1.a"), ("x/bob", "r1.a"))
     for task, text in zip(booked.tasks, ("one", "two"), strict=True):
-        builders.answer_tasks(case.store, [task], text, at=case.tick())
+        builders.answer_tasks(case.store, [task], text)
     Assembly(case.store, clock).tick(epoch)
     assert case.count("result", "state = 'conflict'") == 1
     assert found(case) == []  # its answers disagree: it is in conflict

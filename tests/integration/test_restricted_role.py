@@ -59,7 +59,7 @@ backup create
 backup list
 backup verify
 backup prune --keep 1 --yes
-purge --older-than 9w --confirm=purge-9w
+records purge --older-than 9w --confirm=purge-9w
 console link
 """
 
