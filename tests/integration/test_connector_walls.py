@@ -48,7 +48,7 @@ def test_our_own_page_holds_and_what_was_found_is_kept_with_its_time(house):
     assert done.code == 0, done.err
     assert "FAIL" not in done.out
     assert "ok    identity: arriving with no proof" in done.out
-    lines = house("capabilities", "inhouse").out.splitlines()
+    lines = house("show", "inhouse").out.splitlines()
     told = {line.split()[0]: line for line in lines}
     assert "holds (20" in told["identity"]
     assert "as bob)" in told["identity"]
@@ -72,7 +72,7 @@ def test_a_market_that_lets_others_in_fails_loudly(house):
     assert "FAIL  identity: arriving with no proof was let in" in done.out
     assert "FAIL  binding: bob opens what is ann's" in done.out
     assert "sesame" not in done.out + done.err
-    told = json.loads(house("capabilities", "lax", "--json").out)["tried"]
+    told = json.loads(house("show", "lax", "--json").out)["tried"]
     assert told["walls"] == {"identity": False, "binding": False}
 
 
@@ -119,12 +119,12 @@ def test_who_has_left_is_offered_nothing(house, run):
 
 
 def test_what_was_never_tried_is_told_as_such(house):
-    assert house("capabilities", "lax").out.count("not tried") == 4
+    assert house("show", "lax").out.count("not tried") == 4
 
 
 def test_without_a_store_it_is_told_what_is_declared(house, tmp_path):
     (tmp_path / "dispatcher.db").unlink()
-    done = house("capabilities", "lax")
+    done = house("show", "lax")
     assert (done.code, done.out.count("not tried")) == (0, 4)
 
 
