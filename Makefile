@@ -6,7 +6,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PYTEST ?= -n 2
 
-.PHONY: catalogues demo test retest test-markets laws torture lint bench bench-paper format system-packages clean
+.PHONY: catalogues demo test retest test-markets laws torture lint docs bench bench-paper format system-packages clean
 
 demo: $(VENV)/.demo
 	$(BIN)/dispatcher demo build/demo
@@ -67,6 +67,10 @@ lint: $(VENV)/.lint
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# The pages of docs/ as a site, in build/site: open build/site/index.html. Without network.
+docs: $(VENV)/.lint
+	$(BIN)/python -m mkdocs build --strict
 
 format: $(VENV)/.lint
 	$(BIN)/ruff check --fix .

@@ -1,8 +1,11 @@
 """The pages say what the program does: commands, settings, links between pages."""
 
 import json
+import os
 import pkgutil
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -120,6 +123,30 @@ def test_every_benchmark_is_on_their_page():
 def test_links_between_pages_lead_somewhere(file):
     for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", file.read_text("utf-8")):
         assert (file.parent / target).exists(), target
+
+
+def test_the_pages_are_a_site_that_needs_no_network_and_leads_to_each(tmp_path):
+    """Built strictly: a link or an anchor that leads nowhere is an error."""
+    build = [sys.executable, "-m", "mkdocs", "build", "--strict", "-d", tmp_path]
+    done = subprocess.run(
+        build, cwd=DOCS.parent, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    reached, ahead = set(), [tmp_path / "index.html"]
+    while ahead:
+        file = ahead.pop()
+        if file in reached:
+            continue
+        assert file.is_file(), file
+        reached.add(file)
+        if file.suffix == ".html":
+            text = file.read_text("utf-8")
+            assert not re.findall(r'<(?:script|link|img)[^>]+="(?:https?:)?//', text)
+            links = re.findall(r'(?:href|src)="([^"#:?]+)(?=["#?])', text)
+            ahead += [Path(os.path.normpath(file.parent / link)) for link in links]
+    for file in DOCS.rglob("*.md"):
+        name = "index.html" if file.stem == "README" else f"{file.stem}.html"
+        assert tmp_path / file.relative_to(DOCS).with_name(name) in reached
 
 
 def names(text):
