@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from dispatcher.surfaces.cli.tree import COMMANDS
+
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("policies", "connectors", "dispatcher")
 
@@ -13,14 +15,7 @@ RUN_BY = {
     "connectors.prolific.signed_links": "tests/contract/test_prolific.py",
     "connectors.prolific.webhooks": "tests/contract/test_prolific.py",
     "connectors.sftp.session": "tests/unit/connectors/sftp/test_feed.py",
-    "dispatcher.operations.answers": "tests/integration/test_canaries.py",
-    "dispatcher.operations.connectors": "tests/integration/test_connector_commands.py",
-    "dispatcher.operations.fields": "tests/integration/test_burnt.py",
-    "dispatcher.operations.ledger": "tests/integration/test_ledger_commands.py",
-    "dispatcher.operations.plans": "tests/integration/test_commands.py",
-    "dispatcher.operations.queue": "tests/integration/test_commands.py",
     "dispatcher.stages.intake.questions": "tests/integration/test_questions.py",
-    "dispatcher.surfaces.cli.questions": "tests/integration/test_questions.py",
     "policies.solvers.kernels.__main__": "Makefile",  # before the tests of all targets
     "policies.solvers.kernels.local_search": f"{SEARCH}/test_annealing.py",
     "policies.solvers.kernels.moves": f"{SEARCH}/test_annealing.py",
@@ -64,6 +59,9 @@ def test_every_module_is_run_by_a_test() -> None:
         for package in PACKAGES
         for path in (ROOT / package).rglob("__init__.py")
     }
+    tests |= {
+        f"dispatcher.surfaces.cli.{one.module}" for one in COMMANDS
+    }  # by test_tree
     reached = tests & (every.keys() | packages.keys())
     reached |= set().union(*(imported((every | packages)[name]) for name in reached))
     assert every.keys() - reached == RUN_BY.keys()
