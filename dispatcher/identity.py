@@ -121,6 +121,8 @@ def find(tx: Tx, text: str) -> Account:
             f"there is no account {text}",
             why="It was never added.",
             fix=f"Add it with: dispatcher workers add {text}",
+            name=text,
+            known=(account.text for account in rows.all_accounts(tx)),
         )
     return account
 

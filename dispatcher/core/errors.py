@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
+from itertools import islice
 from typing import Final
 
 EXIT_FAILED: Final = 1
@@ -28,11 +29,14 @@ EXIT_TRY_LATER: Final = 75
 EXIT_INTERRUPTED: Final = 130
 LONGEST_NAME: Final = 80
 """Longer names are compared with no other: it would take long."""
+MOST_COMPARED: Final = 2000
+"""A mistyped name is compared with so many at most: more would take long."""
 
 
 def resembling(name: str, known: Iterable[str]) -> str | None:
     """Return the known name that a mistyped one most resembles, if one does."""
-    short = [one for one in known if len(one) <= LONGEST_NAME] if name else []
+    some = islice(known, MOST_COMPARED) if name else ()
+    short = [one for one in some if len(one) <= LONGEST_NAME]
     near = get_close_matches(name[:LONGEST_NAME], short, 1, 0.6)
     return near[0] if near else None
 

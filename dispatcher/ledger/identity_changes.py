@@ -280,6 +280,8 @@ def _check_parts(parts: Sequence[Sequence[str]], known: Collection[str]) -> None
             f"there is no account {missing[0]}{more}",
             why="it was never added, so it was shown nothing; nothing was changed",
             fix="check its name: dispatcher workers list",
+            name=missing[0],
+            known=known,
         )
     if not parts or any(len(set(part)) < 2 for part in parts):
         raise Usage(

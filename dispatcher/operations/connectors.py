@@ -100,6 +100,8 @@ def values_of(workspace: Workspace, name: str) -> dict[str, str]:
             f"there is no connector {name!r}",
             why=f"set up: {', '.join(sorted(configured)) or 'none'}",
             fix=f"dispatcher connectors add {name} --kind KIND",
+            name=name,
+            known=configured,
         )
     return dict(configured[name])
 

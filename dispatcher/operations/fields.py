@@ -146,6 +146,7 @@ def find_entry(store: Store, tx: Tx, text: str) -> int:
         There is no such record or field in the store.
     """
     fields = sorted(record_states.field_names(tx), key=len, reverse=True)
+    mistyped = ""
     for field in fields:
         if text.endswith(f".{field}") and len(text) > len(field) + 1:
             record = keys.pseudonym(
@@ -160,7 +161,16 @@ def find_entry(store: Store, tx: Tx, text: str) -> int:
                     why=f"its {field} is empty, and an empty value is no entry",
                     fix="look at the loaded file",
                 )
+            mistyped = mistyped or field
     refuse_record(store, tx, text)
+    if mistyped:
+        raise NotFound(
+            "there is no such field in the store",
+            why="no record of this key was loaded",
+            fix="dispatcher records list",
+            name=text,
+            known=(f"{key}.{mistyped}" for key in record_states.first_keys(tx)),
+        )
     meant = suggestion(text.rpartition(".")[2], fields, "`")
     known = f"known fields: {listed(sorted(fields)) or 'none yet'}"
     raise NotFound(
@@ -291,7 +301,7 @@ def takers_of(workspace: Workspace, store: Store, field: str) -> FieldTakers:
     preflight = workspace.preflight(store)
     with store.read() as tx:
         entry_id = find_entry(store, tx, field)
-        route = _route(tx, entry_id, preflight.look(tx))
+        route = route_of(tx, entry_id, preflight.look(tx))
         takers = gate_explain.takers(tx, entry_id, route.fits, route.clear.barred)
     return FieldTakers(takers, route)
 
@@ -320,7 +330,7 @@ def explain(
     preflight = workspace.preflight(store)
     with store.read() as tx:
         entry_id = find_entry(store, tx, field)
-        route = _route(tx, entry_id, preflight.look(tx))
+        route = route_of(tx, entry_id, preflight.look(tx))
         takers = gate_explain.takers(tx, entry_id, route.fits, route.clear.barred)
         account = identity.find(tx, worker)
         found = gate_explain.explain(tx, entry_id, account.id)
@@ -332,18 +342,14 @@ def explain(
     )
 
 
-def refuse_bare_record(store: Store, text: str) -> None:
-    """Refuse a record that is named without a field, and list its fields.
+def route_of(tx: Tx, entry_id: int, clear: Clearance) -> Route:
+    """Return the way that an entry goes under the policy in force.
 
     Raises
     ------
-    Usage
+    Conflict
+        No policy is in force.
     """
-    with store.read() as tx:
-        refuse_record(store, tx, text)
-
-
-def _route(tx: Tx, entry_id: int, clear: Clearance) -> Route:
     force = current_policy(tx)
     if force is None:
         raise no_policy()

@@ -12,7 +12,7 @@ from dispatcher import model
 from dispatcher.core.errors import NotFound
 from dispatcher.operations.workspace import Workspace
 from dispatcher.preflight import Obstacle
-from dispatcher.stages.planning import Drafted, Planning
+from dispatcher.stages.planning import Drafted, Planning, no_plan
 from dispatcher.stages.planning.plan_summary import lack
 from dispatcher.store import Store
 from dispatcher.store import planning as rows
@@ -160,12 +160,8 @@ def show(store: Store, number: int | None = None) -> Plan:
     number = number or _latest_draft(store, fix)
     with store.read() as tx:
         found = rows.plan(tx, number)
-    if found is None:
-        raise NotFound(
-            f"there is no plan {number}",
-            why="no plan of this number was ever made in this store",
-            fix="dispatcher plan list",
-        )
+        if found is None:
+            raise no_plan(tx, number)
     return Plan(found)
 
 

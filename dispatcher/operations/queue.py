@@ -140,5 +140,7 @@ def _scope(workspace: Workspace, tx: Tx, connector: str | None, run: str | None)
             f"there is no {what} {name!r}",
             why=f"there are: {', '.join(known) or 'none'}",
             fix="check its name",
+            name=name,
+            known=known,
         )
     return f"{what}:{name}"

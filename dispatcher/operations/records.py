@@ -20,7 +20,7 @@ from dispatcher.stages.intake.preview import preview as look
 from dispatcher.stages.intake.rejects import rejects_path
 from dispatcher.stages.intake.table import Format as FileFormat
 from dispatcher.stages.intake.table import Options
-from dispatcher.store import Store, record_states
+from dispatcher.store import Store, Tx, record_states
 
 __all__ = [
     "FIELDS",
@@ -28,6 +28,7 @@ __all__ = [
     "Options",
     "list_records",
     "load",
+    "no_record",
     "preview",
     "reassemble",
     "reassemble_to_stream",
@@ -181,10 +182,17 @@ def show(store: Store, key: str) -> tuple[str, Sequence[Row]]:
         found = record_states.fields(tx, name)
         if not found:
             name, found = key, record_states.fields(tx, key)
-    if not found:
-        raise NotFound(
-            "there is no such record with a field that is asked",
-            why="no record of this key was loaded, or all its asked fields are empty",
-            fix="dispatcher records list",
-        )
+        if not found:
+            raise no_record(tx, key)
     return name, found
+
+
+def no_record(tx: Tx, key: str) -> NotFound:
+    """Return the error for an unknown record."""
+    return NotFound(
+        "there is no such record with a field that is asked",
+        why="no record of this key was loaded, or all its asked fields are empty",
+        fix="dispatcher records list",
+        name=key,
+        known=record_states.first_keys(tx),
+    )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from connectors.money import Money
 from dispatcher import model, money
-from dispatcher.core.errors import Conflict, NotFound, Usage
+from dispatcher.core.errors import Conflict, Usage
 from dispatcher.operations.workspace import Workspace
 from dispatcher.stages.intake import runs as stage
 from dispatcher.store import (
@@ -148,7 +148,7 @@ def show(workspace: Workspace, store: Store, run: str) -> RunDetails:
     with store.read() as tx:
         found = records.run_named(tx, run)
         if found is None:
-            raise _no_run(tx, run)
+            raise stage.no_run(tx, run)
         loads = (
             LoadedFile(
                 one.source,
@@ -286,16 +286,8 @@ def run_id_of(tx: Tx, name: str) -> int:
     """
     found = rows.run_id_of(tx, name)
     if found is None:
-        raise _no_run(tx, name)
+        raise stage.no_run(tx, name)
     return found
-
-
-def _no_run(tx: Tx, name: str) -> NotFound:
-    return NotFound(
-        f"there is no run {name!r}",
-        why=f"there are: {', '.join(statistics.runs(tx)) or 'none'}",
-        fix="load records first: dispatcher records load FILE",
-    )
 
 
 def _changed(
@@ -362,7 +354,7 @@ def show_pilot(workspace: Workspace, store: Store, run: str) -> Pilot:
     with store.read() as tx:
         row = pilots.find(tx, run)
         if row is None:
-            raise stage.no_run(run)
+            raise stage.no_run(tx, run)
         return _pilot(tx, row, workspace.clock())
 
 

@@ -31,7 +31,7 @@ from dispatcher.export_format import (
 )
 from dispatcher.ledger.active_policy import ActivePolicy, current_policy, no_policy
 from dispatcher.model import LIVE_TASK_STATES, Result
-from dispatcher.store import Clock, Store, Tx, lease
+from dispatcher.store import Clock, Store, Tx, lease, statistics
 from dispatcher.store import answers as rows
 from dispatcher.store import ledger as gate_rows
 from dispatcher.store.answers import AnswerRow, FilledRow
@@ -321,7 +321,9 @@ class _Source:
             raise NotFound(
                 f"there is no run {run!r}",
                 why="records are put together run by run",
-                fix="see the runs: dispatcher status",
+                fix="see the runs: dispatcher runs list",
+                name=run,
+                known=statistics.runs(tx),
             )
         force = current_policy(tx)
         if force is None:

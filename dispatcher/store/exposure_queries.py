@@ -104,6 +104,24 @@ def seen_of_unit(
     return list(dict.fromkeys(found))
 
 
+_SEEN_OF_RECORD: Final = (
+    select_columns(FieldName.name, func.coalesce(Chain.survivor_id, Chain.id))
+    .select_from(Entry)
+    .join(Record, col(Record.id) == col(Entry.record_id))
+    .join(LedgerLine, col(LedgerLine.entry_id) == col(Entry.id))
+    .join(Chain, col(Chain.id) == col(LedgerLine.chain_id))
+    .join(FieldName, col(FieldName.id) == col(Entry.field_id))
+    .where(Record.pseudonym == bindparam("record"), LedgerLine.kind == "exposure")
+    .order_by(col(LedgerLine.at), col(LedgerLine.chain_id))
+)
+
+
+def seen_of_record(tx: Tx, pseudonym: str) -> list[tuple[str, int]]:
+    """Which adversary was shown which field of a record, each once, in order of time."""
+    found = tx.execute(_SEEN_OF_RECORD, {"record": pseudonym})
+    return list(dict.fromkeys((str(field), int(chain)) for field, chain in found))
+
+
 # -- records, joins, numbers -----------------------------------------------------------
 
 _NAMED: Final = select(Record.pseudonym, Record.id).where(

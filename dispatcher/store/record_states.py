@@ -8,6 +8,7 @@ from typing import Any, Final, TypeAlias
 from sqlalchemy import Row, Text, bindparam, case, func, or_
 from sqlmodel import col, select
 
+from dispatcher.core.errors import MOST_COMPARED
 from dispatcher.model import (
     LIVE_TASK_STATES,
     Answer,
@@ -158,6 +159,12 @@ _RECORD: Final = select(Record.id).where(Record.pseudonym == bindparam("record")
 _KEYS: Final = select_columns(
     Record.id, Record.key, Record.key_id, Record.pseudonym, Record.erased_at
 ).where(in_list(Record.id, "records"))
+_FIRST: Final = (
+    select(Record.id)
+    .where(col(Record.erased_at).is_(None))
+    .order_by(col(Record.id))
+    .limit(MOST_COMPARED)
+)
 _FIELD_NAMES: Final = select(FieldName.name).order_by(col(FieldName.id))
 
 
@@ -183,6 +190,15 @@ def record_keys(tx: Tx, record_ids: Sequence[int]) -> dict[int, str]:
         row[0]: row[3] if row[4] else row[1].decode("utf-8", errors="replace")
         for row in tx.vault.opened(tx, found, [(1, "record.key")], 2)
     }
+
+
+def first_keys(tx: Tx) -> list[str]:
+    """Keys of the records loaded first, as many as a mistyped one is compared with.
+
+    They are sealed: no query can look for one that resembles another.
+    """
+    found = record_keys(tx, tx.scalars(_FIRST)).values()
+    return [key for key in found if key.isprintable()]
 
 
 def field_names(tx: Tx) -> list[str]:

@@ -86,6 +86,8 @@ plan show
 status
 status --json
 explain k1.name --who
+explain k1
+explain inhouse/ann
 explain k1.disease --worker inhouse/ann
 pause --all --reason test
 resume --all

@@ -394,6 +394,7 @@ def test_a_policy_that_the_past_breaks_exits_6(house, tmp_path):
 def test_policy_rule_and_schema_print_what_they_name(run):
     assert run("explain", "POL203").out.startswith("# POL203: ")
     fails(run("explain", "POL999"), 1, "E004")
+    assert "did you mean POL" in run("explain", "POL299").err
     assert "properties" in json.loads(run("schema", "policy-file").out)
 
 
@@ -698,6 +699,85 @@ def test_explain_suggests_the_field_that_a_mistyped_one_resembles(house):
     done = house("explain", "f1.diseese", "--who")
     fails(done, 1, "E004")
     assert "did you mean `disease`? known fields: " in done.err
+
+
+def test_a_worker_is_explained_as_workers_show_does(house, tmp_path):
+    book(tmp_path, "inhouse/ann", "f1.patient_name")
+    done = house("explain", "inhouse/ann")
+    assert (done.code, done.out) == (0, house("workers", "show", "inhouse/ann").out)
+    assert "disease of 1 unit would be refused next" in done.out
+    found = document(house("explain", "inhouse/ann", "--json"), "worker")
+    assert (found["state"], found["fields_seen"]) == ("active", 1)
+
+
+def test_a_record_is_explained_by_who_saw_what_and_what_is_open(house, tmp_path):
+    book(tmp_path, "inhouse/ann", "f1.patient_name")
+    seen_by = document(house("explain", "inhouse/ann", "--json"), "worker")["adversary"]
+    done = house("explain", "f1")
+    assert done.code == 0
+    assert done.out.splitlines()[0].split("\t")[:3] == ["field", "state", "seen by"]
+    assert "2 of 2 fields are open" in done.err
+    told = house("explain", "f1", "--json")
+    found = document(told, "record-explanation")
+    fields = {one["field"]: one for one in found["fields"]}
+    assert fields["patient_name"]["seen_by"] == [seen_by]
+    assert fields["disease"]["seen_by"] == []
+    could = {name: one["could_take"] for name, one in fields.items()}
+    assert could == {"patient_name": 1, "disease": 1}  # bob's, of both
+    by_pseudonym = house("explain", found["pseudonym"], "--json")
+    assert document(by_pseudonym, "record-explanation")["fields"] == found["fields"]
+
+
+def test_a_worker_and_a_record_of_one_name_are_told_apart(run, set_up):
+    forms = "rx_id,patient_name,disease\ninhouse/ann,Canary One,Secret gout\n"
+    set_up(POLICY, forms, TWO)
+    done = run("explain", "inhouse/ann")
+    fails(done, 2, "E002")
+    assert "dispatcher workers show NAME, or dispatcher records show KEY" in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        ("workers show inhouse/an", "inhouse/ann"),
+        ("workers block inhouse/bobb", "inhouse/bob"),
+        ("workers distinct inhouse/ann inhouse/bobb --reason x", "inhouse/bob"),
+        ("workers merge inhouse/ann inhouse/bobb --reason x", "inhouse/bob"),
+        ("workers invite inhouse/anm", "inhouse/ann"),
+        ("explain inhouse/anm", "inhouse/ann"),
+        ("explain f1.disease --worker inhouse/anm", "inhouse/ann"),
+        ("connectors show inhousse", "inhouse"),
+        ("connectors enable inhousse", "inhouse"),
+        ("connectors reconcile inhousse", "inhouse"),
+        ("pause --connector inhousse --reason x", "inhouse"),
+        ("pause --run defualt --reason x", "default"),
+        ("runs show defualt", "default"),
+        ("runs budget defualt --cap GBP:1", "default"),
+        ("records reassemble --run defualt -o out.csv", "default"),
+        ("records show ff1", "f1"),
+        ("explain ff1", "f1"),
+        ("explain ff1.disease", "f1.disease"),
+        ("explain ff1.disease --who", "f1.disease"),
+        ("fields unburn ff1.disease --reason x", "f1.disease"),
+        ("ledger prove ff1.disease", "f1.disease"),
+        ("plan show 11", "1"),
+        ("plan apply 11", "1"),
+        ("schema recrds", "records"),
+    ],
+)
+def test_a_mistyped_name_meets_the_nearest_of_its_kind(house, words, meant):
+    house("workers", "add", "inhouse/cyd", "inhouse/eve")
+    house("plan")
+    done = house(*words.split())
+    fails(done, 1, "E004")
+    assert f"did you mean {meant}? If not: " in done.err
+
+
+def test_what_resembles_nothing_gets_no_guess(house):
+    for words in ("workers show inhouse/zzzzzzzz", "runs show zzz", "explain zzz"):
+        done = house(*words.split())
+        fails(done, 1, "E004")
+        assert "did you mean" not in done.err
 
 
 def test_explain_tells_what_the_gate_would_say(house, tmp_path):

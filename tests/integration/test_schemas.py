@@ -49,6 +49,7 @@ workers show folder/ann
 records show f1
 explain f1.name --worker folder/ann
 explain E203
+explain f1
 plan show
 runs show default
 connectors show folder

@@ -159,6 +159,8 @@ def _field(force: ActivePolicy, name: str) -> Field:
             f"the policy in force has no field {name}",
             why=f"its fields: {', '.join(force.policy.entity.fields)}",
             fix="name one of them",
+            name=name,
+            known=force.policy.entity.fields,
         )
     if spec.ask is None or not spec.send:
         raise Conflict(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from dispatcher.core.errors import Conflict, NotFound, Usage
-from dispatcher.store import Store, Tx, events, pilots
+from dispatcher.store import Store, Tx, events, pilots, statistics
 from dispatcher.store import records as rows
 from dispatcher.store.pilots import PilotRow
 from dispatcher.store.policies import lock_policy_exclusive
@@ -82,7 +82,7 @@ def accept(store: Store, run: str, at: int, actor: str) -> int:
     with store.write() as tx:
         pilot = pilots.lock(tx, run)
         if pilot is None:
-            raise no_run(run)
+            raise no_run(tx, run)
         if pilot.wanted is None:
             raise Conflict(
                 f"run {run} has no pilot",
@@ -94,12 +94,15 @@ def accept(store: Store, run: str, at: int, actor: str) -> int:
     return waited
 
 
-def no_run(run: str) -> NotFound:
+def no_run(tx: Tx, run: str) -> NotFound:
     """Return the error for an unknown run."""
+    known = statistics.runs(tx)
     return NotFound(
-        f"there is no run {run}",
-        why="nothing was loaded into it",
-        fix="see the runs with: dispatcher runs list",
+        f"there is no run {run!r}",
+        why=f"there are: {', '.join(known) or 'none'}",
+        fix="load records first: dispatcher records load FILE",
+        name=run,
+        known=known,
     )
 
 

@@ -254,9 +254,10 @@ class Planning:
                 lease.check_epoch(tx, lease.SHARD, epoch)
             version = policy_rows.lock_policy_shared(tx)
             before = rows.lock_applied(tx)
-            numbers = _checked_draft(
-                rows.plan(tx, plan_id), plan_id, version, before, rows.joins(tx)
-            )
+            plan = rows.plan(tx, plan_id)
+            if plan is None:
+                raise no_plan(tx, plan_id)
+            numbers = _checked_draft(plan, version, before, rows.joins(tx))
             merged = _merged(rows.lock_assignments(tx, [*before, plan_id], version))
             numbers["sha256"] = digest(merged)
             rows.replace_assignments(tx, plan_id, before, merged)
@@ -361,19 +362,23 @@ def _last_applied(tx: Tx) -> int:
     return max((p.id for p in rows.plans(tx) if p.state == "applied"), default=0)
 
 
-def _checked_draft(
-    plan: Plan | None, plan_id: int, version: int, before: list[int], joins: int
-) -> Summary:
+def no_plan(tx: Tx, number: int) -> NotFound:
+    """Return the error for an unknown plan."""
+    numbers = [plan.id for plan in rows.plans(tx)]
+    return NotFound(
+        f"there is no plan {number}",
+        why=f"the latest is plan {max(numbers)}" if numbers else "none was made yet",
+        fix="dispatcher plan list",
+        name=str(number),
+        known=map(str, numbers),
+    )
+
+
+def _checked_draft(plan: Plan, version: int, before: list[int], joins: int) -> Summary:
     """Return the numbers of a plan; raise unless it may be applied now."""
-    if plan is None:
-        raise NotFound(
-            f"there is no plan {plan_id}",
-            why="No plan of this number was ever made in this store.",
-            fix="See the plans with: dispatcher plan list",
-        )
     if plan.state != "draft":
         raise Conflict(
-            f"plan {plan_id} is {plan.state}",
+            f"plan {plan.id} is {plan.state}",
             why="Only a draft can be applied; another plan was applied since.",
             fix="Make a new one with: dispatcher plan",
         )
@@ -381,7 +386,7 @@ def _checked_draft(
     made = plan.policy_version, numbers["base"], numbers.get("joins")
     if made != (version, max(before, default=0), joins):
         raise Conflict(
-            f"plan {plan_id} is out of date",
+            f"plan {plan.id} is out of date",
             why="A policy or another plan was applied after it was made, or accounts "
             "were merged.",
             fix="Make a new one with: dispatcher plan",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from dispatcher.core.errors import Invalid, Usage
+from dispatcher.surfaces.cli import completion
 from dispatcher.surfaces.cli.context import (
     CliContext,
     DryRun,
@@ -63,7 +64,12 @@ def list_connectors(
 @app.command("show")
 def show_connector(
     ctx: typer.Context,
-    name: Annotated[str, typer.Argument(help="A connector of the settings.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="A connector of the settings.", autocompletion=completion.connectors
+        ),
+    ],
 ) -> None:
     """Show all that a connector declares of itself, and what of it was tried.
 
@@ -90,7 +96,12 @@ def show_connector(
 @app.command("test")
 def try_connector(
     ctx: typer.Context,
-    name: Annotated[str, typer.Argument(help="A connector of the settings.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="A connector of the settings.", autocompletion=completion.connectors
+        ),
+    ],
     other: Annotated[
         str | None,
         typer.Option("--as", help="Try as this worker to open what is another's."),
@@ -146,7 +157,12 @@ def _held(one: Tried) -> str:
 @app.command("enable")
 def enable(
     ctx: typer.Context,
-    name: Annotated[str, typer.Argument(help="A connector of the settings.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="A connector of the settings.", autocompletion=completion.connectors
+        ),
+    ],
     untested: Annotated[
         bool, typer.Option("--untested", help="Do not test it first.")
     ] = False,
@@ -206,7 +222,12 @@ def _declared(manifest: Manifest) -> dict[str, Any]:
 
 RESTART: Final = "a daemon that runs reads it when it is started again"
 
-OneName = Annotated[str, typer.Argument(metavar="NAME", help="Of the connector.")]
+OneName = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME", help="Of the connector.", autocompletion=completion.connectors
+    ),
+]
 SecretFrom = Annotated[
     str | None,
     typer.Option("--secret-from", help="File with its secret; - is stdin."),
@@ -355,7 +376,12 @@ MEANING = {
 @app.command()
 def reconcile(
     ctx: typer.Context,
-    name: Annotated[str, typer.Argument(help="A market of the settings.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="A market of the settings.", autocompletion=completion.connectors
+        ),
+    ],
     mend: Annotated[
         bool, typer.Option("--mend", help="Correct what differs, as the daemon does.")
     ] = False,

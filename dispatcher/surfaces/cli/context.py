@@ -15,6 +15,7 @@ import typer
 from dispatcher.core.errors import Invalid, Usage
 from dispatcher.operations.workspace import Workspace
 from dispatcher.operations.workspace import wall_clock as wall_clock  # noqa: PLC0414
+from dispatcher.surfaces.cli import completion
 from dispatcher.surfaces.cli.terminal import plain
 
 if TYPE_CHECKING:
@@ -29,9 +30,16 @@ Reason = Annotated[
     typer.Option(help="Why; kept for auditors. No field value."),
 ]
 Limit = Annotated[int, typer.Option(min=1, max=1_000_000, help="At most so many.")]
-OnlyRun = Annotated[str | None, typer.Option("--run", help="The run.")]
+OnlyRun = Annotated[
+    str | None, typer.Option("--run", help="The run.", autocompletion=completion.runs)
+]
 OnlyConnector = Annotated[
-    str | None, typer.Option("--connector", help="Only of this connector.")
+    str | None,
+    typer.Option(
+        "--connector",
+        help="Only of this connector.",
+        autocompletion=completion.connectors,
+    ),
 ]
 AcceptPast = Annotated[
     int,
@@ -47,7 +55,12 @@ Output = Annotated[
 ]
 OneWorker = Annotated[
     str | None,
-    typer.Option("--worker", metavar="CONNECTOR/NAME", help="This worker."),
+    typer.Option(
+        "--worker",
+        metavar="CONNECTOR/NAME",
+        help="This worker.",
+        autocompletion=completion.workers,
+    ),
 ]
 KeyFrom = Annotated[
     str | None,

@@ -1,14 +1,17 @@
-"""``dispatcher explain``: what the gate says of an ask, and what an error code means."""
+"""``dispatcher explain``: a code, what the gate says of an ask, a worker, a record."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dispatcher.core.errors import NotFound, Usage
+from dispatcher.surfaces.cli import completion
 from dispatcher.surfaces.cli.context import CliContext, OneWorker
 
 if TYPE_CHECKING:
@@ -20,12 +23,21 @@ CODE = re.compile(r"E\d{3}|POL\d{3}")
 def explain(
     ctx: typer.Context,
     subject: Annotated[
-        str, typer.Argument(help="RECORD.FIELD, or a code such as E203 or POL203.")
+        str,
+        typer.Argument(
+            help="A code such as E203 or POL203, RECORD.FIELD, CONNECTOR/NAME of a "
+            "worker, or a record's key.",
+            autocompletion=completion.explained,
+        ),
     ],
     worker: OneWorker = None,
     who: Annotated[bool, typer.Option("--who", help="Who could be shown it?")] = False,
 ) -> None:
-    """Explain a code, a field, a worker or a record."""
+    """Explain a code, a field, a worker or a record.
+
+    A field is explained for one worker (--worker), or for all of them (--who). Of a
+    record each field is listed: its state, who has seen it, and how many could.
+    """
     context: CliContext = ctx.obj
     if CODE.fullmatch(subject):
         text = _page(subject).rstrip("\n")
@@ -41,14 +53,8 @@ def explain(
             fix="leave one of them out",
         )
     if worker is None and not who:
-        if "." not in subject:
-            with context.open_store() as store:
-                fields.refuse_bare_record(store, subject)
-        raise Usage(
-            "explain what?",
-            why="a field is explained for a worker, or for everybody",
-            fix="add --worker CONNECTOR/NAME, or --who",
-        )
+        _show(context, subject)
+        return
     with context.open_store() as store:
         if worker is None:
             _show_takers(context, subject, fields.takers_of(context, store, subject))
@@ -58,6 +64,48 @@ def explain(
     if found.obstacle:
         lines.append(f"  it cannot be sent to {worker}: {found.obstacle}")
     context.show(_document(subject, found), "\n".join(lines))
+
+
+def _show(context: CliContext, name: str) -> None:
+    """Explain a worker or a record."""
+    from dispatcher.operations.explain import Record, explain
+    from dispatcher.surfaces.cli import workers
+
+    with context.open_store() as store:
+        found = explain(context, store, name)
+    if not isinstance(found, Record):
+        workers.show_worker(context, found)
+        return
+    rows = [
+        (
+            one.field,
+            one.state,
+            ", ".join(one.seen_by) or "-",
+            one.open_tasks,
+            one.answers,
+            "-" if one.could_take is None else f"{one.could_take} {one.recipients}",
+            one.held_back or "-",
+        )
+        for one in found.fields
+    ]
+    header = (
+        "field", "state", "seen by", "open tasks", "answers", "could see it",
+        "held back",
+    )  # fmt: skip
+    context.show(
+        {
+            "schema": "dispatcher.record-explanation/1",
+            "record": found.name,
+            "pseudonym": found.pseudonym,
+            "fields": [asdict(one) for one in found.fields],
+        },
+        context.table(rows, header),
+    )
+    waiting = sum(one.state == "open" for one in found.fields)
+    context.say(
+        f"{waiting} of {len(found.fields)} fields are open; "
+        f"pseudonym {found.pseudonym}, as in the console and in the ledger"
+    )
 
 
 def _show_takers(context: CliContext, subject: str, found: FieldTakers) -> None:
@@ -143,15 +191,19 @@ def _page(code: str) -> str:
     if code.startswith("POL"):
         from policies.document import CODES, explain_rule
 
+        known: Collection[str] = CODES
         if code in CODES:
             return explain_rule(code)
     else:
         from dispatcher.core.errors import PAGES
 
+        known = PAGES
         if code in PAGES:
             return PAGES[code]
     raise NotFound(
         f"there is no code {code}",
         why="codes are E and three digits, or POL and three digits",
         fix="take the code in brackets from the message",
+        name=code,
+        known=known,
     )

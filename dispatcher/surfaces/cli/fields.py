@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dispatcher.core.errors import Usage
-from dispatcher.surfaces.cli import previews
+from dispatcher.surfaces.cli import completion, previews
 from dispatcher.surfaces.cli.context import DRY_RUN, CliContext, DryRun, Limit, Reason
 from dispatcher.surfaces.cli.records import State
 
@@ -83,7 +83,12 @@ def _table(context: CliContext, listed: Sequence[dict[str, Any]]) -> str:
 def unburn(
     ctx: typer.Context,
     fields: Annotated[
-        list[str] | None, typer.Argument(metavar="FIELD", help="RECORD.FIELD ...")
+        list[str] | None,
+        typer.Argument(
+            metavar="FIELD",
+            help="RECORD.FIELD ...",
+            autocompletion=completion.record_fields,
+        ),
     ] = None,
     all_burnt: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
     extra_showings: Annotated[

@@ -12,6 +12,7 @@ import typer
 
 from dispatcher.core.errors import EXIT_FAILED, Invalid, Usage
 from dispatcher.core.private_files import write_private
+from dispatcher.surfaces.cli import completion
 from dispatcher.surfaces.cli.context import (
     DRY_RUN,
     CliContext,
@@ -193,7 +194,10 @@ def prove(
     ctx: typer.Context,
     about: Annotated[
         str | None,
-        typer.Argument(help="RECORD.FIELD, or a subject's pseudonym (s...)."),
+        typer.Argument(
+            help="RECORD.FIELD, or a subject's pseudonym (s...).",
+            autocompletion=completion.record_fields,
+        ),
     ] = None,
     key_from: KeyFrom = None,
     output: Output = None,

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from dispatcher.surfaces.cli import completion
 from dispatcher.surfaces.cli.context import CliContext, DryRun
 from dispatcher.surfaces.cli.previews import count
 
@@ -24,7 +25,12 @@ class Purpose(StrEnum):
     GOLD = "gold"
 
 
-OneField = Annotated[str, typer.Argument(metavar="FIELD", help="Of the policy.")]
+OneField = Annotated[
+    str,
+    typer.Argument(
+        metavar="FIELD", help="Of the policy.", autocompletion=completion.fields
+    ),
+]
 PurposeOption = Annotated[
     Purpose,
     typer.Option(

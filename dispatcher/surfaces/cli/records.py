@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final, Self
 import typer
 
 from dispatcher.core.errors import EXIT_PARTLY, NoStore, Usage
+from dispatcher.surfaces.cli import completion
 from dispatcher.surfaces.cli.context import (
     DRY_RUN,
     CliContext,
@@ -189,7 +190,9 @@ def _write_crops(
 def load(
     ctx: typer.Context,
     file: File,
-    run: Annotated[str, typer.Option(help="The run.")] = "default",
+    run: Annotated[
+        str, typer.Option(help="The run.", autocompletion=completion.runs)
+    ] = "default",
     format: FormatOption = None,
     encoding: EncodingOption = None,
     delimiter: DelimiterOption = None,
@@ -293,7 +296,9 @@ def reassemble(
         Path,
         typer.Option("--output", "-o", help="Where to write it (0600)."),
     ],
-    run: Annotated[str, typer.Option(help="The run.")] = "default",
+    run: Annotated[
+        str, typer.Option(help="The run.", autocompletion=completion.runs)
+    ] = "default",
     format: Annotated[
         str, typer.Option(help="csv, jsonl or parquet (default: by the name).")
     ] = "",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from dispatcher.core.errors import Usage
+from dispatcher.surfaces.cli import completion
 from dispatcher.surfaces.cli.context import CliContext, DryRun, told_moment
 from dispatcher.surfaces.cli.previews import count
 
@@ -19,7 +20,12 @@ app = typer.Typer(help="Sets of records and what they may cost.", no_args_is_hel
 
 _PERCENT: Final = re.compile(r"([0-9]{1,3})(?:\.([0-9]{1,4}))?")
 
-RunName = Annotated[str, typer.Argument(metavar="RUN", help="Name of the run.")]
+RunName = Annotated[
+    str,
+    typer.Argument(
+        metavar="RUN", help="Name of the run.", autocompletion=completion.runs
+    ),
+]
 
 
 @app.command("budget")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dispatcher.core.errors import EXIT_PARTLY, Usage
-from dispatcher.surfaces.cli import previews
+from dispatcher.surfaces.cli import completion, previews
 from dispatcher.surfaces.cli.context import (
     DRY_RUN,
     AcceptPast,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from connectors.base import Inviting
     from dispatcher.ledger.explain import RuleUsage
     from dispatcher.ledger.identity_changes import Added
-    from dispatcher.operations.workers import Merge, Quality
+    from dispatcher.operations.workers import Merge, Quality, Worker
     from dispatcher.store import Store
     from dispatcher.store.accounts import Account
 
@@ -42,7 +42,12 @@ app = typer.Typer(
 Invite = Annotated[
     bool, typer.Option("--invite", help="Print invite links to the task page.")
 ]
-OneAccount = Annotated[str, typer.Argument(metavar="ACCOUNT", help="CONNECTOR/NAME")]
+OneAccount = Annotated[
+    str,
+    typer.Argument(
+        metavar="ACCOUNT", help="CONNECTOR/NAME", autocompletion=completion.workers
+    ),
+]
 Days = Annotated[
     int, typer.Option(min=1, max=3650, help="Days for which an invite link is valid.")
 ]
@@ -132,7 +137,10 @@ def list_workers(
 @app.command()
 def invite(
     ctx: typer.Context,
-    accounts: Annotated[list[str], typer.Argument(help="CONNECTOR/NAME ...")],
+    accounts: Annotated[
+        list[str],
+        typer.Argument(help="CONNECTOR/NAME ...", autocompletion=completion.workers),
+    ],
     days: Days = 90,
     dry_run: DryRun = False,
 ) -> None:
@@ -238,7 +246,10 @@ def merge(
     ctx: typer.Context,
     reason: Reason,
     accounts: Annotated[
-        list[str] | None, typer.Argument(help="CONNECTOR/NAME, two or more.")
+        list[str] | None,
+        typer.Argument(
+            help="CONNECTOR/NAME, two or more.", autocompletion=completion.workers
+        ),
     ] = None,
     source: From = None,
     dry_run: DryRun = False,
@@ -326,8 +337,12 @@ def suspects(
 @app.command()
 def distinct(
     ctx: typer.Context,
-    first: Annotated[str, typer.Argument(help="CONNECTOR/NAME.")],
-    second: Annotated[str, typer.Argument(help="CONNECTOR/NAME.")],
+    first: Annotated[
+        str, typer.Argument(help="CONNECTOR/NAME.", autocompletion=completion.workers)
+    ],
+    second: Annotated[
+        str, typer.Argument(help="CONNECTOR/NAME.", autocompletion=completion.workers)
+    ],
     reason: Reason,
     dry_run: DryRun = False,
 ) -> None:
@@ -430,7 +445,7 @@ def _list_groups(context: CliContext) -> None:
 @app.command()
 def show(
     ctx: typer.Context,
-    account: Annotated[str, typer.Argument(metavar="ACCOUNT", help="CONNECTOR/NAME")],
+    account: OneAccount,
 ) -> None:
     """Show how near a worker is to each limit, and what it would be refused next."""
     from dispatcher.operations import workers
@@ -438,6 +453,11 @@ def show(
     context: CliContext = ctx.obj
     with context.open_store() as store:
         worker = workers.show(store, account)
+    show_worker(context, worker)
+
+
+def show_worker(context: CliContext, worker: Worker) -> None:
+    """Print a worker's standing, groups, exposure and quality."""
     found, seen, quality = worker.account, worker.seen, worker.quality
     context.show(
         {

@@ -1,0 +1,135 @@
+"""What completes a name in a shell: the names that there are, read in silence.
+
+A shell shows neither errors nor messages, so any fault means that nothing is offered.
+The store is only read, and nothing is loaded before a shell asks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import typer
+
+if TYPE_CHECKING:
+    from dispatcher.operations.workspace import Workspace
+    from dispatcher.store import Tx
+
+MOST: Final = 200
+"""More names would fill the screen."""
+WAIT_MS: Final = 200
+PLAIN: Final = re.compile(r"[\w@+,./-]+")
+"""Names that every shell takes as they are: it may run what stands in another."""
+
+
+def workers(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Complete CONNECTOR/NAME."""
+    return _offer(ctx, incomplete, lambda workspace: _stored(workspace, _accounts))
+
+
+def connectors(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Complete a connector of the settings."""
+    return _offer(ctx, incomplete, lambda workspace: workspace.config.connectors)
+
+
+def runs(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Complete a run."""
+    return _offer(ctx, incomplete, lambda workspace: _stored(workspace, _runs))
+
+
+def fields(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Complete a field of the policy."""
+    return _offer(ctx, incomplete, lambda workspace: _stored(workspace, _fields))
+
+
+def record_fields(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Complete the field of RECORD.FIELD; a shell's history gets no record's key."""
+    record, dot, _ = incomplete.rpartition(".")
+    if not record:
+        return []
+    return _offer(
+        ctx,
+        incomplete,
+        lambda workspace: (
+            f"{record}{dot}{field}" for field in _stored(workspace, _fields)
+        ),
+    )
+
+
+def explained(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Complete what can be explained: a code, a worker, the field of a record."""
+    if re.match(r"E\d?|POL?", incomplete):
+        return _offer(ctx, incomplete, lambda _: _codes())
+    return record_fields(ctx, incomplete) or workers(ctx, incomplete)
+
+
+def _offer(
+    ctx: typer.Context,
+    incomplete: str,
+    known: Callable[[Workspace], Iterable[str]],
+) -> list[str]:
+    try:
+        every = sorted(
+            name
+            for name in known(_workspace(ctx))
+            if name.startswith(incomplete) and PLAIN.fullmatch(name)
+        )
+    except Exception:  # noqa: BLE001 - a shell is told nothing
+        return []
+    return every[:MOST]
+
+
+def _workspace(ctx: typer.Context) -> Workspace:
+    """Make the workspace that the options on the line name; no command has run."""
+    from dispatcher.operations.workspace import Workspace
+
+    given: dict[str, Any] = ctx.find_root().params
+    return Workspace(
+        directory=Path(given.get("directory") or "."),
+        store=given.get("store"),
+        config_file=given.get("config"),
+    )
+
+
+def _stored(workspace: Workspace, names: Callable[[Tx], list[str]]) -> list[str]:
+    """Read names from the store; nothing is shipped, logged or waited for."""
+    from dispatcher.store import open_store
+
+    store = open_store(
+        workspace.store_url,
+        password_allowed=workspace.store_is_private,
+        wait_ms=WAIT_MS,
+        key_file=workspace.key_file,
+    )
+    try:
+        with store.read() as tx:
+            return names(tx)
+    finally:
+        store.close()
+
+
+def _accounts(tx: Tx) -> list[str]:
+    from dispatcher.store import accounts
+
+    return [account.text for account in accounts.all_accounts(tx)]
+
+
+def _runs(tx: Tx) -> list[str]:
+    from dispatcher.store import statistics
+
+    return statistics.runs(tx)
+
+
+def _fields(tx: Tx) -> list[str]:
+    from dispatcher.store import record_states
+
+    return record_states.field_names(tx)
+
+
+def _codes() -> Iterable[str]:
+    from dispatcher.core.errors import PAGES
+    from policies.document import CODES
+
+    return [*PAGES, *CODES]
