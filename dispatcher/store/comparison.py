@@ -183,8 +183,8 @@ _FIELD_NAMES: Final = select(FieldName.id, FieldName.name)
 def lines(tx: Tx) -> Iterator[Row]:
     """All lines of adversaries' chains, chain by chain and in order.
 
-    Columns: chain, seq, kind, at, version, account, entry, cause, showing, body, hash,
-    and the ledger name of the entry.
+    Columns: chain, seq, kind, at, version, account, cause, showing, body, hash, and the
+    ledger name of the entry.
     """
     return tx.driver_stream(_LINES)
 

@@ -1,5 +1,6 @@
 """Tests, gold and the worker's own page in a real Chromium."""
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -61,13 +62,18 @@ def test_a_test_says_that_it_is_one_and_the_real_field_follows(running, house, p
 
 
 def test_nothing_on_the_page_tells_gold_from_a_real_field(running, house, page):
-    """The whole document, but for what is shown, opaque names, nonce and clock."""
+    """The whole document, but for what is shown, opaque names, nonce and clocks.
+
+    How many tasks were done grows by one for each task, whatever it was.
+    """
     planned(house, 12)
     house.made_up("gold", *((f"Gold {n}", f"Gold {n}") for n in range(12)))
     arrive(page, running)
-    documents = {}
+    documents, paces = {}, []
     for _ in range(8):
         ready(page)
+        pace = page.locator("ul.pace")
+        paces.append(pace.all_inner_texts()[0] if pace.count() else "")
         shown = page.locator("#text").inner_text()
         documents.setdefault(shown.split()[0], set()).add(
             page.evaluate(
@@ -77,15 +83,18 @@ def test_nothing_on_the_page_tells_gold_from_a_real_field(running, house, page):
                   const token = task.dataset.token;
                   task.dataset.draft = "x".repeat(task.dataset.draft.length);
                   copy.querySelector("#text").textContent = "";
-                  for (const part of copy.querySelectorAll("#clock, #saved")) part.remove();
+                  for (const part of copy.querySelectorAll("#clock, #saved, .pace, #undo")) part.remove();
                   for (const part of copy.querySelectorAll("[nonce]")) part.removeAttribute("nonce");
-                  return copy.outerHTML.replaceAll(token, "x".repeat(token.length));
+                  const text = copy.outerHTML.replaceAll(token, "x".repeat(token.length));
+                  return text.replaceAll(/\\s*\\n\\s*/g, "\\n");
                 }"""
             )
         )
         type_answer(page, "x")
     assert set(documents) == {"Gold", "Real"}
     assert len(set.union(*documents.values())) == 1
+    done = [int(found[0]) if (found := re.findall(r"\d+", one)) else 0 for one in paces]
+    assert done == list(range(8))
 
 
 def test_the_own_page_shows_counts_and_leaving_ends_it(running, house, page):

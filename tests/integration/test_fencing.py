@@ -47,7 +47,7 @@ def here(tmp_path, sqlite_template, monkeypatch):
     monkeypatch.chdir(tmp_path)
     shutil.copy(sqlite_template, tmp_path / "dispatcher.db")
     (tmp_path / "policy.toml").write_text(POLICY)
-    (tmp_path / "dispatcher.toml").write_text('inbox = "inbox"\n')
+    (tmp_path / "dispatcher.toml").write_text('inbox = "inbox"\n[tasks]\nundo = 0\n')
     (tmp_path / "forms.csv").write_text("rx_id,name,disease\nf1,One,gout\n")
     (tmp_path / "inbox").mkdir()
     (tmp_path / "inbox" / "more.csv").write_text("rx_id,name,disease\nf2,Two,flu\n")

@@ -306,11 +306,10 @@ def test_a_comparison_reads_lines_and_facts(tx: Tx) -> None:
     assert [row[:2] for row in lines] == [
         (1, 1), (1, 2), (2, 1), (2, 2), (3, 1), (3, 2), (3, 3),
     ]  # fmt: skip
-    assert (*lines[0][2:10], bytes(lines[0][10]), lines[0][11]) == (
-        "exposure", 5, 1, 1, 1, "plan", 1, None, b"\1", "r1.1",
+    assert (*lines[0][2:9], bytes(lines[0][9]), lines[0][10]) == (
+        "exposure", 5, 1, 1, "plan", 1, None, b"\1", "r1.1",
     )  # fmt: skip
-    assert lines[3][5:12:4] == (None, '{"extra":2}')
-    assert lines[3][11] == "r2.1"
+    assert (lines[3][5], lines[3][8], lines[3][10]) == (None, '{"extra":2}', "r2.1")
     assert sorted(rows(comparison.facts(tx)))[:4] == [
         (1, '["r1.1","ann",null,"p",2]'),
         (2, '["r1.2","ann",60,null,null]'),
@@ -321,26 +320,26 @@ def test_a_comparison_reads_lines_and_facts(tx: Tx) -> None:
 
 
 def test_a_comparison_reads_tables_of_numbers(tx: Tx) -> None:
-    assert comparison.entries(tx).tolist() == [
-        [1, 1, 1, 1, 0], [2, 1, 2, 1, 60], [3, 2, 1, 2, 70],
-        [4, 3, 1, -1, 0], [5, 4, 1, 1, 0], [6, 4, 3, 2, 80],
-    ]  # fmt: skip
-    assert comparison.exposure_counts(tx).tolist() == [
+    shown = comparison.showings(tx, [1, 2, 3])
+    of_entry = shown[["entry", "record", "field", "subject", "time"]].tolist()
+    assert {(1, 1, 1, 1, 0), (5, 4, 1, 1, 0)} <= set(of_entry)
+    assert comparison.exposure_counts(tx, [1, 2]).tolist() == [
         [1, 2, 1, 0, 1], [1, 2, 2, 0, 1], [1, 3, 2, 60, 1], [2, 4, 1, 0, 1],
         [2, 5, 1, 0, 1], [2, 6, 1, 0, 1], [2, 8, 1, 0, 1],
     ]  # fmt: skip
-    assert comparison.tasks(tx).tolist() == []
+    assert comparison.tasks(tx, [1, 2, 3]).tolist() == []
+    assert comparison.accounts_of_tasks(tx) == []
     assert rows(comparison.links(tx))[0] == (1, "friend", "ann", "bob", 1)
     assert comparison.subject_ids(tx) == {"ann": 1, "bob": 2, "eve": 3}
     assert comparison.field_names(tx) == {1: "a", 2: "b", 3: "c"}
 
 
-def test_whole_tables_are_read_piece_by_piece(
-    tx: Tx, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole = comparison.entries(tx).tolist()
-    monkeypatch.setattr(comparison, "AT_ONCE", 2)
-    assert comparison.entries(tx).tolist() == whole
+def test_showings_are_those_of_the_chains_asked_for(tx: Tx) -> None:
+    every = comparison.showings(tx, [1, 2, 3])
+    each = [comparison.showings(tx, [chain]) for chain in (1, 2, 3)]
+    assert every.tolist() == [row for part in each for row in part.tolist()]
+    assert all(set(part["chain"].tolist()) <= {n} for n, part in enumerate(each, 1))
+    assert len(comparison.showings(tx, [])) == 0
 
 
 def test_tasks_of_another_account_are_found(tx: Tx) -> None:
@@ -365,7 +364,8 @@ def test_tasks_of_another_account_are_found(tx: Tx) -> None:
         "task.connector": [3],
         "task.outbox_id": [3, 5],
     }
-    assert comparison.tasks(tx).tolist()[4] == [5, 3, 3]
+    assert comparison.tasks(tx, [2, 3]).tolist() == [[4, 2, 3], [5, 3, 3]]
+    assert sorted(comparison.accounts_of_tasks(tx)) == [1, 2, 3]
 
 
 def test_a_comparison_reads_policies(tx: Tx) -> None:

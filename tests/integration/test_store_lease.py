@@ -169,9 +169,10 @@ def test_a_pause_lasts_until_it_is_ended(store: Store) -> None:
         pause.pause(tx, "all", "audit", 1)
         pause.pause(tx, "run:default", "wrong file", 1)
         pause.pause(tx, "all", "audit, second day", 2)
-        assert pause.paused(tx) == {
-            "all": "audit, second day",
-            "run:default": "wrong file",
+        why = {scope: (one.reason, one.at) for scope, one in pause.paused(tx).items()}
+        assert why == {
+            "all": ("audit, second day", 2),
+            "run:default": ("wrong file", 1),
         }
         assert pause.resume(tx, "all")
         assert not pause.resume(tx, "all")

@@ -284,7 +284,7 @@ def test_a_batch_that_somebody_opened_to_all_is_told_by_the_try(clean):
     with closing(sqlite3.connect(clean.database, timeout=20)) as store, store:
         for table in ("batch", "project"):
             store.execute(f"update turkle_{table} set custom_permissions = 0")
-    told = [one.told for one in tries if not one.held]
+    told = [one.finding for one in tries if not one.held]
     assert first.held
     assert any("the other worker tries to accept" in one for one in told)
     assert any("the other worker tries to preview" in one for one in told)

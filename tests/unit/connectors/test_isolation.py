@@ -22,7 +22,7 @@ LINK = "https://tasks.example.test/"
 
 
 def broken(tries):
-    return [one.told for one in tries if not one.held]
+    return [one.finding for one in tries if not one.held]
 
 
 def test_our_own_task_page_lets_nobody_in_without_a_signed_link():
