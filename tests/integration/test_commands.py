@@ -762,6 +762,7 @@ def test_a_worker_and_a_record_of_one_name_are_told_apart(run, set_up):
         ("ledger prove ff1.disease", "f1.disease"),
         ("plan show 11", "1"),
         ("plan apply 11", "1"),
+        ("questions drop diseese --purpose gold", "disease"),
         ("schema recrds", "records"),
     ],
 )

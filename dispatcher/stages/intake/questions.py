@@ -21,7 +21,7 @@ from dispatcher.stages.intake.opening import open_table
 from dispatcher.stages.intake.record_builder import IMAGE, TEXT
 from dispatcher.stages.intake.redaction import redacted
 from dispatcher.stages.intake.table import Table
-from dispatcher.store import Store, Tx, events, gold_questions
+from dispatcher.store import Store, Tx, events, gold_questions, record_states
 from policies.answers import validation
 from policies.answers.validation import locate_passages
 from policies.policy import Field
@@ -144,7 +144,9 @@ def drop(store: Store, field: str, purpose: str, at: int, actor: str) -> int:
             raise NotFound(
                 f"field {field} has no questions of that kind",
                 why="none were set, or they were dropped",
-                fix="see what there is with the command's list",
+                fix="dispatcher questions list",
+                name=field,
+                known=() if field_id else record_states.field_names(tx),
             )
         if purpose == gold_questions.TEST:
             gold_questions.excuse(tx, field_id)
