@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 from itertools import islice
@@ -47,6 +47,9 @@ _SHARE: Final = 0.05
 """Of the time that is left, for one of many searches."""
 _LARGE: Final = 0.3
 """The same for each view that is drawn."""
+
+_WORK: Final = 1 / 6
+"""Work of an exact search for each second of all searches."""
 
 _POINTS: Final = 11
 _MOST_RECORDS_OF_ONE: Final = 12
@@ -180,6 +183,12 @@ class Picture:
         In the order of the policy.
     view : Seen
         The densest: most fields, and of those the most telling that was found.
+    finished : bool
+        Whether the searches for views with most fields ended with a proof.
+    tie_proven : bool
+        Whether no view with as many fields as ``view`` singles out more people.
+    seconds : float
+        Of all searches, at most.
     telling : Seen or None
         The view that singles out most people, if it singles out more.
     pair : Seen
@@ -198,6 +207,9 @@ class Picture:
     version: int | None
     fields: tuple[Field, ...]
     view: Seen
+    finished: bool
+    tie_proven: bool
+    seconds: float
     telling: Seen | None
     pair: Seen
     several: Seen | None
@@ -210,6 +222,16 @@ class Picture:
     def sent(self) -> int:
         """Number of fields that may be sent."""
         return sum(field.sent for field in self.fields)
+
+    @property
+    def worst(self) -> Seen:
+        """Of all views shown of one stranger, the one that singles out most people."""
+        others = [self.telling, *(field.instead for field in self.fields)]
+        return max((self.view, *filter(None, others)), key=_share_of)
+
+
+def _share_of(view: Seen) -> float:
+    return -1.0 if view.share is None else view.share
 
 
 def of_file(
@@ -351,9 +373,12 @@ def _draw(
     seconds: float,
     seed: int,
 ) -> Picture:
-    artist = _Artist(policy, tables, data, Limits(seconds=seconds), seed)
-    view = artist.densest()
+    work = max(Limits().work, _WORK * seconds)  # more time is to prove more
+    artist = _Artist(policy, tables, data, Limits(seconds=seconds, work=work), seed)
+    view, tie_proven = artist.densest()
     pair = artist.seen(artist.solved(adversaries=2))
+    telling = artist.telling(view)
+    view = artist.worst_of_densest(view, telling)
     fields = tuple(artist.field(name, view) for name in policy.entity.fields)
     several, of_one = artist.several(view)
     return Picture(
@@ -361,7 +386,10 @@ def _draw(
         version=version,
         fields=fields,
         view=view,
-        telling=artist.telling(view),
+        finished=artist.finished,
+        tie_proven=tie_proven,
+        seconds=seconds,
+        telling=_if_more(telling, view),
         pair=pair,
         several=several,
         rules=tuple(artist.rules(fields, view, pair)),
@@ -369,6 +397,15 @@ def _draw(
         trade=artist.trade(of_one),
         records_of_one=of_one,
     )
+
+
+def _if_more(telling: Seen | None, view: Seen) -> Seen | None:
+    """Return the view that singles out most people, if it is still another one."""
+    if telling is None or (telling.proven and _share_of(telling) <= _share_of(view)):
+        return None
+    if telling.proven:
+        return telling
+    return replace(telling, fields=view.fields, share=view.share)
 
 
 class _Artist:
@@ -385,7 +422,9 @@ class _Artist:
         self._policy, self._data = policy, data
         self._record = UnknownRecord(policy, tables)
         self._limits, self._began = limits, limits.clock()
-        self._seed = seed
+        self._seed, self._most = seed, len(self._record.fields)
+        self.finished = True
+        self._instead_of: dict[str, Seen | None] = {}
         self._worth: Callable[[frozenset[str]], Fraction] = cache(self._singled_out)
 
     def solved(
@@ -399,21 +438,38 @@ class _Artist:
             records=records,
             having=having,
         )
-        return (
-            Seen((), proven=False)
-            if found is None
-            else Seen(found.fields, found.proven)
-        )
+        if found is None:
+            return Seen((), proven=False)
+        if having is None:
+            self.finished &= found.proven
+            if adversaries == records == 1:
+                self._most = found.most
+        return Seen(found.fields, found.proven)
 
-    def densest(self) -> Seen:
-        """Return the view with most fields; of several, the most telling one."""
+    def densest(self) -> tuple[Seen, bool]:
+        """Return the view with most fields, and whether none of as many tells more."""
         solved = self.solved()
         if self._data is None or not solved.proven:
-            return self.seen(solved)
+            return self.seen(solved), False
         best = self._best(least=len(solved.fields))
-        return self.seen(
-            solved if best.fields is None else Seen(self._ordered(best.fields))
-        )
+        if best.fields is None:
+            return self.seen(solved), False
+        return self.seen(Seen(self._ordered(best.fields))), True
+
+    def worst_of_densest(self, view: Seen, telling: Seen | None) -> Seen:
+        """Return the densest of all views that are known; of several, the most telling."""
+
+        def rank(one: Seen) -> tuple[int, float]:
+            return len(one.fields), _share_of(one)
+
+        while True:
+            kept = [name for name in self._record.fields if name not in view.fields]
+            known = [telling, *(self._instead(name) for name in kept)]
+            best = max((view, *filter(None, known)), key=rank)
+            if rank(best) == rank(view):
+                return view
+            proven = len(best.fields) == self._most
+            view = self.seen(Seen(best.fields, proven))
 
     def telling(self, view: Seen) -> Seen | None:
         """Return the view that singles out most people, if that is more."""
@@ -476,6 +532,11 @@ class _Artist:
         )
 
     def _instead(self, name: str) -> Seen | None:
+        if name not in self._instead_of:
+            self._instead_of[name] = self._search_instead(name)
+        return self._instead_of[name]
+
+    def _search_instead(self, name: str) -> Seen | None:
         solved = self.solved(having=name)
         if not solved.fields:
             return None

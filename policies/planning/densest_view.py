@@ -4,7 +4,7 @@ The gate refuses field by field; whoever answers for a policy wants to see what 
 allowed showings amount to. Take one record with all its fields, and adversaries who have
 seen nothing of it: an assignment problem like any other, whose best plan shows as many
 fields as the policy allows. It is solved exactly, so that no view within the policy has
-more fields.
+more fields. A search that runs out of time gives a view to which no field can be added.
 
 Which of the views with most fields is taken, and whether a smaller view does more harm,
 depends on the data. :func:`best_view` searches all views within the policy for the
@@ -17,7 +17,8 @@ caps on averages. Both can only deny more.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Collection, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final
@@ -130,11 +131,41 @@ class UnknownRecord:
             weights=Weights.flat(every, adversaries),
         )
         found = SOLVERS["auto"](problem, rng, limits)
-        if found.verdict is not Verdict.SOLVED:
+        if found.verdict is Verdict.INFEASIBLE:
             return None
-        seen = {names[d % n] for d in found.plan.entry.tolist()}
-        view = tuple(name for name in names if name in seen)
-        return View(view, min(len(self.fields), int(found.bound)))
+        most, parts = len(self.fields), [set[str]() for _ in range(adversaries)]
+        if found.verdict is Verdict.SOLVED:
+            most = min(most, int(found.bound))
+            for adversary, part in enumerate(parts):
+                mine = found.plan.entry[found.plan.adversary == adversary]
+                part.update(names[d % n] for d in mine.tolist())
+        seen = set[str]().union(*parts)
+        if len(seen) < most:  # the search did not end: no worse than what is at hand
+            start = set() if having is None else {having}
+            if self.past(start):
+                return None
+            first = [start, *(set[str]() for _ in parts[1:])]
+            tried = [self._filled(first)]
+            if records == 1 and found.verdict is Verdict.SOLVED:
+                tried.append(self._filled(parts))
+            seen = max(seen, *tried, key=len)
+        return View(tuple(name for name in names if name in seen), most)
+
+    def _filled(self, parts: Sequence[Collection[str]]) -> set[str]:
+        """Add fields to what each adversary has seen of one record, while one may.
+
+        Those of few rules come first, since they exclude the fewest others.
+        """
+        held = [set(part) for part in parts]
+        rules = Counter(f for rule in self.rules.values() for f in rule.fields)
+        for name in sorted(self.fields, key=lambda name: rules[name]):
+            if any(name in one for one in held):
+                continue
+            for one in held:
+                if not self.past(one | {name}):
+                    one.add(name)
+                    break
+        return set[str]().union(*held)
 
     def wanted(self, records: int = 1, adversaries: int = 1) -> Problem:
         """Return the problem of all answers about so many records of one person."""

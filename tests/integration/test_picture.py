@@ -3,7 +3,10 @@
 import csv
 import io
 import json
+import math
 import re
+from dataclasses import replace
+from fractions import Fraction
 from html.parser import HTMLParser
 
 import pytest
@@ -15,7 +18,9 @@ from dispatcher.stages.planning import Planning
 from dispatcher.store import open_store
 from dispatcher.surfaces import picture as pages
 from policies.document import parse
-from policies.solvers import Limits
+from policies.planning import densest_view
+from policies.planning.densest_view import Best
+from policies.solvers import SOLVERS, Limits, Verdict
 from tests.integration.ledger_cases import Case, policy
 from tests.integration.test_solve import SAMPLES
 
@@ -133,7 +138,72 @@ def test_a_view_of_fewer_fields_may_single_out_more(written):
     assert (len(found.view.fields), found.view.share) == (4, 0)
     assert (found.telling.fields, found.telling.share) == (("disease", "badge"), 1)
     said = pages.sentences(found)[0].replace("\u00a0", " ")
-    assert said.endswith("Another view, of fewer fields, singles out 100 %.")
+    assert said.endswith(
+        "At worst 100 % of 6 people are singled out: disease, badge. The view with most "
+        "fields singles out 0 %."
+    )
+
+
+def out_of_time(monkeypatch):
+    """Let every search end before it found or proved anything."""
+
+    def none(problem, rng, limits):
+        found = SOLVERS["auto"](problem, rng, limits)
+        return replace(found, verdict=Verdict.UNKNOWN, bound=math.inf)
+
+    monkeypatch.setattr(densest_view, "SOLVERS", {"auto": none})
+    monkeypatch.setattr(pictures, "best_view", lambda *_, **__: Best(None, Fraction(1)))
+
+
+def test_a_search_that_ran_out_of_time_says_so_and_shows_no_view_that_could_grow(
+    written, monkeypatch
+):
+    """Of each pair with the badge one is kept: the badge alone tells all apart."""
+    rules = "".join(
+        f'[property.{name}]\nof = ["badge", "{name}"]\n'
+        for name in ("name", "zip", "sex", "disease")
+    )
+    fields = FIELDS + 'badge = { ask = "transcribe" }\n'
+    (written / "policy.toml").write_bytes(policy(rules, fields))
+    lines = [f"v{i},p{i},2026-01-01,A,1,F,flu,,b{i}\n" for i in range(6)]
+    header = HEADER.replace("shoe", "badge")
+    (written / "visits.csv").write_text(header + "".join(lines))
+    out_of_time(monkeypatch)
+    found = drawn(written)
+    assert found.view.fields == ("name", "zip", "sex", "disease")
+    assert (found.view.proven, found.finished, found.tie_proven) == (False,) * 3
+    first, *more = (said.replace("\u00a0", " ") for said in pages.sentences(found))
+    assert first == (
+        "The search was not finished: run it again with --time-limit 60. One stranger "
+        "can see at least 4 of the 5 fields of a record. At worst 100 % of 6 people are "
+        "singled out: badge alone. The view with most fields that was found singles out "
+        "0 %. Whether another view singles out more was not searched to the end."
+    )
+    text = pages.page(found, "now") + " ".join(more)
+    assert "hardly tell" not in text
+    assert "The view has most fields" not in text
+
+
+def test_of_the_densest_views_that_were_found_the_worst_is_drawn(written, monkeypatch):
+    """Zip and name exclude each other; the search for the worse one does not end."""
+    (written / "policy.toml").write_bytes(
+        policy('[property.pair]\nof = ["name", "zip"]\n', FIELDS)
+    )
+    lines = [f"v{i},p{i},2026-01-01,n{i},z,F,flu,,s\n" for i in range(6)]
+    other = [f"v{i},p{i},2026-01-01,n,z{i},F,flu,,s\n" for i in range(6)]
+    monkeypatch.setattr(pictures, "best_view", lambda *_, **__: Best(None, Fraction(1)))
+    for rows, worst in ((lines, "name"), (other, "zip")):
+        (written / "visits.csv").write_text(HEADER + "".join(rows))
+        found = drawn(written)
+        assert (found.view.share, found.view.proven, found.tie_proven) == (
+            1,
+            True,
+            False,
+        )
+        assert worst in found.view.fields
+        assert found.worst is found.view
+        assert "of such views it singles out most" not in pages.body(found)
+        assert "hardly tell" not in pages.body(found)
 
 
 class Seen(HTMLParser):

@@ -437,15 +437,20 @@ def picture(
     encoding: EncodingOption = None,
     delimiter: DelimiterOption = None,
     sheet: SheetOption = None,
-    time_limit: TimeLimit = None,
+    time_limit: Annotated[
+        float,
+        typer.Option(min=0.1, help="Seconds of search, at most.", show_default=True),
+    ] = 2 * SEARCH,
 ) -> None:
     """Draw what one stranger could know under a policy file, and two who share.
 
     The page is one HTML file, picture.html unless --output names another.
 
     The densest view that the policy allows of one record, on made-up values. With
-    --against: the share of people whom it singles out, and how well what is kept can be
-    guessed from equal values in other records. The page holds no value of the file.
+    --against: the share of people whom it singles out, and the worst of all views that
+    were found; how well what is kept can be guessed from equal values in other records.
+    The first line says if a search was not finished in time. The page holds no value of
+    the file.
     """
     from dispatcher.operations import instances, pictures
     from dispatcher.surfaces import picture as pages
@@ -461,7 +466,7 @@ def picture(
         path.parent,
         against,
         read_options(format, encoding, delimiter, sheet, None),
-        seconds=time_limit or 2 * SEARCH,
+        seconds=time_limit,
     )
     stamp = f"Drawn from {path.name}, {told_moment(context.clock())}."
     instances.write_whole(output, pages.page(drawn, stamp))
@@ -480,6 +485,8 @@ def _drawn(drawn: Picture, output: Path) -> dict[str, Any]:
         "file": str(output),
         "policy": drawn.policy.name,
         "measured": drawn.measured and asdict(drawn.measured),
+        "finished": drawn.finished,
+        "worst": seen(drawn.worst),
         "one": seen(drawn.view),
         "most_telling": seen(drawn.telling),
         "two_together": seen(drawn.pair),

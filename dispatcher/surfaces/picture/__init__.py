@@ -7,6 +7,7 @@ and no other file.
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Sequence
 from fractions import Fraction
 from hashlib import sha256
 from importlib.resources import files
@@ -111,7 +112,7 @@ def _page(title: str, content: Markup, stamp: str) -> str:
 
 def sentences(picture: Picture) -> list[str]:
     """Say what one stranger could know, what they could guess, and what two know."""
-    view, pair, measured = picture.view, picture.pair, picture.measured
+    view, pair, worst = picture.view, picture.pair, picture.worst
     many = len(view.fields)
     answer = (
         f"One stranger can see {'at least ' * (not view.proven)}{many} of the "
@@ -125,26 +126,59 @@ def sentences(picture: Picture) -> list[str]:
         answer = (
             "One stranger can see no field of a record: the policy denies them all."
         )
-    elif measured is not None and view.share is not None:
-        answer += (
-            f" That singles out {percent(view.share)} of {_people(measured.people)}."
-        )
-    told = picture.telling
-    if told is not None and told.proven:
-        answer += f" Another view, of fewer fields, singles out {_share(told.share)}."
-    elif told is not None and (told.at_most or 1) < 1:
-        answer += f" No view that the policy allows singles out more than {_share(told.at_most)}."
+    else:
+        answer += _singled_out(picture)
+    if not picture.finished:
+        answer = f"{_unfinished(picture)} {answer}"
     broken = [rule.name for rule in picture.rules if rule.broken]
     together = ""
     if picture.sent:
         together = (
-            f"Two strangers who share what they know: {len(pair.fields)} of "
+            f"Two strangers who share what they know: "
+            f"{'at least ' * (not pair.proven)}{len(pair.fields)} of "
             f"{picture.sent} fields"
         )
         if pair.share is not None:
-            together += f", {percent(pair.share)} singled out"
+            least = "at least " * (len(pair.fields) < picture.sent)
+            share = max(pair.share, worst.share or 0.0)
+            together += f", {least}{percent(share)} singled out"
         together += f"; {len(broken)} of {len(picture.rules)} limits reached."
     return [said for said in (answer, _guessed(picture), together) if said]
+
+
+def _singled_out(picture: Picture) -> str:
+    """Say how many people the worst view singles out, and the densest."""
+    view, worst, told = picture.view, picture.worst, picture.telling
+    if picture.measured is None or view.share is None:
+        return ""
+    people = _people(picture.measured.people)
+    said = f" That singles out {percent(view.share)} of {people}."
+    if worst is not view:
+        said = (
+            f" At worst {_share(worst.share)} of {people} are singled out: "
+            f"{_named(worst.fields)}. The view with most fields"
+            f"{' that was found' * (not view.proven)} singles out "
+            f"{percent(view.share)}."
+        )
+    if told is not None and not told.proven:
+        said += " Whether another view singles out more was not searched to the end"
+        if (told.at_most or 1) < 1:
+            said += f"; none singles out more than {_share(told.at_most)}"
+        said += "."
+    return said
+
+
+def _unfinished(picture: Picture) -> str:
+    """Say that a search ran out of time, and how to give it more."""
+    command = "it again" if picture.version is None else "dispatcher policy picture"
+    return (
+        f"The search was not finished: run {command} with --time-limit "
+        f"{2 * picture.seconds:g}."
+    )
+
+
+def _named(fields: Sequence[str]) -> str:
+    return f"{fields[0]} alone" if len(fields) == 1 else ", ".join(fields)
 
 
 def _guessed(picture: Picture) -> str:
@@ -154,7 +188,12 @@ def _guessed(picture: Picture) -> str:
         return ""
     guess, name = max(found, key=lambda one: one[0].informed - one[0].blind)
     if guess.informed - guess.blind < TELLING:
-        return "What is kept from them, other records hardly tell."
+        sure = picture.telling is None or picture.telling.proven
+        if not (sure and picture.finished and picture.tie_proven):
+            return ""
+        return (
+            "What the densest view lacks, other records with equal values hardly tell."
+        )
     return (
         f"They are not shown {name}, but from other records with equal "
         f"{' and '.join(guess.by)} they guess it right in {percent(guess.informed)} of "
@@ -185,11 +224,19 @@ def _words(picture: Picture) -> dict[str, object]:
         )
     else:
         who += f" Measured on the {measured.records:,} records of {measured.source}."
-    how = "The view has most fields"
-    if measured is not None:
-        how += ", and of such views it singles out most people"
-    proven = picture.view.proven and picture.pair.proven
-    how += "; that no view has more is proven by search." if proven else "."
+    how = "The view has most fields; that no view has more is proven by search."
+    if not picture.finished:
+        how = (
+            f"{_unfinished(picture)} Other views may have more fields, and single out "
+            "more people."
+        )
+    elif picture.tie_proven:
+        how = (
+            "The view has most fields, and of such views it singles out most people; "
+            "that no view has more is proven by search."
+        )
+    elif measured is not None:
+        how += " Another view with as many may single out more people."
     one = policy.entity.subject is not None
     person = (
         f"one person with {picture.records_of_one} records" if one else "one record"
@@ -199,6 +246,7 @@ def _words(picture: Picture) -> dict[str, object]:
         "answer": answer,
         "more": more,
         "how": how,
+        "bounded": any(f.instead and not f.instead.proven for f in picture.fields),
         "guess": ""
         if measured is None
         else f"Counted on {measured.records:,} records.",

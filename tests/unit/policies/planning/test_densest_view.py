@@ -1,5 +1,7 @@
 """The most that one adversary may see of a record, on records small enough to see it."""
 
+import math
+from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
 
@@ -9,10 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policies.document import parse
+from policies.model.problem import Plan
+from policies.planning import densest_view
 from policies.planning.densest_view import UnknownRecord, best_view
 from policies.planning.frontier import adversaries_for
 from policies.rules.tabulated import subsets
-from policies.solvers import Limits
+from policies.solvers import SOLVERS, Limits, Verdict
 
 FIELDS = ("name", "zip", "sex", "born", "disease")
 
@@ -219,6 +223,46 @@ def test_a_search_that_ends_early_gives_a_bound_alone():
     found = best_view(record(pairs), FIELDS, lambda held: Fraction(len(held)), most=2)
     assert found.fields is None
     assert found.bound >= 1
+
+
+@pytest.mark.parametrize("adversaries", [1, 2])
+@pytest.mark.parametrize("having", [None, "disease"])
+@pytest.mark.parametrize("shown", [None, 0, 1])
+def test_a_search_that_ends_early_gives_a_view_to_which_no_field_can_be_added(
+    monkeypatch, shown, having, adversaries
+):
+    """Whether the solver gave no plan, an empty one, or one of a single entry."""
+
+    def early(problem, rng, limits):
+        found = SOLVERS["auto"](problem, rng, limits)
+        if shown is None:
+            return replace(found, verdict=Verdict.UNKNOWN, bound=math.inf)
+        first = list(FIELDS).index(having) if having else 0
+        many = max(shown, int(having is not None))
+        plan = Plan(np.full(many, first), np.zeros(many, int))
+        return replace(found, plan=plan, bound=5)
+
+    monkeypatch.setattr(densest_view, "SOLVERS", {"auto": early})
+    one = record(SPLIT + TRIPLE)
+    view = densest(one, having=having, adversaries=adversaries)
+    assert len(view.fields) == (3 if adversaries == 1 else 5)
+    assert (view.most, view.proven) == (5, adversaries == 2)
+    assert having is None or having in view.fields
+    assert adversaries == 2 or not one.past(view.fields)
+
+
+def test_a_field_that_a_rule_denies_alone_has_no_view_however_short_the_search(
+    monkeypatch,
+):
+    def early(problem, rng, limits):
+        found = SOLVERS["auto"](problem, rng, limits)
+        return replace(found, verdict=Verdict.UNKNOWN)
+
+    monkeypatch.setattr(densest_view, "SOLVERS", {"auto": early})
+    trusted = '[workers.groups.own]\nmembers = ["x/*"]\ntrusted = ["name"]\n'
+    one = record('[property.name]\nof = ["name"]\n' + trusted)
+    assert densest(one, having="name") is None
+    assert len(densest(one, having="zip").fields) == 4
 
 
 @pytest.mark.parametrize("least", [0, 1])
