@@ -124,6 +124,21 @@ class ActivePolicy:
         every = self.policy.properties.values()
         return frozenset(p.name for p in every if reads_table(p))
 
+    def asked(self, *, feeds: bool = False) -> list[int]:
+        """Numbers of the fields that are asked: sent, with an ``ask``.
+
+        Parameters
+        ----------
+        feeds : bool
+            Whether those count too that feeds get without a question.
+        """
+        declared = self.policy.entity.fields
+        return [
+            number
+            for number, field in self.fields.items()
+            if field.sent and (feeds or declared[field.name].ask is not None)
+        ]
+
     @property
     def numbered(self) -> Mapping[int, str]:
         """Return the names of this version's fields, by number."""
@@ -217,6 +232,12 @@ def current_policy(tx: Tx) -> ActivePolicy | None:
     """Return the version in force, or None before the first one."""
     version = policy_rows.version_in_force(tx)
     return version_of(tx, version) if version else None
+
+
+def asked_fields(tx: Tx, *, feeds: bool = False) -> list[int]:
+    """Fields that the version in force asks (:meth:`ActivePolicy.asked`), if there is one."""
+    force = current_policy(tx)
+    return [] if force is None else force.asked(feeds=feeds)
 
 
 def no_policy() -> Conflict:

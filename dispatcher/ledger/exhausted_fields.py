@@ -91,7 +91,7 @@ def _shown(force: ActivePolicy | None, names: dict[int, str], row: FieldRow) -> 
         answers=row.answers,
         wanted=max(asked.answers if asked else 0, row.wanted),
         live=row.live,
-        asked=bool(asked and asked.ask is not None and standing and standing.sent),
+        asked=force is not None and row.field_id in force.asked(),
     )
 
 

@@ -9,13 +9,21 @@ from dispatcher import identity
 from dispatcher.core import keys
 from dispatcher.core.errors import DispatcherError, NotFound, Usage
 from dispatcher.ledger import explain as gate
+from dispatcher.ledger.active_policy import asked_fields
 from dispatcher.ledger.lines import adversary_name
 from dispatcher.operations import workers
 from dispatcher.operations.fields import find_entry, route_of
 from dispatcher.operations.records import no_record
 from dispatcher.operations.workers import Worker
 from dispatcher.operations.workspace import Workspace
-from dispatcher.store import Store, Tx, accounts, exposure_queries, record_states
+from dispatcher.store import (
+    Store,
+    Tx,
+    accounts,
+    exposure_queries,
+    planning,
+    record_states,
+)
 
 
 @dataclass(frozen=True)
@@ -132,7 +140,9 @@ def _explain_record(
         for field, adversary in exposure_queries.seen_of_record(tx, pseudonym):
             seen[field].append(adversary_name(adversary))
         found = []
-        for row in record_states.fields(tx, pseudonym):
+        feeds = planning.has_accounts(tx, clear.feeds)
+        asked = asked_fields(tx, feeds=feeds)
+        for row in record_states.fields(tx, asked, pseudonym):
             entry_id = record_states.entry_named(tx, pseudonym, row.field)
             assert entry_id is not None, "one transaction reads both"
             route, could = route_of(tx, entry_id, clear), None

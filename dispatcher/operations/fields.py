@@ -10,7 +10,7 @@ from dispatcher.core import keys
 from dispatcher.core.errors import NotFound, Usage
 from dispatcher.ledger import exhausted_fields as gate
 from dispatcher.ledger import explain as gate_explain
-from dispatcher.ledger.active_policy import current_policy, no_policy
+from dispatcher.ledger.active_policy import asked_fields, current_policy, no_policy
 from dispatcher.ledger.exhausted_fields import Shown
 from dispatcher.ledger.exhausted_fields import unburn as grant
 from dispatcher.ledger.explain import Explanation, Takers
@@ -188,7 +188,8 @@ def refuse_record(store: Store, tx: Tx, text: str) -> None:
     Usage
     """
     name = keys.pseudonym(store.key("pseudonym-key"), "r", text)
-    fields = [row.field for row in record_states.fields(tx, name)]
+    found = record_states.fields(tx, asked_fields(tx), name)
+    fields = [row.field for row in found]
     if fields:
         raise Usage(
             "a record is named, but none of its fields",

@@ -9,7 +9,7 @@ from typing import Final
 from dispatcher.core.errors import NoStore
 from dispatcher.operations import database, policies
 from dispatcher.operations.policies import is_sample
-from dispatcher.operations.status import Status, status
+from dispatcher.operations.status import Status, count, status
 from dispatcher.operations.workspace import Workspace
 from dispatcher.store import Store
 from policies.document import parse
@@ -108,7 +108,8 @@ def _in_store(workspace: Workspace, store: Store) -> Position:
     if not counts["accounts"]:
         return Position(
             Step.NO_WORKERS,
-            f"{counts['records']:,} records are loaded, and nobody may work on them",
+            f"{count(counts['records'], 'record is', 'records are')} loaded, and nobody "
+            "may work on them",
             "dispatcher workers add inhouse/NAME --invite",
             ("dispatcher plan --dry-run    how many workers would do", *also),
         )
@@ -165,8 +166,9 @@ def _with_workers(now: Status, also: tuple[str, ...]) -> Position:
     counts, fields = now.counts, now.fields
     open_ = fields["open"] + fields.get("conflict", 0)
     text = (
-        f"{counts['records']:,} records, {counts['accounts']:,} workers, "
-        f"{counts['entries'] - open_:,} of {counts['entries']:,} fields done"
+        f"{count(counts['records'], 'record')}, "
+        f"{count(counts['accounts'], 'worker')}, "
+        f"{now.asked - open_:,} of {count(now.asked, 'field')} done"
     )
     if not open_:
         return Position(

@@ -9,6 +9,7 @@ from typing import BinaryIO, Final
 from dispatcher.core import keys
 from dispatcher.core.errors import NotFound, Usage
 from dispatcher.custody.erasure import note_export
+from dispatcher.ledger.active_policy import asked_fields
 from dispatcher.operations.workspace import Workspace
 from dispatcher.stages import assembly
 from dispatcher.stages.assembly import Reassembled
@@ -163,9 +164,9 @@ def reassemble_to_stream(
 def list_records(
     store: Store, run: str | None = None, state: str | None = None, limit: int = 100
 ) -> Sequence[Row]:
-    """Records: key, run, state, fields, answered ones, conflicts, and the pseudonym."""
+    """Records: key, run, state, asked fields, answered ones, conflicts, and the pseudonym."""
     with store.read() as tx:
-        return record_states.records(tx, run, state, limit)
+        return record_states.records(tx, asked_fields(tx), run, state, limit)
 
 
 def show(store: Store, key: str) -> tuple[str, Sequence[Row]]:
@@ -179,9 +180,10 @@ def show(store: Store, key: str) -> tuple[str, Sequence[Row]]:
     """
     name = keys.pseudonym(store.key("pseudonym-key"), "r", key)
     with store.read() as tx:
-        found = record_states.fields(tx, name)
+        asked = asked_fields(tx)
+        found = record_states.fields(tx, asked, name)
         if not found:
-            name, found = key, record_states.fields(tx, key)
+            name, found = key, record_states.fields(tx, asked, key)
         if not found:
             raise no_record(tx, key)
     return name, found

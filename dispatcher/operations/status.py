@@ -10,10 +10,11 @@ from typing import Final
 
 from dispatcher.core.processes import describe_process
 from dispatcher.ledger import exhausted_fields
+from dispatcher.ledger.active_policy import asked_fields
 from dispatcher.ledger.limit_usage import LimitUsages, nearest_units
 from dispatcher.operations.questions import gold_left
 from dispatcher.operations.runs import Budget, budgets_in
-from dispatcher.preflight import Obstacle, Preflight
+from dispatcher.preflight import Clearance, Obstacle, Preflight
 from dispatcher.store import (
     Store,
     Tx,
@@ -136,8 +137,11 @@ class Status:
         Host and pid of the daemon that leads.
     counts : Mapping of str to int
         Records, entries, accounts, adversaries, exposures, answers, quarantined ones.
+    asked : int
+        Fields of the records that the policy asks or, where there is a feed, publishes.
     tasks, outbox, results, workers, payments : Mapping of str to int
-        How many are in each state; a field without an answer is in no state.
+        How many are in each state; a field without an answer is in no state. ``results``
+        counts the fields of ``asked``.
     connectors : sequence of ConnectorRow
     pilots : sequence of WaitingPilot
     gold_left : Mapping of str to int
@@ -172,6 +176,7 @@ class Status:
     leader: str | None
     epoch: int
     counts: Mapping[str, int]
+    asked: int
     tasks: Mapping[str, int]
     connectors: Sequence[ConnectorRow]
     outbox: Mapping[str, int]
@@ -201,9 +206,9 @@ class Status:
 
     @property
     def fields(self) -> dict[str, int]:
-        """Fields by state; those without an answer are open."""
+        """Fields asked or published, by state; those without an answer are open."""
         found = {**self.results, "open": 0}
-        found["open"] = max(0, self.counts["entries"] - sum(found.values()))
+        found["open"] = max(0, self.asked - sum(found.values()))
         return found
 
     @property
@@ -236,7 +241,7 @@ class Status:
 
     def _about_fields(self) -> list[str]:
         said = [
-            f"{_count(held.entries, 'field is', 'fields are')} held back "
+            f"{count(held.entries, 'field is', 'fields are')} held back "
             f"({_named(held.fields)}): {held.reason}: dispatcher plan --dry-run"
             for held in self.held_back
         ]
@@ -244,7 +249,7 @@ class Status:
             total = sum(self.burnt.values())
             names = _named(self.burnt)
             said.append(
-                f"{_count(total, 'field is', 'fields are')} burnt, shown t times without "
+                f"{count(total, 'field is', 'fields are')} burnt, shown t times without "
                 f"enough answers ({names}): dispatcher fields list --burnt"
             )
         return said
@@ -252,14 +257,14 @@ class Status:
     def _about_messages(self) -> list[str]:
         said = [
             f"connector {one.connector} is down, the others are not affected: "
-            f"{_count(one.messages, 'message waits', 'messages wait')} "
+            f"{count(one.messages, 'message waits', 'messages wait')} "
             f"({one.error or 'no reason given'}): "
             f"dispatcher connectors test {one.connector}"
             for one in self.down
         ]
         if self.outbox.get("dead"):
             said.append(
-                f"{_count(self.outbox['dead'], 'message was', 'messages were')} "
+                f"{count(self.outbox['dead'], 'message was', 'messages were')} "
                 "given up: dispatcher queue list --state dead"
             )
         if self.oldest_waiting_minutes >= LATE:
@@ -273,23 +278,23 @@ class Status:
         said: list[str] = []
         if strange := self.counts["quarantined"]:
             said.append(
-                f"{_count(strange, 'answer was', 'answers were')} refused: "
+                f"{count(strange, 'answer was', 'answers were')} refused: "
                 "dispatcher answers list"
             )
         if conflicts := self.results.get("conflict", 0):
             said.append(
-                f"{_count(conflicts, 'field is', 'fields are')} in "
+                f"{count(conflicts, 'field is', 'fields are')} in "
                 "conflict: dispatcher records list --state conflict"
             )
         if stopped := self.workers.get("stopped", 0):
             said.append(
-                f"{_count(stopped, 'worker is', 'workers are')} below the accuracy floor "
+                f"{count(stopped, 'worker is', 'workers are')} below the accuracy floor "
                 "and given nothing new: "
                 "dispatcher workers list, then: dispatcher workers show ACCOUNT"
             )
         if self.suspects:
             said.append(
-                f"{_count(self.suspects, 'pair', 'pairs')} of accounts arrived with one "
+                f"{count(self.suspects, 'pair', 'pairs')} of accounts arrived with one "
                 "browser and may be one person: dispatcher workers suspects"
             )
         said += [
@@ -300,7 +305,7 @@ class Status:
         ]
         said += [
             f"run {one.run} has a pilot, "
-            f"{_count(one.waiting, 'record waits', 'records wait')}: "
+            f"{count(one.waiting, 'record waits', 'records wait')}: "
             f"dispatcher runs show {one.run}, then: "
             f"dispatcher runs accept {one.run}"
             for one in self.pilots
@@ -315,11 +320,11 @@ class Status:
             if one.used_up == "cap"
         ]
         if self.waiting_for_money:
-            waits = _count(self.waiting_for_money, "message waits", "messages wait")
+            waits = count(self.waiting_for_money, "message waits", "messages wait")
             said.append(f"{waits} for money: dispatcher runs list")
         undecided = sum(self.payments.get(state, 0) for state in ("held", "unknown"))
         if undecided:
-            waits = _count(undecided, "payment waits", "payments wait")
+            waits = count(undecided, "payment waits", "payments wait")
             said.append(f"{waits} for your decision: dispatcher payments list")
         return said
 
@@ -350,16 +355,20 @@ def status(
         version = policy_rows.version_in_force(tx)
         counts, tasks = statistics.counts(tx), statistics.tasks(tx)
         looked = usages if counts["exposures"] <= JUDGED else None
+        clear = preflight.look(tx) if preflight is not None else Clearance()
+        feeds = planning.has_accounts(tx, clear.feeds)
+        asked, results = statistics.fields(tx, asked_fields(tx, feeds=feeds))
         return Status(
             at=now,
             policy_version=version,
             leader=describe_process(leader.holder) if leader and leads else None,
             epoch=leader.epoch if leader else 0,
             counts=counts,
+            asked=asked,
             tasks=_by_state(tasks),
             connectors=statistics.connectors(tx, tasks, now),
             outbox=statistics.states(tx, "outbox"),
-            results=statistics.fields(tx),
+            results=results,
             workers=statistics.states(tx, "account"),
             pilots=_pilots(tx),
             gold_left=gold_left(tx),
@@ -374,7 +383,7 @@ def status(
             payments=payables.counts(tx),
             waiting_for_money=payables.waiting_messages(tx, now),
             suspects=arrivals.count_suspects(tx),
-            refused=preflight.look(tx).obstacles if preflight is not None else (),
+            refused=clear.obstacles,
             held_back=statistics.held_back(tx),
             burnt=dict(
                 Counter(one.field for one in exhausted_fields.burnt(tx)).most_common()
@@ -461,5 +470,6 @@ def _named(counts: Mapping[str, int]) -> str:
     return listed([f"{name} {n:,}" for name, n in counts.items()], NAMED)
 
 
-def _count(number: int, one: str, more: str) -> str:
-    return f"{number:,} {one if number == 1 else more}"
+def count(number: int, one: str, more: str = "") -> str:
+    """Write a number with its noun: 1 field, 2 fields."""
+    return f"{number:,} {one if number == 1 else more or one + 's'}"

@@ -328,17 +328,18 @@ class _Source:
         force = current_policy(tx)
         if force is None:
             raise no_policy()
-        asked = [
-            n for n, one in force.policy.entity.fields.items() if one.ask is not None
-        ]
+        asked = force.asked()
         loads = {n: json.loads(columns) for n, columns in rows.loads(tx, found)}
-        layout = Layout.of((name for names in loads.values() for name in names), asked)
+        layout = Layout.of(
+            (name for names in loads.values() for name in names),
+            [force.fields[number].name for number in asked],
+        )
         places = {name: place for place, name in enumerate(layout.loaded)}
         return cls(
             found,
             layout,
             {n: [places[name] for name in names] for n, names in loads.items()},
-            [force.field_ids[name] for name in asked],
+            asked,
         )
 
 

@@ -38,7 +38,9 @@ _COUNTED: Final = (
         sum_where(col(Result.state) == "conflict").label("conflict"),
     )
     .join(Run, col(Run.id) == Record.run_id)
-    .outerjoin(Entry, col(Entry.record_id) == Record.id)
+    .outerjoin(
+        Entry, (col(Entry.record_id) == Record.id) & in_list(Entry.field_id, "asked")
+    )
     .outerjoin(Result, col(Result.entry_id) == Entry.id)
     .where(or_(_RUN.is_(None), col(Run.name) == _RUN))
     .group_by(
@@ -85,7 +87,10 @@ _TASK_OF: Final = col(Task.entry_id) == Entry.id
 _FIELDS: Final = (
     select_columns(
         col(FieldName.name).label("field"),
-        func.coalesce(Result.state, "open").label("state"),
+        case(
+            (in_list(Entry.field_id, "asked"), func.coalesce(Result.state, "open")),
+            else_="not asked",
+        ).label("state"),
         _count(Task, _TASK_OF).label("tasks"),
         _count(Task, _TASK_OF, in_words(Task.state, *LIVE_TASK_STATES)).label("live"),
         _count(Answer, col(Answer.entry_id) == Entry.id, col(Answer.valid) == 1).label(
@@ -116,27 +121,32 @@ _FIELDS: Final = (
 
 
 RecordRow: TypeAlias = tuple[str, str, str, int, int, int, str]
-"""One record: key, run, state, how many fields it has, answered ones and conflicts, and
-its pseudonym."""
+"""One record: key, run, state, how many fields are asked, answered ones and conflicts,
+and its pseudonym."""
 
 FieldRow: TypeAlias = "Row[*tuple[Any, ...]]"
 """One field of a record: field, state, tasks, live, answers, held_back, the plan's
 reason, and not_valid, why an answer of it does not count; each empty if there is none."""
 
 
-def records(tx: Tx, run: str | None, state: str | None, limit: int) -> list[RecordRow]:
-    """Records in the order of loading, of a run (None: any) and in a state."""
-    asked = {"run": run, "wanted": state, "most": limit}
-    found = tx.execute(_RECORDS, asked).all()
+def records(
+    tx: Tx, asked: Sequence[int], run: str | None, state: str | None, limit: int
+) -> list[RecordRow]:
+    """Records in the order of loading, of a run (None: any) and in a state.
+
+    ``asked`` has the numbers of the fields that count.
+    """
+    given = {"asked": asked, "run": run, "wanted": state, "most": limit}
+    found = tx.execute(_RECORDS, given).all()
     return [
         (_text(row[1]) or row[8], row[2], row[3], *map(int, row[4:7]), row[8])
         for row in tx.vault.opened(tx, found, [(1, "record.key")], 7)
     ]
 
 
-def fields(tx: Tx, pseudonym: str) -> Sequence[FieldRow]:
-    """Fields of the record with this pseudonym, in their order."""
-    return tx.execute(_FIELDS, {"record": pseudonym}).all()
+def fields(tx: Tx, asked: Sequence[int], pseudonym: str) -> Sequence[FieldRow]:
+    """Fields of the record with this pseudonym, in their order; ``asked`` by number."""
+    return tx.execute(_FIELDS, {"asked": asked, "record": pseudonym}).all()
 
 
 def _text(key: bytes) -> str:

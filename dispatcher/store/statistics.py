@@ -108,8 +108,8 @@ class MemberRow:
 
 
 RecordRow: TypeAlias = "Row[*tuple[Any, ...]]"
-"""A record, and how many of its fields are settled: id, pseudonym, run, fields, answered,
-conflict, state (``open``, ``conflict`` or ``answered``)."""
+"""A record, and how many of its fields are settled: id, pseudonym, run, fields (those
+asked), answered, conflict, state (``open``, ``conflict`` or ``answered``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,11 +268,18 @@ _TOTALS: Final[dict[str, Any]] = {
 _STATES: Final = {
     "task": _grouped(Task.state),
     "outbox": _grouped(Outbox.state),
-    "result": _grouped(Result.state),
     "account": _grouped(Account.state),
 }
-_AT_FEEDS: Final = select(func.count(distinct(col(Task.entry_id)))).where(
-    Task.state == "published"
+_ASKED: Final = _count_of(Entry, in_list(Entry.field_id, "wanted"))
+_RESULTS: Final = (
+    _grouped(Result.state)
+    .join(Entry, col(Entry.id) == col(Result.entry_id))
+    .where(in_list(Entry.field_id, "wanted"))
+)
+_AT_FEEDS: Final = (
+    select(func.count(distinct(col(Task.entry_id))))
+    .join(Entry, col(Entry.id) == col(Task.entry_id))
+    .where(Task.state == "published", in_list(Entry.field_id, "wanted"))
 )
 _ANSWERS: Final = (
     select(
@@ -330,14 +337,25 @@ def counts(tx: Tx) -> dict[str, int]:
 
 
 def states(tx: Tx, table: str) -> dict[str, int]:
-    """How many rows of ``task``, ``outbox``, ``result`` or ``account`` are in a state."""
+    """How many rows of ``task``, ``outbox`` or ``account`` are in a state."""
     return {state: int(count) for state, count in tx.execute(_STATES[table])}
 
 
-def fields(tx: Tx) -> dict[str, int]:
-    """How many entries have a result in each state, or lie at a feed (published)."""
-    at_feeds = tx.scalar(_AT_FEEDS)
-    return states(tx, "result") | ({"published": at_feeds} if at_feeds else {})
+def fields(tx: Tx, wanted: Sequence[int]) -> tuple[int, dict[str, int]]:
+    """Count the entries of some fields, given by number.
+
+    Returns
+    -------
+    int
+        All of them.
+    dict of str to int
+        How many have a result in each state, or lie at a feed (published).
+    """
+    given = {"wanted": wanted}
+    results = {state: int(count) for state, count in tx.execute(_RESULTS, given)}
+    if at_feeds := tx.scalar(_AT_FEEDS, given):
+        results["published"] = int(at_feeds)
+    return int(tx.scalar(_ASKED, given) or 0), results
 
 
 def answers(tx: Tx) -> list[tuple[str, str, int]]:
@@ -532,7 +550,9 @@ _settled: Final = (
         sum_where(col(Result.state) == "conflict").label("conflict"),
     )
     .select_from(_page)
-    .outerjoin(Entry, col(Entry.record_id) == _page.c.id)
+    .outerjoin(
+        Entry, (col(Entry.record_id) == _page.c.id) & in_list(Entry.field_id, "asked")
+    )
     .outerjoin(Result, col(Result.entry_id) == col(Entry.id))
     .group_by(_page.c.id, _page.c.pseudonym, _page.c.run_id)
     .subquery("settled")
@@ -566,14 +586,25 @@ _RECORDS: Final = (
 )
 
 
-def record_states(tx: Tx) -> dict[str, int]:
-    """How many records are in each state (grows with the store)."""
-    rows = tx.execute(_RECORD_STATES, {"after": 0, "page": _ALL})
+def record_states(tx: Tx, asked: Sequence[int]) -> dict[str, int]:
+    """How many records are in each state, by the fields asked (grows with the store)."""
+    rows = tx.execute(_RECORD_STATES, {"asked": asked, "after": 0, "page": _ALL})
     return {state: int(count) for state, count in rows}
 
 
-def records(tx: Tx, after: int, state: str | None, limit: int) -> Sequence[RecordRow]:
-    """Records with a larger id, in order of loading, of a state (None: any)."""
+def records(
+    tx: Tx, asked: Sequence[int], after: int, state: str | None, limit: int
+) -> Sequence[RecordRow]:
+    """Records with a larger id, in order of loading, of a state (None: any).
+
+    ``asked`` has the numbers of the fields that count.
+    """
     page = limit if state is None else _ALL
-    given = {"after": after, "page": page, "state": state, "limit": limit}
+    given = {
+        "asked": asked,
+        "after": after,
+        "page": page,
+        "state": state,
+        "limit": limit,
+    }
     return tx.execute(_RECORDS, given).all()

@@ -16,7 +16,7 @@ from dispatcher.stages.assembly import reassemble, write_records
 from dispatcher.store import records
 from tests import builders
 from tests.integration.exchange_house import Exchange
-from tests.integration.ledger_cases import Case
+from tests.integration.ledger_cases import Case, policy
 
 RECORDS = ("r1", "p1", 1, "abcd"), ("r2", "p2", 1, "ab")
 
@@ -224,6 +224,26 @@ def test_jsonl_has_the_loaded_columns_then_each_asked_field(answered):
         "answered": 2, "illegible": 1, "not_present": 0, "conflict": 1, "open": 2,
         "empty": 2,
     }  # fmt: skip
+
+
+def test_a_record_is_whole_without_an_answer_to_a_field_that_is_never_sent(store):
+    """b has an ask and send = false: its loaded value stands, and no column is added."""
+    case = Case(store)
+    sent = 'a = { ask = "transcribe" }\nb = { ask = "transcribe", send = false }'
+    case.apply(policy("", sent))
+    with store.write() as tx:
+        loaded = records.run(tx, "default", 0).id
+        records.begin_load(tx, loaded, "f.csv", '["id", "b"]', 0)
+    case.load(("r1", "p1", 1, "ab"), cells=("r1", "A123"))
+    builders.save_results(store, [case.entries["r1.a"]], value=b"Anna")
+    stream = io.BytesIO()
+    done = write_records(store, "default", stream, "jsonl")
+    assert json.loads(stream.getvalue()) == {
+        "id": "r1", "b": "A123",
+        "a": "Anna", "a_confidence": 1.0, "a_state": "answered",
+    }  # fmt: skip
+    assert (done.records, done.whole) == (1, 1)
+    assert {state: n for state, n in done.states.items() if n} == {"answered": 1}
 
 
 def test_safety_17_csv_guards_formulas_and_can_be_told_not_to(answered, tmp_path):

@@ -291,7 +291,7 @@ FILES = [
             HEADER.strip() + WIDE + "\nr,p,Canary,Leprosy,1" + "," * 9000 + "\n"
         ),
         0,
-        "1 records loaded",
+        "1 record loaded",
     ),
     Row(
         "more columns than can be loaded",
@@ -403,7 +403,7 @@ FILES = [
             HEADER.strip() + ",at\nr1,p,c,d,e,2024-01-01T10:00\n"
         ),
         0,
-        "1 records",
+        "1 record",
     ),
     Row("no such file", lambda d: d.run("records", "load", "nope.csv"), 5, "no file"),
     Row("a folder", lambda d: d.run("records", "load", d.dir), 5, "is a folder"),
@@ -1133,14 +1133,14 @@ def test_init_with_a_store_that_can_not_be_leaves_nothing_behind(tmp_path, store
 
 
 def test_a_policy_that_paints_over_more_of_loaded_crops_is_refused(desk):
-    told_well(scanned(desk, picture()), 0, "1 records")
+    told_well(scanned(desk, picture()), 0, "1 record")
     seal = "[entity.form.layout]\nseal = { page = %d, box = [0, 0, 0.5, 0.5], redact = true }\n"
     told_well(desk.policy(PICTURES + seal % 1), 1, "masks more in field zip")
     assert desk.policy(PICTURES + seal % 2).status == 0
 
 
 def test_a_policy_that_shows_text_where_a_crop_is_loaded_is_refused(desk):
-    told_well(scanned(desk, picture()), 0, "1 records")
+    told_well(scanned(desk, picture()), 0, "1 record")
     told_well(desk.policy(POLICY), 1, "shows another part of the record for field zip")
     masked = PICTURES.replace(
         'disease = { ask = "transcribe"', 'disease = { ask = "date", redact = ["date"]'

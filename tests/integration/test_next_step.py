@@ -97,6 +97,20 @@ def test_all_answered_is_the_end(loaded, here):
     assert here() == (Step.DONE, "dispatcher records reassemble -o whole.csv")
 
 
+def test_a_field_that_is_never_sent_leaves_the_record_whole(set_up, run, here):
+    ask = 'disease = { ask = "transcribe", '
+    kept = POLICY.replace(ask, ask + "send = false, ").split("[property")[0]
+    workers = ("folder/ann",)
+    set_up(kept, "id,name,disease\nf1,Ann,gout\n", workers)
+    assert "1 record, 1 worker, 0 of 1 field done" in run().out
+    with open_store("dispatcher.db") as store:
+        builders.save_results(store, [1], value=b"Ann")
+    assert here()[0] is Step.DONE
+    assert "1 record, 1 worker, 1 of 1 field done" in run().out
+    done = run("records", "reassemble", "-o", "whole.csv")
+    assert "1 record, 1 whole  (1 answered)" in done.out
+
+
 @pytest.mark.parametrize(
     ("found", "next_"),
     [("0000", "dispatcher db upgrade --backup"), ("9999", "dispatcher --version")],

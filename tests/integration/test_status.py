@@ -6,18 +6,21 @@ import pytest
 from typer.main import get_command
 
 from connectors.testing.hostile import Memory
+from dispatcher.ledger.active_policy import asked_fields
 from dispatcher.ledger.identity_changes import merge
+from dispatcher.operations import records
 from dispatcher.operations import status as operation
 from dispatcher.operations.runs import Budget
 from dispatcher.operations.status import PauseNow, WaitingPilot, status
 from dispatcher.preflight import Obstacle, Preflight
 from dispatcher.stages.planning import Planning
-from dispatcher.store import lease, pause, planning
+from dispatcher.store import lease, pause, planning, statistics
 from dispatcher.store.settings import TickFailure
 from dispatcher.store.statistics import DownRow, HeldRow
 from dispatcher.surfaces.cli.app import app
 from dispatcher.surfaces.cli.status import lay_out
 from tests import builders
+from tests.contract.memory_feed import MemoryFeed
 from tests.integration.ledger_cases import PAIR, Case, policy
 
 MINUTE = 60
@@ -296,3 +299,45 @@ def test_beyond_a_bound_limits_are_not_judged_and_status_says_so(
     found = look(case.store, clock())
     assert found.limits is None
     assert "limits: too many to judge here, see the console" in lay_out(found)
+
+
+NEVER_ASKED = 'a = { ask = "transcribe" }\nb = { ask = "transcribe", send = false }\n'
+
+
+def test_a_field_that_is_never_asked_is_not_waited_for(store, clock):
+    """r1: a is asked and answered, b is never sent, c is only for feeds."""
+    case = Case(store)
+    case.apply(policy("", NEVER_ASKED + "c = {}"))
+    case.add("x/ann")
+    case.load(("r1", "p1", 1, "abc"))
+    assert status(store, clock()).fields == {"open": 1}
+    builders.save_results(store, [case.entries["r1.a"]], value=b"Anna")
+    found = status(store, clock())
+    assert (found.asked, found.fields) == (1, {"answered": 1, "open": 0})
+    assert found.counts["entries"] == 3
+    [listed] = records.list_records(store)
+    assert listed[2:6] == ("answered", 1, 1, 0)
+    assert records.list_records(store, state="open") == []
+    _, shown = records.show(store, "r1")
+    assert [(row.field, row.state) for row in shown] == [
+        ("a", "answered"), ("b", "not asked"), ("c", "not asked"),
+    ]  # fmt: skip
+    with store.read() as tx:
+        asked = asked_fields(tx)
+        assert statistics.record_states(tx, asked) == {"answered": 1}
+        [row] = statistics.records(tx, asked, 0, None, 9)
+    assert (row.fields, row.answered, row.state) == (1, 1, "answered")
+
+
+def test_what_only_feeds_get_is_waited_for_where_there_is_a_feed(store, clock):
+    case = Case(store)
+    case.apply(policy("", NEVER_ASKED + "c = {}"))
+    case.add("x/ann", "f/acme")
+    case.load(("r1", "p1", 1, "abc"))
+    builders.save_results(store, [case.entries["r1.a"]], value=b"Anna")
+    look = Preflight({"f": MemoryFeed()})
+    assert status(store, clock(), look).fields == {"answered": 1, "open": 1}
+    case.book(("f/acme", "r1.c"))
+    builders.settle_messages(store, "published")
+    done = status(store, clock(), look).fields
+    assert done == {"answered": 1, "published": 1, "open": 0}

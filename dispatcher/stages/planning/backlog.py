@@ -241,10 +241,9 @@ def _wanted(
     """Count answers, or copies at feeds, that each entry still lacks or has planned."""
     ids = table["id"]
     asked = np.zeros(max(force.fields, default=0) + 1, np.int64)
-    for number, standing in force.fields.items():
-        field = force.policy.entity.fields[standing.name]
-        if standing.sent and (feeds or field.ask is not None):
-            asked[number] = min(field.answers, MOST)
+    for number in force.asked(feeds=feeds):
+        field = force.policy.entity.fields[force.fields[number].name]
+        asked[number] = min(field.answers, MOST)
     base = asked[table["field"]]
     wanted = base.copy()
     judged, result = _spread(ids, _columns(rows.results(tx), 3))

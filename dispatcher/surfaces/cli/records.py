@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final, Self
 import typer
 
 from dispatcher.core.errors import EXIT_PARTLY, NoStore, Usage
-from dispatcher.surfaces.cli import completion
+from dispatcher.surfaces.cli import completion, previews
 from dispatcher.surfaces.cli.context import (
     DRY_RUN,
     CliContext,
@@ -261,8 +261,8 @@ def load(
         "rejects": str(loaded.rejects) if loaded.rejects else None,
     }
     context.say(_facts_line(loaded.facts))
-    words = [f"{counts.records:,} records loaded into run {run}"]
-    words.append(f"{counts.entries:,} fields")
+    words = [f"{previews.count(counts.records, 'record')} loaded into run {run}"]
+    words.append(previews.count(counts.entries, "field"))
     if counts.skipped:
         words.append(f"{counts.skipped:,} skipped: in the store already")
     if counts.rejected:
@@ -331,7 +331,10 @@ def reassemble(
                 context, store, run, output, format, excel_guard=excel_guard
             )
     states = ", ".join(f"{n:,} {state}" for state, n in done.states.items() if n)
-    text = f"{done.records:,} records, {done.whole:,} whole  ({states or 'no fields'})"
+    text = (
+        f"{previews.count(done.records, 'record')}, {done.whole:,} whole  "
+        f"({states or 'no fields'})"
+    )
     if to_stream:
         context.say(text)
         return
@@ -675,7 +678,7 @@ class LoadProgress:
         self._bar.update(
             self._task,
             completed=progress.position,
-            records=f"{progress.records + progress.skipped:,} records",
+            records=previews.count(progress.records + progress.skipped, "record"),
             rejected=f"{progress.rejected:,} rejected" if progress.rejected else "",
         )
 
@@ -710,7 +713,7 @@ def _new_bar(progress: Progress, *, color: bool) -> tuple[Bar, TaskID]:
 def _line(progress: Progress) -> str:
     share = f"{100 * progress.position // progress.size} %  " if progress.size else ""
     return (
-        f"{share}{progress.records + progress.skipped:,} records, "
+        f"{share}{previews.count(progress.records + progress.skipped, 'record')}, "
         f"{progress.rejected:,} rejected"
     )
 
@@ -741,12 +744,13 @@ def purge(
         if dry_run:
             context.show(
                 {"schema": "dispatcher.purge/1", "dry_run": True, "records": count},
-                f"{DRY_RUN}\nwould erase the values of {count:,} records",
+                f"{DRY_RUN}\nwould erase the values of {previews.count(count, 'record')}",
             )
             return
         if confirm != word:
             raise Usage(
-                f"erasing the values of {count:,} records cannot be undone",
+                f"erasing the values of {previews.count(count, 'record')} "
+                "cannot be undone",
                 why="it was not confirmed",
                 fix=f"repeat the command with --confirm={word}",
             )

@@ -14,7 +14,7 @@ from fractions import Fraction
 from math import inf
 from typing import Any, Final, TypeVar, cast
 
-from dispatcher.ledger.active_policy import ActivePolicy, current_policy
+from dispatcher.ledger.active_policy import ActivePolicy, asked_fields, current_policy
 from dispatcher.ledger.limit_usage import (
     LimitUsage,
     LimitUsages,
@@ -242,14 +242,14 @@ class ReadCache:
 
         def make() -> dict[str, int]:
             with self._store.read() as tx:
-                return statistics.record_states(tx)
+                return statistics.record_states(tx, asked_fields(tx))
 
         return self._fresh("record-states", make, COSTLY)
 
     def records(self, after: int, state: str | None, limit: int) -> Sequence[RecordRow]:
         """Records after one, in order of loading."""
         with self._store.read() as tx:
-            return statistics.records(tx, after, state, limit)
+            return statistics.records(tx, asked_fields(tx), after, state, limit)
 
     def record_id(self, pseudonym: str) -> int | None:
         """Return the number of the record that the ledger calls so."""

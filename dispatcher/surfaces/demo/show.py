@@ -359,15 +359,14 @@ def settled(found: Status) -> bool:
     """Whether every field that is asked has its answer."""
     results = found.results
     done = results.get("answered", 0) + results.get("conflict", 0)
-    return bool(found.counts["entries"]) and done == found.counts["entries"]
+    return bool(found.asked) and done == found.asked
 
 
 def progress(found: Status) -> str:
     """One line about how far it is."""
     done = found.results.get("answered", 0) + found.results.get("conflict", 0)
-    entries = found.counts["entries"]
     return (
-        f"  {done:,} of {entries:,} fields settled · {found.counts['answers']:,} "
+        f"  {done:,} of {found.asked:,} fields settled · {found.counts['answers']:,} "
         f"answers · {found.counts['exposures']:,} exposures booked"
     )
 
