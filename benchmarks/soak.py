@@ -8,8 +8,8 @@ by HTTP as fast as they are served, or ``--rate`` answers a second at most. Ever
 prints the answers and the daemon's resident memory; at the end a line fitted to the second
 half: MiB for each 10,000 answers. A store's caches fill up first, so only the second half
 says whether memory grows: give SQLite a ``cache_mib`` that is full by then (16 takes some
-10,000 answers). On PostgreSQL connections and pages that are over are found by Python's
-collector now and then: the memory goes up and down by 10 MiB. The limit is judged after an hour: at most 2 MiB for each 10,000 answers.
+10,000 answers). On PostgreSQL the memory goes up and down by 10 MiB. The limit is judged
+after an hour: at most 2 MiB for each 10,000 answers.
 
 ``--set`` adds a line to the settings. The PostgreSQL server is one of its own that waits
 for the disk; its memory is not counted.

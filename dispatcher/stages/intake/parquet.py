@@ -191,8 +191,8 @@ class ParquetReader:
     ) -> list[Any]:
         """Return values with all their digits: Python's datetimes end at microseconds.
 
-        A number of 32 bits is the one with the same shortest text: 0.1, and not
-        0.10000000149011612.
+        A number of 16 or 32 bits is the one with the same shortest text: 0.1, and not
+        0.10000000149011612. Whole numbers of 16 bits are exact, and stay: 65504.
         """
         pl, kind = self._pl, series.dtype
         if isinstance(kind, pl.List | pl.Array):
@@ -205,8 +205,14 @@ class ParquetReader:
                 None if is_null else dict(zip(names, row, strict=True))
                 for is_null, row in zip(series.is_null(), rows, strict=True)
             ]
-        if kind == pl.Float32:
-            return [None if v is None else float(str(np.float32(v))) for v in series]
+        if kind in (pl.Float16, pl.Float32):
+            short = np.float16 if kind == pl.Float16 else np.float32
+            return [
+                v
+                if v is None or (short is np.float16 and v.is_integer())
+                else float(str(short(v)))
+                for v in series
+            ]
         if kind == pl.Duration("ns"):
             return [_duration(v) for v in series.dt.total_nanoseconds()]
         if kind == pl.Time or getattr(kind, "time_unit", "") == "ns":

@@ -49,6 +49,7 @@ BUILT_IN: Final[Mapping[int, str]] = {
 
 _CELL = re.compile("([A-Z]{1,3})([0-9]{1,7})")
 _TYPE = re.compile(rb"""\bt=["'](\w+)["']""")
+_LONG: Final = re.compile(rb"[-+]?\d{16,300}")
 _STYLE = re.compile(rb"""\bs=["'](\d+)["']""")
 _PLACE = re.compile(rb"""\br=["'][A-Z]{1,3}\d{1,7}["']""")
 _TEXTS = re.compile(
@@ -254,7 +255,7 @@ def _with_marks(data: bytes, name: str) -> bytes:
 
 
 def _doubtful(styles: Mapping[int, str]) -> re.Pattern[bytes]:
-    """Match cells that may have no text: errors, formulas, moments."""
+    """Match cells that may have no text: errors, formulas, moments, long numbers."""
     numbers = "|".join(map(str, styles)) or "none"
     return re.compile(
         rb"<(?P<tag>(?:\w+:)?c)\b(?="
@@ -262,6 +263,7 @@ def _doubtful(styles: Mapping[int, str]) -> re.Pattern[bytes]:
         rb"|[^>]*(?<!/)>\s*<(?:\w+:)?f\b"
         rb"""|[^>]*\bt=["']s["'][^>]*(?<!/)>(?!\s*<(?:\w+:)?v>\s*\d+\s*<)"""
         rb"""|[^>]*\bs=["'](?:%b)["']"""
+        rb"|[^>]*(?<!/)>\s*<(?:\w+:)?v>\s*[-+]?\d{16,}\s*<"
         rb")(?P<attributes>[^>]*)(?<!/)>(?P<body>.*?)</(?P=tag)>" % numbers.encode(),
         re.DOTALL,
     )
@@ -286,11 +288,17 @@ def _why_no_text(
             "a formula without a stored value: open the file in a spreadsheet "
             "program, and save it"
         )
+    if (kind and kind[1] != b"n") or not text:
+        return ""
     style = _STYLE.search(attributes)
     shown = styles.get(int(style[1])) if style else None
-    if shown is None or (kind and kind[1] != b"n") or not text:
-        return ""
-    return _why_no_moment(text, shown, from_1904)
+    return _why_no_moment(text, shown, from_1904) if shown else _why_no_number(text)
+
+
+def _why_no_number(text: bytes) -> str:
+    if _LONG.fullmatch(text) and int(text) != int(float(text)):
+        return "a number of more digits than a spreadsheet keeps: write it as a text"
+    return ""
 
 
 def _why_no_moment(text: bytes, shown: str, from_1904: bool) -> str:

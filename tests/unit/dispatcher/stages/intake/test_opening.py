@@ -249,6 +249,14 @@ def test_parquet_numbers_of_32_bits_have_their_shortest_text(tmp_path):
     ]
 
 
+def test_parquet_numbers_of_16_bits_have_their_shortest_text(tmp_path):
+    half = pl.Series([1.1, 0.1, None, 65504.0], dtype=pl.Float16)
+    frame = pl.DataFrame({"f": half})
+    assert rows(parquet(frame, tmp_path / "a.parquet")) == [
+        ("1.1",), ("0.1",), ("",), ("65504",),
+    ]  # fmt: skip
+
+
 def test_a_number_without_digits_costs_its_row_and_its_word_as_a_text_does_not(
     tmp_path,
 ):

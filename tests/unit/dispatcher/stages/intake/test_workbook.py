@@ -102,6 +102,26 @@ def test_an_error_of_a_kind_that_no_spreadsheet_has_is_not_repeated():
     assert reason_of('<c r="@" t="e"><v>#secret text</v></c>').endswith("error: #?")
 
 
+@pytest.mark.parametrize("number", ["1234567890123456789", "-9007199254740993"])
+def test_a_number_that_would_lose_digits_costs_its_row(number):
+    """A program wrote it: spreadsheets keep 15 digits, and a reader 2^53."""
+    for cell in (
+        f'<c r="@"><v>{number}</v></c>',
+        f'<c r="@" t="n"><v>{number}</v></c>',
+    ):
+        assert "more digits than a spreadsheet keeps" in reason_of(cell)
+
+
+def test_a_long_number_that_loses_nothing_or_is_a_text_is_read():
+    cells = (
+        '<c r="@"><v>9007199254740992</v></c>',
+        '<c r="@" t="str"><v>1234567890123456789</v></c>',
+    )
+    rows, refused, _ = read(workbook(sheet(*cells)))
+    assert rows == ["9007199254740992", "1234567890123456789"]
+    assert refused == {}
+
+
 @pytest.mark.parametrize(
     "cell",
     [
