@@ -15,6 +15,8 @@ from policies.document.reading import Findings, Reader
 from policies.document.source import read
 from policies.policy import Policy, PolicyTest
 
+ROW_KEY: Final = "row"
+"""Key of a policy for records that are told apart by their row: no column of a file."""
 STRANGER: Final = "stranger/of-no-group"
 FIX: Final = (
     "add a rule that keeps them apart, as `dispatcher policy suggest` drafts it"
@@ -45,6 +47,7 @@ def check_against(result: ParseResult, profile: Profile) -> tuple[Diagnostic, ..
         if column.name in policy.entity.fields
     }
     check = _Check(policy, root, fields, profile)
+    check.columns()
     check.identifiers()
     check.dependencies()
     check.texts()
@@ -59,6 +62,26 @@ class _Check:
         self._root = root
         self._fields = fields
         self._profile = profile
+
+    def columns(self) -> None:
+        """Report what the policy reads and the file lacks: it may be another file's."""
+        entity = self._policy.entity
+        there = {column.name for column in self._profile.columns}
+        read_from = {name: one.column for name, one in entity.fields.items()}
+        lacks = [name for name, column in read_from.items() if column not in there]
+        names = list(dict.fromkeys(read_from[name] for name in lacks))
+        for name in (entity.key, entity.subject):
+            if name is not None and name not in (*there, *names, ROW_KEY):
+                names.append(name)
+        if names:
+            self._warn(
+                "POL405",
+                lacks[0] if lacks else next(iter(entity.fields)),
+                f"the file has no column {listed(names, 8)}",
+                "the policy reads them; of another file's columns nothing was checked",
+                "name the file that this policy is for, or draft one for this file: "
+                "dispatcher policy suggest",
+            )
 
     def identifiers(self) -> None:
         """Report what says who somebody is: combinations, and single columns."""

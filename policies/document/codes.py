@@ -415,6 +415,14 @@ CODES: Final[Mapping[str, Code]] = {
         'comment = { ask = "transcribe" }',
         'comment = { ask = "transcribe", redact = ["PERSON", "PHONE"] }',
     ),
+    "POL405": Code(
+        "columns of the policy that the file lacks",
+        "The policy reads columns that the file does not have: it may be a policy for "
+        "another file. What the file shows and the policy does not name was not checked, "
+        "so that no other warning means little.",
+        'email = { ask = "transcribe" }\n# the file has id, name and disease',
+        'name = { ask = "transcribe" }',
+    ),
 }
 
 

@@ -46,6 +46,24 @@ def test_a_policy_without_rules_is_warned_of_all_that_singles_out():
     assert any(code == "POL404" for code, _ in found)
 
 
+def test_a_policy_for_another_file_is_warned_of():
+    """All that it reads is missing, so that nothing else could be found."""
+    other = (
+        'version = 1\nname = "x"\n[entity.x]\nkey = "rx_id"\nsubject = "patient"\n'
+        '[entity.x.fields]\nname = { ask = "transcribe" }\n'
+        'dose = { ask = "transcribe" }\ntotal = { ask = "transcribe", image = "scan" }\n'
+    )
+    (found,) = [d for d in warned(other) if d.code == "POL405"]
+    assert found.message == "the file has no column dose, scan, rx_id, patient"
+    assert other.splitlines()[found.line - 1].startswith("dose")
+
+
+def test_the_number_of_a_row_is_no_column_that_is_missing():
+    assert not [
+        d for d in warned(POLICY.replace('"id"', '"row"')) if d.code == "POL405"
+    ]
+
+
 def test_each_warning_stands_at_the_field():
     for diagnostic in warned(POLICY):
         line = POLICY.splitlines()[diagnostic.line - 1]
