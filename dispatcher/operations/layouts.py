@@ -227,6 +227,16 @@ def scans_in(paths: Iterable[Path]) -> list[Path]:
     return found
 
 
+def pinned_template(policy: Path, scans: Sequence[Path]) -> Path | None:
+    """Return the scan that the policy file names as its template, if it is among these."""
+    if not policy.exists():
+        return None
+    entity = _entity(_read(policy.read_text("utf-8"), policy.name), policy.name)
+    template = entity.get("template")
+    named = template.get("image") if isinstance(template, Mapping) else None
+    return next((one for one in scans if one.name == named), None)
+
+
 class Drawing:
     """Boxes that are drawn on a template, and the scans that they have to fit.
 
@@ -407,6 +417,7 @@ class Drawing:
             _put_box(layout, box)
             if box.field and not box.redact:
                 self._show(entity, box)
+                _drop_whole_page(entity, self._column)
         if self._form.template:
             template: InlineTable = tomlkit.inline_table()
             template["image"] = self._form.template
@@ -427,6 +438,20 @@ class Drawing:
         column = str(spec.get("image", "")).partition("#")[0] or self._column
         if spec.get("image") != f"{column}#{box.name}":
             spec["image"] = f"{column}#{box.name}"
+
+
+def _drop_whole_page(entity: Table, column: str) -> None:
+    """Take out the field of the whole page that a draft has until boxes are drawn.
+
+    It is never sent, and every box lies in it.
+    """
+    fields = entity["fields"]
+    for name in [
+        name
+        for name, spec in fields.items()
+        if spec.get("image") == column and spec.get("send") is False
+    ]:
+        del fields[name]
 
 
 def _put_box(layout: Table, box: DrawnBox) -> None:

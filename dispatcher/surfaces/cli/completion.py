@@ -9,24 +9,23 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
 if TYPE_CHECKING:
     from dispatcher.operations.workspace import Workspace
-    from dispatcher.store import Tx
 
 MOST: Final = 200
 """More names would fill the screen."""
-WAIT_MS: Final = 200
 PLAIN: Final = re.compile(r"[\w@+,./-]+")
 """Names that every shell takes as they are: it may run what stands in another."""
 
 
 def workers(ctx: typer.Context, incomplete: str) -> list[str]:
     """Complete CONNECTOR/NAME."""
-    return _offer(ctx, incomplete, lambda workspace: _stored(workspace, _accounts))
+    return _offer(ctx, incomplete, lambda workspace: _names().worker_names(workspace))
 
 
 def connectors(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -36,12 +35,12 @@ def connectors(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def runs(ctx: typer.Context, incomplete: str) -> list[str]:
     """Complete a run."""
-    return _offer(ctx, incomplete, lambda workspace: _stored(workspace, _runs))
+    return _offer(ctx, incomplete, lambda workspace: _names().run_names(workspace))
 
 
 def fields(ctx: typer.Context, incomplete: str) -> list[str]:
     """Complete a field of the policy."""
-    return _offer(ctx, incomplete, lambda workspace: _stored(workspace, _fields))
+    return _offer(ctx, incomplete, lambda workspace: _names().field_names(workspace))
 
 
 def record_fields(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -53,7 +52,7 @@ def record_fields(ctx: typer.Context, incomplete: str) -> list[str]:
         ctx,
         incomplete,
         lambda workspace: (
-            f"{record}{dot}{field}" for field in _stored(workspace, _fields)
+            f"{record}{dot}{field}" for field in _names().field_names(workspace)
         ),
     )
 
@@ -93,39 +92,11 @@ def _workspace(ctx: typer.Context) -> Workspace:
     )
 
 
-def _stored(workspace: Workspace, names: Callable[[Tx], list[str]]) -> list[str]:
-    """Read names from the store; nothing is shipped, logged or waited for."""
-    from dispatcher.store import open_store
+def _names() -> ModuleType:
+    """Load what reads the store, now that a shell asks."""
+    from dispatcher.operations import names
 
-    store = open_store(
-        workspace.store_url,
-        password_allowed=workspace.store_is_private,
-        wait_ms=WAIT_MS,
-        key_file=workspace.key_file,
-    )
-    try:
-        with store.read() as tx:
-            return names(tx)
-    finally:
-        store.close()
-
-
-def _accounts(tx: Tx) -> list[str]:
-    from dispatcher.store import accounts
-
-    return [account.text for account in accounts.all_accounts(tx)]
-
-
-def _runs(tx: Tx) -> list[str]:
-    from dispatcher.store import statistics
-
-    return statistics.runs(tx)
-
-
-def _fields(tx: Tx) -> list[str]:
-    from dispatcher.store import record_states
-
-    return record_states.field_names(tx)
+    return names
 
 
 def _codes() -> Iterable[str]:

@@ -26,7 +26,10 @@ PolicyOption = Annotated[
 ]
 TemplateOption = Annotated[
     Path | None,
-    typer.Option(help="The scan to draw on (default: the first).", exists=True),
+    typer.Option(
+        help="The scan with the boxes (default: the template of the policy, or the first).",
+        exists=True,
+    ),
 ]
 ColumnOption = Annotated[
     str, typer.Option(help="The column that names the scans, for new fields.")
@@ -127,11 +130,12 @@ def _drawing(
     *,
     align: bool,
 ) -> Drawing:
-    from dispatcher.operations.layouts import Drawing, scans_in
+    from dispatcher.operations.layouts import Drawing, pinned_template, scans_in
 
     found = scans_in(scans)
+    path = policy or context.directory / "policy.toml"
+    template = template or pinned_template(path, found)
     if template is not None:
         others = [one for one in found if one.resolve() != template.resolve()]
         found = scans_in([template, *others])
-    path = policy or context.directory / "policy.toml"
     return Drawing(path, found, column, aligned=align)

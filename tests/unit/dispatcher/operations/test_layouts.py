@@ -4,7 +4,13 @@ import pytest
 from PIL import Image
 
 from dispatcher.core.errors import Invalid
-from dispatcher.operations.layouts import Drawing, DrawnBox, crop_rows, scans_in
+from dispatcher.operations.layouts import (
+    Drawing,
+    DrawnBox,
+    crop_rows,
+    pinned_template,
+    scans_in,
+)
 from dispatcher.stages.intake.table import Options
 from dispatcher.surfaces.drawing import crops_page
 from policies.document import parse
@@ -66,6 +72,17 @@ def test_the_template_is_pinned_where_pages_are_aligned(folder):
     assert found.policy.entity.key == "id"
 
 
+def test_the_pinned_template_is_found_among_the_scans(folder):
+    scans = scans_in([folder])
+    assert pinned_template(folder / "policy.toml", scans) is None
+    assert pinned_template(folder / "none.toml", scans) is None
+    Drawing(folder / "policy.toml", scans[1:], "scan", aligned=True).save(
+        [box("roi.name", NAME, field="name")]
+    )
+    assert pinned_template(folder / "policy.toml", scans) == folder / "1.png"
+    assert pinned_template(folder / "policy.toml", scans[2:]) is None
+
+
 def test_what_was_saved_is_drawn_again(folder):
     boxes = [
         box("roi.name", NAME, field="name"),
@@ -98,6 +115,19 @@ def test_overlaps_are_what_policy_check_says_and_are_not_saved(folder):
     with pytest.raises(Invalid, match="POL214"):
         draw.save(boxes)
     assert (folder / "policy.toml").read_text() == POLICY
+
+
+def test_a_draft_keeps_its_whole_page_until_a_box_is_drawn(folder):
+    """`policy suggest` has a field for the page, which is not sent before."""
+    page = 'scan = { ask = "transcribe", image = "scan", send = false }'
+    draft = POLICY[: POLICY.index("name = {")] + page + "\n"
+    (folder / "policy.toml").write_text(draft)
+    draw = drawing(folder)
+    assert draw.fields() == ["scan"]
+    assert draw.check([box("age", AGE)])[0]["severity"] == "warning"
+    draw.save([box("age", AGE)])
+    assert draw.fields() == ["age"]
+    assert parse((folder / "policy.toml").read_bytes()).errors == 0
 
 
 def test_a_field_does_not_lose_its_box(folder):
