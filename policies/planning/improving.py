@@ -27,6 +27,7 @@ from policies.model.problem import Pairs, Plan, Problem
 from policies.model.sets import Ints
 from policies.planning.caps_on_averages import AverageCaps
 from policies.planning.problem import PlanningProblem
+from policies.planning.solving import after
 from policies.solvers import Limits, Solution, Verdict
 from policies.solvers.exact.highs import Milp
 from policies.solvers.exact.highs import solve as solve_by_highs
@@ -84,14 +85,21 @@ def improve(
     averages = AverageCaps(made)
     whole = replace(made.problem, averages=averages.caps())
     problem = without(whole, tuple(found.held.tolist()))
-    if problem.utilities is not None or not judge(problem, found.plan).feasible:
-        return found  # planned by a looser problem, or worth more than a sum
+    if problem.utilities is not None:
+        return found  # worth more than a sum
+    judged = judge(problem, found.plan)
+    if not judged.feasible:
+        return found  # planned by a looser problem
     problem = replace(problem, capacity=_ceilings(problem, found.plan, limits))
-    run = _Search(problem, found.plan, seed, limits)
-    plan, bound = run.run() if search else (found.plan, run.bound)
-    judged = judge(problem, plan)
-    if not judged.feasible or averages.excess(plan):
-        plan, judged = found.plan, judge(problem, found.plan)
+    plan, bound = better_plan(
+        problem, found.plan, judged.objective, seed, limits if search else None
+    )
+    if plan is not found.plan:
+        better = judge(problem, plan)
+        if better.feasible and not averages.excess(plan):
+            judged = better
+        else:
+            plan = found.plan
     bound = max(judged.objective, min(found.bound, bound))
     stopped = "optimal" if bound == judged.objective else found.stopped
     return replace(
@@ -105,7 +113,7 @@ def improve(
 
 
 def better_plan(
-    problem: Problem, plan: Pairs, seed: int, limits: Limits
+    problem: Problem, plan: Plan, value: Fraction, seed: int, limits: Limits | None
 ) -> tuple[Plan, Fraction]:
     """Return the best plan found from a given one, and a bound on what any is worth.
 
@@ -113,12 +121,18 @@ def better_plan(
     ----------
     problem : Problem
         Its utility is a sum over pairs.
-    plan : Pairs
+    plan : Plan
         Keeps all limits.
+    value : Fraction
+        Its objective.
     seed : int
-    limits : Limits
+    limits : Limits or None
+        None: the plan stays, and has its bound.
     """
-    return _Search(problem, plan, seed, limits).run()
+    search = _Search(problem, plan, value, seed, limits or Limits())
+    if limits is not None:
+        search.run()
+    return search.plan, search.bound
 
 
 def _ceilings(problem: Problem, plan: Pairs, limits: Limits) -> Ints:
@@ -225,7 +239,8 @@ class _Search:
     """A plan, and a bound on what any plan is worth."""
 
     problem: Problem
-    plan: Pairs
+    plan: Plan
+    value: Fraction
     seed: int
     limits: Limits
 
@@ -233,13 +248,12 @@ class _Search:
         problem, goal = self.problem, self.problem.goal
         self.over, self.began = self.limits.deadline(), self.limits.clock()
         self.rng = np.random.default_rng(self.seed)
-        self.sets_of, self.row = problem.sets.by_entry()
         bound, self.price, self.best = transport_bound(problem)
         paid = goal.lambda_ * goal.tau if goal.objective is Objective.TRADEOFF else 0
         self.bound = bound * problem.weights.unit + paid
-        self.value = judge(problem, _plan(self.plan)).objective
 
-    def run(self) -> tuple[Plan, Fraction]:
+    def run(self) -> None:
+        """Search until time or work ends, or the plan is close to the bound."""
         problem = self.problem
         separable = problem.goal.objective is Objective.DISC_BUDGET
         separable = separable and not problem.averages and problem.links is None
@@ -247,7 +261,6 @@ class _Search:
             self._whole()
         elif separable:
             self._blocks()
-        return _plan(self.plan), self.bound
 
     def _is_close(self) -> bool:
         return self.bound - self.value <= _CLOSE * abs(self.bound)
@@ -267,6 +280,7 @@ class _Search:
     def _blocks(self) -> None:
         """Free and reassign blocks around the entries of most regret."""
         unit, work = self.problem.weights.unit, self.limits.work
+        self.sets_of, self.row = self.problem.sets.by_entry()
         tries = np.zeros(self.problem.n_entries, np.int64)
         while work > 0 and not (self.over() or self._is_close()):
             regret = np.where(tries < _TRIES, self._regret(), 0)
@@ -329,14 +343,11 @@ class _Search:
         mine = freed[plan.entry]
         own = Pairs(plan.entry[mine], plan.adversary[mine])
         rest = Pairs(plan.entry[~mine], plan.adversary[~mine])
-        given = np.bincount(rest.adversary, minlength=problem.n_adversaries)
         entries = self._near(free)
         part = replace(
-            problem,
+            after(problem, rest),
             lo=np.where(freed, problem.lo, 0),
             hi=np.where(freed, problem.hi, 0),
-            history=problem.history.union(rest),
-            capacity=np.maximum(problem.room() - given, 0),
         ).select(entries, self._touching(free))
         limits = self.limits.left(self.began)
         limits = replace(
@@ -349,7 +360,8 @@ class _Search:
         new = Pairs(entries[found.plan.entry], found.plan.adversary)
         gain = int(_worths(problem, new).sum() - _worths(problem, own).sum())
         if gain > 0:
-            self.plan = rest.union(new)
+            both = rest.union(new)
+            self.plan = Plan(both.entry, both.adversary)
         return max(gain, 0)
 
 
@@ -358,7 +370,3 @@ def _worths(problem: Problem, pairs: Pairs) -> Ints:
     weights = problem.weights
     factor = weights.factor[pairs.adversary, weights.kind[pairs.entry]]
     return weights.base[pairs.entry] * factor
-
-
-def _plan(pairs: Pairs) -> Plan:
-    return Plan(pairs.entry, pairs.adversary)

@@ -149,7 +149,7 @@ def _without_plan(problem: Problem, found: Solution) -> tuple[Ints, Problem]:
     """Return what was held back, with its entries: what is planned counts as shown."""
     mine = np.isin(np.arange(problem.n_entries), found.held)
     part = replace(
-        _after(problem, found.plan),
+        after(problem, found.plan),
         lo=np.where(mine, problem.lo, 0),
         hi=np.where(mine, problem.hi, 0),
         goal=replace(problem.goal, objective=Objective.DISC_BUDGET),
@@ -163,7 +163,7 @@ def _without_plan(problem: Problem, found: Solution) -> tuple[Ints, Problem]:
     return every, part.select(every, parts.sets_of(chosen))
 
 
-def _after(problem: Problem, shown: Pairs) -> Problem:
+def after(problem: Problem, shown: Pairs) -> Problem:
     """Return the problem that is left once these pairs have been shown."""
     capacity = problem.capacity
     if capacity is not None:
@@ -195,7 +195,7 @@ def _whole_entries(problem: Problem, ask: Ask) -> Pairs:
         if whole.any():
             mine = whole[plan.entry]
             new = Pairs(plan.entry[mine], plan.adversary[mine])
-            kept, problem = kept.union(new), _after(problem, new)
+            kept, problem = kept.union(new), after(problem, new)
         elif open_.any():
             share = copies[open_] / wanted[open_]
             open_[np.flatnonzero(open_)[share <= share.min()]] = False

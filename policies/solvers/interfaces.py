@@ -70,6 +70,7 @@ class Limits:
     spread : float
         No adversary is planned more than ``spread`` times its fair share while others
         have room; >= 1, inf for utility alone.
+    exact_size : int
         Entries x adversaries up to which ``auto`` searches for the best plan; above it,
         plans are constructed in time that grows with the problem's size.
     paper : bool

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given, settings
 
 from policies.judging.judge import judge
-from policies.model.problem import Goal, Pairs, Plan
+from policies.model.problem import Goal, Plan
 from policies.planning import improving
 from policies.planning.improving import better_plan, transport_bound
 from policies.solvers import Limits
@@ -20,6 +20,10 @@ LIMITS = Limits(work=1.0, clock=timeless)
 
 def worth(problem, plan):
     return judge(problem, Plan(plan.entry, plan.adversary)).objective
+
+
+def searched(problem, plan):
+    return better_plan(problem, plan, worth(problem, plan), 0, LIMITS)
 
 
 @pytest.fixture(params=["whole", "blocks"])
@@ -36,7 +40,7 @@ CROSSED = Tiny(2, 2, weights=[[9, 5], [8, 1]], capacity=[1, 1])
 
 def test_the_scarce_worker_gets_what_only_that_worker_does_well(size):
     problem = CROSSED.problem()
-    plan, bound = better_plan(problem, Pairs.of([(0, 0), (1, 1)]), 0, LIMITS)
+    plan, bound = searched(problem, Plan.of([(0, 0), (1, 1)]))
     assert set(plan) == {(0, 1), (1, 0)}
     assert bound == 13
 
@@ -44,7 +48,7 @@ def test_the_scarce_worker_gets_what_only_that_worker_does_well(size):
 def test_what_must_stay_apart_stays_apart(size):
     """Both fields would be worth most with the first worker, who may see one."""
     problem = Tiny(2, 2, [step(0, 1)], weights=[[9, 5], [8, 1]]).problem()
-    plan, bound = better_plan(problem, Pairs.of([(0, 0), (1, 1)]), 0, LIMITS)
+    plan, bound = searched(problem, Plan.of([(0, 0), (1, 1)]))
     assert set(plan) == {(0, 1), (1, 0)}
     assert bound >= 13
 
@@ -53,13 +57,13 @@ def test_what_was_shown_counts(size):
     """The first worker saw field 2, which completes a set with field 1."""
     made = Tiny(3, 2, [step(1, 2)], lo=[1, 1, 0], weights=[[9, 5], [8, 1], [1, 1]])
     made.capacity, made.history = [1, 1], [(2, 0)]
-    plan, _ = better_plan(made.problem(), Pairs.of([(0, 0), (1, 1)]), 0, LIMITS)
+    plan, _ = searched(made.problem(), Plan.of([(0, 0), (1, 1)]))
     assert set(plan) == {(0, 0), (1, 1)}
 
 
 def test_a_plan_that_is_proven_best_is_returned_without_a_search(monkeypatch):
     monkeypatch.setattr(improving, "solve_by_highs", None)
-    plan, bound = better_plan(CROSSED.problem(), Pairs.of([(0, 1), (1, 0)]), 0, LIMITS)
+    plan, bound = searched(CROSSED.problem(), Plan.of([(0, 1), (1, 0)]))
     assert (set(plan), bound) == ({(0, 1), (1, 0)}, 13)
 
 
@@ -94,7 +98,7 @@ def test_from_any_plan_it_finds_the_best(tiny):
     plans = [p for p in every_plan(problem) if judge(problem, p).feasible]
     assume(plans)
     most = max(worth(problem, plan) for plan in plans)
-    plan, bound = better_plan(problem, plans[0], 0, LIMITS)
+    plan, bound = searched(problem, plans[0])
     assert judge(problem, plan).feasible
     assert worth(problem, plan) <= most <= bound
     assert float(most - worth(problem, plan)) <= 1e-4 * abs(float(bound))
