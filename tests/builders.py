@@ -28,6 +28,18 @@ from dispatcher.store import pause as pauses
 from dispatcher.store.outbox import Outcome
 from tests import sql
 
+FORMS = """
+version = 1
+name = "forms"
+[entity.form]
+key = "id"
+[entity.form.fields]
+name = { ask = "transcribe", answers = 1 }
+disease = { ask = "transcribe", answers = 1 }
+[property.both]
+of = ["name", "disease"]
+"""
+"""A policy by which nobody may see both fields of a form."""
 FAR = 2**62
 """A moment after every other: whatever waits is due."""
 

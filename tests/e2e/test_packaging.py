@@ -16,20 +16,10 @@ import pytest
 import yaml
 
 import dispatcher
+from tests import builders
 
 REPOSITORY = Path(dispatcher.__file__).parents[1]
 PACKAGES = ("dispatcher", "connectors", "policies")
-POLICY = """
-version = 1
-name = "forms"
-[entity.form]
-key = "id"
-[entity.form.fields]
-name = { ask = "transcribe", answers = 1 }
-disease = { ask = "transcribe", answers = 1 }
-[property.both]
-of = ["name", "disease"]
-"""
 
 
 def build(source: Path, into: Path) -> tuple[Path, Path]:
@@ -125,7 +115,7 @@ def test_the_installed_program_does_the_first_hour_outside_the_repository(
     assert json.loads(program("--json"))["step"] == "no-store"
     program("init")
     assert json.loads(program("db", "status", "--json"))["ready"]
-    (tmp_path / "policy.toml").write_text(POLICY)
+    (tmp_path / "policy.toml").write_text(builders.FORMS)
     (tmp_path / "forms.csv").write_text("id,name,disease\nf1,Ann,gout\nf2,Bob,flu\n")
     program("policy", "apply")
     program("records", "load", "forms.csv")

@@ -7,24 +7,13 @@ import sys
 import pytest
 
 from dispatcher.surfaces.cli import completion
-
-POLICY = """
-version = 1
-name = "forms"
-[entity.form]
-key = "id"
-[entity.form.fields]
-name = { ask = "transcribe", answers = 1 }
-disease = { ask = "transcribe", answers = 1 }
-[property.both]
-of = ["name", "disease"]
-"""
+from tests import builders
 
 
 @pytest.fixture
 def house(set_up, run):
     set_up(
-        POLICY,
+        builders.FORMS,
         "id,name,disease\nf1,Ann,gout\n",
         ("folder/ann", "folder/bob", "folder/$(touch out)"),
     )

@@ -11,20 +11,6 @@ from tests import builders, sql
 from tests.unit.dispatcher.surfaces.cli.test_tree import wrong_in
 
 FAR = 9 * 10**15
-POLICY = """
-version = 1
-name = "forms"
-
-[entity.form]
-key = "id"
-
-[entity.form.fields]
-name = { ask = "transcribe", answers = 1 }
-disease = { ask = "transcribe", answers = 1 }
-
-[property.both]
-of = ["name", "disease"]
-"""
 
 
 @pytest.fixture
@@ -53,9 +39,9 @@ def test_the_first_hour_step_by_step(run, here, tmp_path):
     assert here()[0] is Step.EXAMPLE_POLICY
     policy.unlink()
     assert here()[0] is Step.NO_POLICY_FILE
-    policy.write_text(POLICY.replace("version = 1", "version = 99"))
+    policy.write_text(builders.FORMS.replace("version = 1", "version = 99"))
     assert here() == (Step.INVALID_POLICY, "dispatcher policy check policy.toml")
-    policy.write_text(POLICY)
+    policy.write_text(builders.FORMS)
     assert here() == (Step.POLICY_NOT_APPLIED, "dispatcher policy apply")
     run("policy", "apply")
     assert here() == (Step.NO_RECORDS, "dispatcher records load FILE")
@@ -68,7 +54,9 @@ def test_the_first_hour_step_by_step(run, here, tmp_path):
 
 @pytest.fixture
 def loaded(set_up, tmp_path):
-    set_up(POLICY, "id,name,disease\nf1,Ann,gout\n", ("folder/ann", "folder/bob"))
+    set_up(
+        builders.FORMS, "id,name,disease\nf1,Ann,gout\n", ("folder/ann", "folder/bob")
+    )
     return tmp_path
 
 
@@ -87,7 +75,7 @@ def test_what_needs_the_operator_comes_before_the_work(loaded, run, here):
 
 def test_a_policy_file_that_is_not_in_force_is_noted(loaded, run):
     assert "policy diff" not in run().out
-    (loaded / "policy.toml").write_text(POLICY + "# changed\n")
+    (loaded / "policy.toml").write_text(builders.FORMS + "# changed\n")
     assert "dispatcher policy diff" in run().out
 
 
@@ -99,7 +87,7 @@ def test_all_answered_is_the_end(loaded, here):
 
 def test_a_field_that_is_never_sent_leaves_the_record_whole(set_up, run, here):
     ask = 'disease = { ask = "transcribe", '
-    kept = POLICY.replace(ask, ask + "send = false, ").split("[property")[0]
+    kept = builders.FORMS.replace(ask, ask + "send = false, ").split("[property")[0]
     workers = ("folder/ann",)
     set_up(kept, "id,name,disease\nf1,Ann,gout\n", workers)
     assert "1 record, 1 worker, 0 of 1 field done" in run().out

@@ -9,19 +9,9 @@ import pytest
 
 from dispatcher.surfaces import cli
 from dispatcher.surfaces.cli.schema import published
+from tests import builders
 
 SCHEMAS = published()
-POLICY = """
-version = 1
-name = "forms"
-[entity.form]
-key = "id"
-[entity.form.fields]
-name = { ask = "transcribe", answers = 1 }
-disease = { ask = "transcribe", answers = 1 }
-[property.both]
-of = ["name", "disease"]
-"""
 LISTS = """
 records list
 workers list
@@ -106,7 +96,9 @@ def test_a_document_that_is_another_is_found():
 
 @pytest.fixture
 def house(set_up, run):
-    set_up(POLICY, "id,name,disease\nf1,Ann,gout\n", ("folder/ann", "folder/bob"))
+    set_up(
+        builders.FORMS, "id,name,disease\nf1,Ann,gout\n", ("folder/ann", "folder/bob")
+    )
     run("plan")
     return run
 
