@@ -6,6 +6,7 @@ import pwd
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -35,6 +36,11 @@ settings.register_profile(
     "search", settings.get_profile("same"), max_examples=200, derandomize=False
 )
 os.environ.setdefault("DISPATCHER_ALLOW_ROOT", "1")  # tests may run in a container
+
+# Without it each of the thousand processes that tests start would compile the whole
+# program anew, for a second, and each run of pytest the tests.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
