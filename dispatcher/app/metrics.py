@@ -263,6 +263,12 @@ class Tables(Collector):
                 if row.answered
             ],
         )
+        safe = settings.safe_workers(tx)
+        if safe is not None and safe.needed is not None:
+            help_text = "Workers that must stay active so that every field finds one."
+            yield _gauge("safe_workers_needed", help_text, safe.needed)
+            help_text = "Workers that are active; several accounts of one count once."
+            yield _gauge("safe_workers_present", help_text, safe.present)
         yield _gauge("store_bytes", "Size of the store.", statistics.size(tx))
 
     def _fields(self, tx: Tx) -> Iterator[Metric]:

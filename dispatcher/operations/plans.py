@@ -140,7 +140,11 @@ def refused(drafted: Drafted) -> list[str]:
 def apply(workspace: Workspace, store: Store, number: int | None = None) -> Applied:
     """Apply a plan, by default the latest draft."""
     plan_id = number or _latest_draft(store, "dispatcher plan makes one")
-    return Applied(plan_id, Planning(store, workspace.clock).apply(plan_id))
+    preflight = workspace.preflight(store)
+    planning = Planning(store, workspace.clock, preflight=preflight)
+    applied = Applied(plan_id, planning.apply(plan_id))
+    planning.count_safe_workers()
+    return applied
 
 
 def list_plans(store: Store) -> list[Plan]:

@@ -28,7 +28,7 @@ from dispatcher.store import (
 )
 from dispatcher.store import pause as pauses
 from dispatcher.store import policies as policy_rows
-from dispatcher.store.settings import TickFailure
+from dispatcher.store.settings import SafeWorkers, TickFailure
 from dispatcher.store.statistics import ConnectorRow, DownRow, HeldRow
 from policies.document.diagnostic import listed
 
@@ -164,6 +164,8 @@ class Status:
     burnt : Mapping of str to int
         Fields that were shown t times without enough answers, by name.
     plan : PlanInForce or None
+    safe_workers : SafeWorkers or None
+        How many workers must stay active, as of the last planning; None before it.
     limits : LimitsNow or None
         None where no rule judges anything that was shown, nobody looked, or too much
         was shown (:attr:`is_beyond_judging`).
@@ -196,6 +198,7 @@ class Status:
     held_back: Sequence[HeldRow]
     burnt: Mapping[str, int]
     plan: PlanInForce | None
+    safe_workers: SafeWorkers | None
     limits: LimitsNow | None
     failing: Mapping[str, TickFailure]
 
@@ -237,6 +240,14 @@ class Status:
             for scope, pause in self.paused.items()
             if scope not in named
         ]
+        if self.safe_workers is not None and self.safe_workers.short:
+            safe = self.safe_workers
+            said.append(
+                f"{safe.field} may be left without a worker who may see it: safe to go "
+                f"on with at least {count(safe.needed or 0, 'active worker')}, and "
+                f"there {'is' if safe.present == 1 else 'are'} {safe.present:,}: "
+                "dispatcher workers add CONNECTOR/NAME"
+            )
         return said
 
     def _about_fields(self) -> list[str]:
@@ -389,6 +400,7 @@ def status(
                 Counter(one.field for one in exhausted_fields.burnt(tx)).most_common()
             ),
             plan=_plan(tx, version),
+            safe_workers=settings.safe_workers(tx),
             limits=None if looked is None else _limits(tx, looked),
             failing=settings.failing_ticks(tx) if leads else {},
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any, Final, NamedTuple
 
 from sqlalchemy import bindparam, delete
@@ -164,6 +164,48 @@ def note_failing_ticks(tx: Tx, failing: Mapping[str, TickFailure]) -> None:
     """Keep the ticks that fail now, and no others."""
     kept = {name: [one.code, one.since] for name, one in failing.items()}
     set_setting(tx, _FAILING, json.dumps(kept).encode())
+
+
+# -- how many workers must stay active --------------------------------------------------
+
+_SAFE_WORKERS: Final = "safe-workers"
+
+
+@dataclass(frozen=True)
+class SafeWorkers:
+    """How many workers must stay active so that no field is left without one.
+
+    Attributes
+    ----------
+    needed : int or None
+        With at least so many, every open field finds an active worker who may see it,
+        whatever the order of showings; 0 where nothing is open, None where no number is
+        proven (a limit on an average).
+    present : int
+        Workers that are active; several accounts of one count once.
+    field : str
+        The field that needs most, "" where nothing is open.
+    """
+
+    needed: int | None
+    present: int
+    field: str = ""
+
+    @property
+    def short(self) -> bool:
+        """Whether fewer are active than must be."""
+        return self.needed is not None and self.present < self.needed
+
+
+def safe_workers(tx: Tx) -> SafeWorkers | None:
+    """Return what planning counted last; None if it never did."""
+    found = setting(tx, _SAFE_WORKERS)
+    return None if found is None else SafeWorkers(*json.loads(found))
+
+
+def note_safe_workers(tx: Tx, found: SafeWorkers) -> None:
+    """Keep what planning counted."""
+    set_setting(tx, _SAFE_WORKERS, json.dumps(astuple(found)).encode())
 
 
 # -- what tests of connectors' isolation came to -----------------------------------------

@@ -26,8 +26,8 @@ import numpy as np
 
 from policies.judging.chances import Draw
 from policies.judging.judge import judge
-from policies.model.disclosure import alone
-from policies.model.problem import Plan, Problem
+from policies.model.disclosure import alone, loads
+from policies.model.problem import Pairs, Plan, Problem
 from policies.model.sets import NO_CAP, Bools, Floats, Ints
 
 _ROUNDS = 60  # of the fixed-point iteration
@@ -168,11 +168,12 @@ def safe_number(problem: Problem, exposures: Ints | None = None) -> int:
 
     Notes
     -----
-    A worker is barred from d if it holds d, or holds so much of the rest of one of d's
-    sets that d would cross it. Each entry e is held by at most T_e workers, which
-    bounds the number of barred workers without expanding anything.
+    A worker is barred from d if it holds d, if the pair is forbidden, or if it holds so
+    much of the rest of one of d's sets that d would cross it. Each entry e is held by at
+    most T_e workers, which bounds the number of barred workers without expanding
+    anything. Limits on links and averages are not counted.
     """
-    return int(_safe_numbers(problem, exposures).max(initial=0))
+    return int(safe_numbers(problem, exposures).max(initial=0))
 
 
 def always_servable(problem: Problem) -> Bools:
@@ -200,27 +201,63 @@ def always_servable(problem: Problem) -> Bools:
         before = judge(replace(problem, lo=np.zeros_like(problem.lo)), Plan())
         if not before.feasible:
             return none
-    ask = _safe_numbers(problem, problem.lo)
-    barred = np.bincount(problem.forbidden.entry, minlength=problem.n_entries)
-    enough = (ask > 0) & (ask + barred <= problem.n_adversaries)
+    ask = safe_numbers(problem, problem.lo)
+    enough = (ask > 0) & (ask <= problem.n_adversaries)
     return np.asarray(enough | (problem.lo == 0))
 
 
-def _safe_numbers(problem: Problem, exposures: Ints | None) -> Ints:
-    """Adversaries that each entry needs, shape (n,); 0 if it is not open or never shown."""
+def safe_numbers(problem: Problem, exposures: Ints | None = None) -> Ints:
+    """Return the adversaries that each entry needs, as :func:`safe_number` counts them.
+
+    Returns
+    -------
+    int64 array, shape (n,)
+        0 where an entry is not open, or is never shown.
+    """
     left = problem.hi if exposures is None else exposures
     held = np.bincount(problem.history.entry, minlength=problem.n_entries)
     most = held + left
     never = np.zeros(problem.n_entries, np.bool_)
     never[problem.sets.entry[alone(problem.sets)]] = True
     open_ = (left > 0) & ~never
-    barred = most - 1
-    np.add.at(barred, problem.sets.entry, _barred_by_set(problem, most))
+    unable = problem.forbidden.entry[~problem.forbidden.within(problem.history)]
+    barred = most - 1 + np.bincount(unable, minlength=problem.n_entries)
+    by_set = _barred_by_set(problem, most)
+    np.add.at(barred, problem.sets.entry, by_set)
+    if len(problem.history):
+        barred = np.minimum(barred, _barred_from_now_on(problem, left, by_set))
     full = 0
     if problem.capacity is not None:
         room = np.cumsum(np.sort(problem.capacity.astype(np.float64)))
         full = int(np.sum(room <= int(left.sum()) - 1))
     return np.where(open_, 1 + full + barred, 0)
+
+
+def _barred_from_now_on(problem: Problem, left: Ints, by_set: Ints) -> Ints:
+    """Bound the workers barred from each entry by those that are, shape (n,).
+
+    Who is barred by several sets counts once. Whoever a weighted set comes to bar must
+    be shown another of its members; a set of classes bars as many as it ever may.
+    """
+    sets, n = problem.sets, problem.n_entries
+    one = sets.member_set
+    pairs = [problem.history.union(problem.forbidden)]
+    for piece in loads(sets, Pairs(), problem.history):
+        size = np.diff(sets.start)[piece.set]
+        first = np.repeat(sets.start[piece.set] - np.cumsum(size) + size, size)
+        row = first + np.arange(len(first))
+        over = np.repeat(piece.load, size) + sets.amount[row] > sets.cap[one[row]]
+        over &= ~sets.classes[one[row]]
+        who = np.repeat(piece.adversary, size)
+        pairs.append(Pairs(sets.entry[row[over]], who[over]))
+    entry = np.concatenate([each.entry for each in pairs])
+    who = np.concatenate([each.adversary for each in pairs])
+    barred = np.bincount(Pairs(entry, who).entry, minlength=n) + left - 1
+    shown = np.where(sets.amount > 0, left[sets.entry], 0)
+    others = _sum_by_set(one, shown, sets.n_sets)[one] - shown
+    more = np.where(sets.classes[one], by_set, np.minimum(by_set, others))
+    np.add.at(barred, sets.entry, more)
+    return barred
 
 
 def _barred_by_set(problem: Problem, most: Ints) -> Ints:

@@ -67,6 +67,8 @@ NAMES = {
     "plan_utility_ratio": ("gauge", set()),
     "plan_gap_ratio": ("gauge", set()),
     "plan_unassignable_fields": ("gauge", set()),
+    "safe_workers_needed": ("gauge", set()),
+    "safe_workers_present": ("gauge", set()),
     "connector_up": ("gauge", {"connector"}),
     "connector_requests_total": ("counter", {"connector", "code"}),
     "connector_request_duration_seconds": ("histogram", {"connector"}),
@@ -215,6 +217,7 @@ def busy(case, seen):
         money.put_budget(tx, purse)
         owed = money.PaymentRow("field", 1, 1, account, "x", None, UNIT // 4, 0)
         assert money.reserve(tx, purse, [owed], now=1, actor="test")
+        settings.note_safe_workers(tx, settings.SafeWorkers(3, 2, "c"))
     meters.GATE_DECISIONS.labels("deny", "history").inc()
     meters.count_moves([("booked", "sent", "x")])
     meters.GATE_DURATION.observe(0.02)
@@ -286,6 +289,8 @@ def test_answers_that_agree_are_a_share_of_each_field(busy):
     assert busy.value('dispatcher_agreement_ratio{field="c"}') == 1
     assert busy.value("dispatcher_plan_utility_ratio") == 0.75
     assert busy.value("dispatcher_plan_gap_ratio") == 0.25
+    assert busy.value("dispatcher_safe_workers_needed") == 3
+    assert busy.value("dispatcher_safe_workers_present") == 2
 
 
 def test_money_is_summed_by_currency_and_payments_by_state(busy):

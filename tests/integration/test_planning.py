@@ -7,16 +7,21 @@ import pytest
 
 from connectors.testing.hostile import Memory
 from dispatcher.core.errors import Conflict, Infeasible, NotFound, Unfinished
+from dispatcher.ledger.active_policy import current_policy
 from dispatcher.ledger.book import Asks, Push, book
+from dispatcher.ledger.decision import decide
 from dispatcher.ledger.identity_changes import merge
 from dispatcher.model import UNIT, Budget
 from dispatcher.model.states import record_unit
+from dispatcher.operations.status import status
 from dispatcher.preflight import Preflight
 from dispatcher.stages import planning
 from dispatcher.stages.planning import Planning
 from dispatcher.stages.planning.plan_summary import digest
 from dispatcher.store import accounts, gold_questions, lease, money
 from dispatcher.store import planning as rows
+from dispatcher.store.settings import SafeWorkers
+from dispatcher.surfaces.cli.status import lay_out
 from policies.solvers import Solution, Verdict
 from tests import builders, sql
 from tests.contract.memory_feed import MemoryFeed
@@ -627,6 +632,52 @@ def test_a_tick_holds_back_what_has_no_plan_and_goes_on_when_workers_come(case):
     case.add("x/bob")
     assert planning.tick(epoch) == 1
     assert case.count("held_back") == 0
+
+
+def test_how_many_workers_must_stay_follows_who_comes_and_goes(case, clock):
+    """Each field once; a may not go with b, nor with c.
+
+    Three workers are always enough. With two, one can be shown b and the other c, and
+    the gate refuses a to both. Once these are one worker, there is no other to refuse.
+    """
+    rules = PAIR + '[property.a-c]\nof = ["a", "c"]'
+    workers = ("x/ann", "x/bob", "x/cat")
+    planning = ready(case, rules, accounts=workers, budget="t = 1")
+    with case.store.write() as tx:
+        epoch = lease.take(tx, lease.SHARD, "test", case.now, case.now + 10**9)
+
+    def safe():
+        planning.tick(epoch)
+        found = status(case.store, clock())
+        says = [said for said in found.needs_you if "left without a worker" in said]
+        return found.safe_workers, "safe to go on" in lay_out(found), len(says)
+
+    assert safe() == (SafeWorkers(0, 3), False, 0)
+    case.load(("r1", "p", None, "abc"))
+    assert safe() == (SafeWorkers(3, 3, "a"), True, 0)
+    builders.block(case.store, "x/cat")
+    assert safe() == (SafeWorkers(3, 2, "a"), True, 1)
+    case.book(("x/ann", "r1.b"), ("x/bob", "r1.c"))
+    with case.store.read() as tx:
+        force, a = current_policy(tx), case.entries["r1.a"]
+        for name in workers[:2]:
+            assert decide(tx, force, a, case.accounts[name]).refusal
+    case.add("x/dan")
+    assert safe() == (SafeWorkers(3, 3, "a"), True, 0)
+    with case.store.write() as tx:
+        merge(tx, [["x/ann", "x/bob"]], because="same", at=case.tick())
+    assert safe() == (SafeWorkers(2, 2, "a"), True, 0)
+    builders.answer_tasks(case.store, [1, 2])
+    assert safe()[0] == SafeWorkers(2, 2, "a")
+
+
+def test_where_an_average_is_limited_no_number_of_workers_is_proven(case, clock):
+    planning = ready(case, budget="average = 0.5\nt = 1")
+    case.load(("r1", "p", None, "ab"))
+    planning.count_safe_workers()
+    found = status(case.store, clock())
+    assert found.safe_workers == SafeWorkers(None, 2)
+    assert "an average is limited" in lay_out(found)
 
 
 def test_lost_records_are_not_planned(case):

@@ -15,7 +15,7 @@ from dispatcher.operations.status import PauseNow, WaitingPilot, status
 from dispatcher.preflight import Obstacle, Preflight
 from dispatcher.stages.planning import Planning
 from dispatcher.store import lease, pause, planning, statistics
-from dispatcher.store.settings import TickFailure
+from dispatcher.store.settings import SafeWorkers, TickFailure
 from dispatcher.store.statistics import DownRow, HeldRow
 from dispatcher.surfaces.cli.app import app
 from dispatcher.surfaces.cli.status import lay_out
@@ -254,13 +254,14 @@ def test_every_sentence_ends_with_a_command_that_there_is(case, clock):
         budgets=[budget],
         waiting_for_money=2,
         payments={"unknown": 1},
+        safe_workers=SafeWorkers(5, 2, "a"),
         paused={
             scope: PauseNow("lunch", 1) for scope in ("all", "connector:x", "run:may")
         },
     )
     for sentence in found.needs_you:
         assert_ends_with_command(sentence)
-    kinds = 2 + len(refused) + 2 + 2 + 3 + 6 + 3 + 2  # x is refused already
+    kinds = 2 + len(refused) + 2 + 2 + 3 + 6 + 3 + 2 + 1  # x is refused already
     assert len(found.needs_you) == kinds
 
 

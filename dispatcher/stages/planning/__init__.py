@@ -27,6 +27,7 @@ from dispatcher.ledger.active_policy import ActivePolicy, current_policy, no_pol
 from dispatcher.model import Budget, Plan
 from dispatcher.preflight import Clearance, Preflight
 from dispatcher.stages.planning import backlog as backlogs
+from dispatcher.stages.planning.liveness import safe_workers
 from dispatcher.stages.planning.plan_summary import (
     Summary,
     core_in_words,
@@ -36,7 +37,7 @@ from dispatcher.stages.planning.plan_summary import (
     summary,
 )
 from dispatcher.stages.planning.translation import Translation, translate
-from dispatcher.store import Clock, Store, Tx, lease
+from dispatcher.store import Clock, Store, Tx, lease, settings
 from dispatcher.store import money as money_rows
 from dispatcher.store import planning as rows
 from dispatcher.store import policies as policy_rows
@@ -289,9 +290,32 @@ class Planning:
                 return 0
         self._upsets = upsets
         planned = self._plan_all(pulse, epoch)
+        self.count_safe_workers(epoch=epoch)
         ended = self._clock()
         self._not_before = ended + round(self._rest * (ended - began))
         return planned
+
+    def count_safe_workers(self, *, epoch: int | None = None) -> None:
+        """Count how many workers must stay active, and keep it for who asks.
+
+        Parameters
+        ----------
+        epoch : int, optional
+            The daemon's fencing token.
+        """
+        with self._store.read() as tx:
+            now, before = self._clock(), settings.safe_workers(tx)
+            found = safe_workers(tx, self._force(tx), self._look(tx), now)
+        if found == before:
+            return
+        with self._store.write() as tx:
+            if epoch is not None:
+                lease.check_epoch(tx, lease.SHARD, epoch)
+            settings.note_safe_workers(tx, found)
+        if found.short:
+            self._log.warning(
+                "too-few-active-workers", needed=found.needed, present=found.present
+            )
 
     def _plan_all(self, pulse: Pulse, epoch: int) -> int:
         """Plan what can be planned, and apply it.

@@ -79,7 +79,9 @@ class Backlog(EntryColumns):
         return np.flatnonzero(self.copies < self.missing)
 
 
-def read(tx: Tx, force: ActivePolicy, clear: Clearance) -> Backlog:
+def read(
+    tx: Tx, force: ActivePolicy, clear: Clearance, *, anew: bool = False
+) -> Backlog:
     """Read the backlog under the policy in force.
 
     Parameters
@@ -87,6 +89,8 @@ def read(tx: Tx, force: ActivePolicy, clear: Clearance) -> Backlog:
     tx : Tx
     force : ActivePolicy
     clear : Clearance
+    anew : bool
+        Whether to read all that lacks answers, as if nothing was planned or in flight.
 
     Notes
     -----
@@ -97,8 +101,9 @@ def read(tx: Tx, force: ActivePolicy, clear: Clearance) -> Backlog:
     named[[number for number in force.fields if number < len(named)]] = True
     if not named[table["field"]].all():
         table = table[named[table["field"]]]
-    left = _unserved(tx, rows.left_of_plans(tx, force.version))
-    wanted = _wanted(tx, force, table, feeds=rows.has_accounts(tx, clear.feeds))
+    left = [] if anew else _unserved(tx, rows.left_of_plans(tx, force.version))
+    feeds = rows.has_accounts(tx, clear.feeds)
+    wanted = _wanted(tx, force, table, feeds=feeds, live=not anew)
     planned = _counts(table["id"], _pairs(left))
     missing = np.maximum(wanted - planned, 0)
     links = _links(tx, force)
@@ -236,9 +241,17 @@ def _unasked(force: ActivePolicy) -> Flags:
 
 
 def _wanted(
-    tx: Tx, force: ActivePolicy, table: npt.NDArray[np.void], *, feeds: bool
+    tx: Tx,
+    force: ActivePolicy,
+    table: npt.NDArray[np.void],
+    *,
+    feeds: bool,
+    live: bool,
 ) -> Ints:
-    """Count answers, or copies at feeds, that each entry still lacks or has planned."""
+    """Count answers, or copies at feeds, that each entry still lacks or has planned.
+
+    ``live``: what is in flight counts as answered.
+    """
     ids = table["id"]
     asked = np.zeros(max(force.fields, default=0) + 1, np.int64)
     for number in force.asked(feeds=feeds):
@@ -248,7 +261,7 @@ def _wanted(
     wanted = base.copy()
     judged, result = _spread(ids, _columns(rows.results(tx), 3))
     wanted[judged] = np.maximum(wanted[judged], result[:, 1])
-    for found in (rows.answered(tx), rows.live(tx)):
+    for found in (rows.answered(tx), rows.live(tx) if live else ()):
         place, counted = _spread(ids, _columns(found, 2))
         wanted[place] -= counted[:, 1]
     if feeds:  # copies at feeds are no answers

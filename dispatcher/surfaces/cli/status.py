@@ -14,6 +14,7 @@ from dispatcher.surfaces.cli.previews import count
 
 if TYPE_CHECKING:
     from dispatcher.operations.status import PlanInForce, Status
+    from dispatcher.store.settings import SafeWorkers
 
 MINUTE: Final = 60_000_000
 STATES: Final = ("open", "answered", "in_doubt")
@@ -52,7 +53,7 @@ def document(found: Status) -> dict[str, Any]:
         named[name] = [asdict(one) for one in named[name]]
     for name in ("failing", "paused"):
         named[name] = {key: asdict(one) for key, one in named[name].items()}
-    for name in ("plan", "limits"):
+    for name in ("plan", "safe_workers", "limits"):
         if named[name] is not None:
             named[name] = asdict(named[name])
     return {
@@ -85,6 +86,8 @@ def lay_out(found: Status) -> str:
         f"fields   {states(found.fields)}   ({count(counts['answers'], 'answer')})",
         f"outbox   {states(dict(found.outbox))}",
     ]
+    if (safe := found.safe_workers) is not None and safe.needed != 0:
+        lines.insert(2, f"workers  {_safe(safe)}")
     if found.plan is not None:
         lines.insert(2, f"plan     {_plan(found.plan)}")
     for one in found.budgets:
@@ -128,6 +131,17 @@ def _plan(plan: PlanInForce) -> str:
         if plan.gap is not None:
             parts.append(f"within {plan.gap:.2%} of the best plan")
     return "   ".join(parts)
+
+
+def _safe(safe: SafeWorkers) -> str:
+    """Say how many workers must stay active."""
+    if safe.needed is None:
+        return (
+            f"{safe.present:,} active   no number of them is proven safe, since an "
+            "average is limited"
+        )
+    least = count(safe.needed, "active worker")
+    return f"safe to go on with at least {least}; you have {safe.present:,}"
 
 
 def _by_connector(found: Status) -> list[str]:

@@ -161,3 +161,13 @@ def test_capacities_ask_for_more_workers():
     """A pair, one showing each: N - 1 = 1 exposure may fill one worker of capacity 1."""
     tiny = Tiny(2, 3, [step(0, 1)], capacity=[1, 1, 1])
     assert safe_number(tiny.problem()) == 3
+
+
+def test_who_must_not_be_shown_an_entry_is_one_worker_more():
+    """Two hold nothing and may never get entry 0; a holder is not counted twice."""
+    tiny = Tiny(2, 3, [step(0, 1)], lo=[1, 1], hi=[1, 1])
+    assert safe_number(tiny.problem()) == 2
+    tiny.forbidden = [(0, 1), (0, 2)]
+    assert safe_number(tiny.problem()) == 4
+    tiny.history, tiny.forbidden = [(0, 1)], [(0, 1)]
+    assert safe_number(tiny.problem()) == 3

@@ -16,11 +16,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from policies.document.reader import parse
 from policies.judging.certificates import certify, safe_number
 from policies.judging.chances import Draw, derandomized_plan
 from policies.judging.judge import judge
 from policies.model.coalitions import Coalitions
-from policies.model.problem import Pairs
+from policies.model.problem import Pairs, Problem
+from policies.model.weights import Weights
+from policies.rules.asks import EntryFacts, compile_rules, judge_ask
+from policies.rules.entry_table import EntryTable
+from policies.rules.expand import expand
 from tests.unit.policies.solvers.test_antichains import FULL, classes_of
 from tests.unit.policies.tiny import Tiny, pairs_of, step
 
@@ -314,6 +319,32 @@ class TestC2h:
         assert pairs_of(derandomized_plan(problem)) == {(1, 2)}
 
 
+@st.composite
+def rules_of_a_record(draw):
+    """A policy on the fields a, b and c, its smallest sets or None, showings of each."""
+    names = st.sets(st.sampled_from("abc"), min_size=2, max_size=3)
+    kinds = {
+        "step": "",
+        "two": 'disclosure = { kind = "step", at = 2 }',
+        "sum": 'disclosure = "linear"\ntau = 0.6',
+    }
+    kind = draw(st.sampled_from(["step"] * 3 + ["two", "sum"]))
+    rules = sorted(map(sorted, draw(st.sets(names.map(frozenset), min_size=1))))
+    blocks = [
+        f"[property.p{i}]\nof = {list(of)}\n{kinds[kind]}".replace("'", '"')
+        for i, of in enumerate(rules)
+    ]
+    fields = "\n".join(f'{f} = {{ ask = "transcribe" }}' for f in "abc")
+    source = (
+        'version = 1\nname = "case"\n[entity.thing]\nkey = "id"\n'
+        f"[entity.thing.fields]\n{fields}\n" + "\n".join(blocks)
+    )
+    family = [frozenset("abc".index(f) for f in of) for of in rules]
+    family = [s for s in family if not any(t < s for t in family)]
+    exposures = draw(st.lists(st.integers(0, 2), min_size=3, max_size=3))
+    return source, family if kind == "step" else None, exposures
+
+
 class TestKSafe:
     """K_safe: with so many active adversaries no order of asks ends stuck."""
 
@@ -324,6 +355,11 @@ class TestKSafe:
         def may(d, hand):
             return d not in hand and not any(d in s and s <= hand | {d} for s in family)
 
+        return TestKSafe.ends_stuck(n, k, may, exposures, history)
+
+    @staticmethod
+    def ends_stuck(n, k, may, exposures, history=()):
+        """The same, by who may be shown what: ``may(d, hand)``."""
         never = {d for d in range(n) if not may(d, frozenset())}
 
         @cache
@@ -377,6 +413,60 @@ class TestKSafe:
         number = safe_number(made(n, 1, family, 0), np.array(left, np.int64))
         assert number == n
         assert self.stuck(n, n - 1, family, left, [])
+
+    @staticmethod
+    def exact(n, family, exposures):
+        """K without history: 1 + max over d of T_d - 1 + nu(the rest of d's sets)."""
+        most = 0
+        for d in range(n):
+            links = [s - {d} for s in family if d in s]
+            taken = product(*(range(min(exposures[e] for e in s) + 1) for s in links))
+            nu = max(
+                sum(x)
+                for x in taken
+                if all(
+                    sum(c for c, s in zip(x, links, strict=True) if e in s) <= t
+                    for e, t in enumerate(exposures)
+                )
+            )
+            if exposures[d] and {d} not in family:
+                most = max(most, exposures[d] + nu)
+        return most
+
+    @given(rules_of_a_record())
+    @settings(max_examples=40)
+    def test_the_gate_itself_never_ends_stuck(self, case):
+        """Every order of showings that the gate allows, of one record, ends whole.
+
+        Without weights K is exact in its tightest form: one worker fewer, and some order
+        ends with a field that the gate refuses to everybody.
+        """
+        source, family, exposures = case
+        made = parse(source.encode(), "case.toml").policy
+        rules, names = compile_rules(made), "abc"
+        table = EntryTable(
+            tuple(names), *np.zeros((2, 3), np.int64), np.arange(3, dtype=np.int32),
+            np.zeros(3, np.int64),
+        )  # fmt: skip
+        sets = expand(made, table).sets
+        zeros = np.zeros(3, np.int64)
+        problem = Problem(sets, zeros, zeros, Weights.flat(3, 1))
+        number = safe_number(problem, np.array(exposures, np.int64))
+
+        @cache
+        def may(d, hand):
+            held = {(names[e], 0): 1 for e in hand}
+            found = judge_ask(rules, EntryFacts("r", names[d]), held, {})
+            return d not in hand and not any(one.refused for one in found)
+
+        if 1 <= number <= 6:
+            assert not self.ends_stuck(3, number, may, exposures)
+        if family is not None:
+            least = self.exact(3, family, exposures)
+            assert least <= number
+            if 2 <= least <= 6:
+                assert not self.ends_stuck(3, least, may, exposures)
+                assert self.ends_stuck(3, least - 1, may, exposures)
 
 
 def test_raw_sets_with_a_single_entry_are_never_certified():
