@@ -72,6 +72,7 @@ def _before(store: Store, preflight: Preflight, workspace: Workspace) -> list[Ti
             workspace.clock,
             preflight=preflight,
             seconds=config.planning.seconds,
+            partial=config.planning.partial,
         )
         ticks.append(Tick("planning", every.planning, planning.tick, shows=True))
     return ticks

@@ -71,10 +71,12 @@ class Planning(_Section):
     """How the daemon plans.
 
     For ``seconds`` after a plan was constructed, better ones are searched for; 0 applies
-    it as it is.
+    it as it is. Where not everything has a plan (E701, E702) no record is begun that is
+    new; ``partial`` begins those that have one, and holds back the rest.
     """
 
     seconds: Annotated[float, Field(ge=0, le=86_400)] = 3.0
+    partial: bool = False
 
 
 class Tasks(_Section):

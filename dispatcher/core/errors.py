@@ -396,10 +396,16 @@ The message names the fields and the rules that conflict, and how many workers w
 enough (or feeds, for fields that no worker is asked about). It also names each connector
 that can receive nothing at present, with the command that fixes it: do that first. Then
 register more workers, ask for fewer answers, or loosen a rule. To hold these fields back
-and plan all others: dispatcher plan --partial.""",
+and plan all others: dispatcher plan --partial, then dispatcher plan apply.
+
+The daemon (dispatcher up) plans by the same measure: while there is no plan of everything it
+begins no record that is new, and goes on with those that were begun before. To let it begin
+those that have a plan and hold back the others, say `partial = true` under [planning] in
+dispatcher.toml.""",
     "E702": """E702: no verdict within the limits of time or work
 
-Neither a plan nor a proof that there is none was found in time. Nothing was shown. Give
-it more workers, or fewer entries at a time.""",
+Neither a plan nor a proof that there is none was found in time. Nothing was shown, and the
+daemon begins no record that is new: E701 says how it may. Give it more workers, or fewer
+entries at a time.""",
 }
 """Text of each code's page."""

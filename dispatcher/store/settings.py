@@ -208,6 +208,22 @@ def note_safe_workers(tx: Tx, found: SafeWorkers) -> None:
     set_setting(tx, _SAFE_WORKERS, json.dumps(astuple(found)).encode())
 
 
+# -- whether the daemon is making a plan -------------------------------------------------
+
+_PLANNING: Final = "planning-since"
+
+
+def note_planning(tx: Tx, epoch: int, at: int | None) -> None:
+    """Keep since when the daemon of an epoch makes a plan; None: it does not."""
+    set_setting(tx, _PLANNING, json.dumps([epoch, at]).encode())
+
+
+def planning_since(tx: Tx, epoch: int) -> int | None:
+    """Return since when the daemon of an epoch makes a plan; None: it does not."""
+    found, at = json.loads(setting(tx, _PLANNING) or b"[0, null]")
+    return at if found == epoch else None
+
+
 # -- what tests of connectors' isolation came to -----------------------------------------
 
 _ISOLATION: Final = "probed"

@@ -622,8 +622,12 @@ def test_a_tick_rests_after_planning_in_proportion_to_its_length(case):
 
 
 def test_a_tick_holds_back_what_has_no_plan_and_goes_on_when_workers_come(case):
-    """One worker: one field of the record; a second one comes: the other, too."""
-    planning = ready(case, accounts=("x/ann",))
+    """One worker: one field of the record; a second one comes: the other, too.
+
+    So it is where partial plans were asked for in the settings.
+    """
+    ready(case, accounts=("x/ann",))
+    planning = Planning(case.store, case.tick, rest=0.0, partial=True)
     with case.store.write() as tx:
         epoch = lease.take(tx, lease.SHARD, "test", case.now, case.now + 10**9)
     case.load(("r1", "p", None, "ab"))
@@ -678,6 +682,49 @@ def test_where_an_average_is_limited_no_number_of_workers_is_proven(case, clock)
     found = status(case.store, clock())
     assert found.safe_workers == SafeWorkers(None, 2)
     assert "an average is limited" in lay_out(found)
+
+
+def held_back(case):
+    entries = {number: name for name, number in case.entries.items()}
+    with case.store.read() as tx:
+        found = sql.rows(tx, "SELECT entry_id, reason FROM held_back")
+    return {entries[entry]: reason for entry, reason in found}
+
+
+def test_a_tick_begins_no_record_where_a_plan_of_everything_is_refused(case):
+    """r2 has a plan and r1 has none: neither is begun before a second worker comes."""
+    planning = ready(case, accounts=("x/ann",))
+    with case.store.write() as tx:
+        epoch = lease.take(tx, lease.SHARD, "test", case.now, case.now + 10**9)
+    case.load(("r1", "p", None, "ab"), ("r2", "q", None, "c"))
+    with pytest.raises(Infeasible):
+        planning.draft(dry_run=True)
+    assert planning.tick(epoch) == 0
+    assert pairs(case) == set()
+    told = held_back(case)
+    assert told.keys() == {"r1.a", "r1.b", "r2.c"}
+    assert told["r1.a"].startswith("2 workers needed: ")
+    assert told["r2.c"] == "their records are begun once all that is new has a plan"
+    case.add("x/bob")
+    assert planning.tick(epoch) == 3
+    assert held_back(case) == {}
+
+
+def test_what_was_begun_goes_on_where_new_records_have_no_plan(case):
+    """Bob returned r1.a and was blocked: Ann is asked, and r2 waits for two workers."""
+    planning = ready(case)
+    with case.store.write() as tx:
+        epoch = lease.take(tx, lease.SHARD, "test", case.now, case.now + 10**9)
+    case.load(("r1", "p", None, "a"))
+    case.book(("x/bob", "r1.a"))
+    builders.end_tasks(case.store)
+    builders.block(case.store, "x/bob")
+    case.load(("r2", "q", None, "ab"))
+    assert planning.tick(epoch) == 1
+    assert pairs(case) == {("x/ann", "r1.a")}
+    assert held_back(case).keys() == {"r2.a", "r2.b"}
+    planning.apply(planning.draft(partial=True).plan_id)  # an operator's decision
+    assert len(pairs(case)) == 2
 
 
 def test_lost_records_are_not_planned(case):

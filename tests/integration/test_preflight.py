@@ -74,7 +74,7 @@ def house(store, clock):
 def stages(house, connectors, **more):
     preflight = Preflight(connectors, link=LINK, **more)
     store = house.case.store
-    planning = Planning(store, house.clock, rest=0.0, preflight=preflight)
+    planning = Planning(store, house.clock, rest=0.0, preflight=preflight, partial=True)
     rng = np.random.default_rng(5)
     return preflight, planning, Booking(store, preflight, house.clock, rng)
 

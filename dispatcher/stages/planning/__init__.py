@@ -13,6 +13,7 @@ import json
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -21,7 +22,7 @@ import numpy.typing as npt
 
 from dispatcher import money
 from dispatcher.core import meters
-from dispatcher.core.errors import Conflict, NotFound, Usage
+from dispatcher.core.errors import Conflict, DispatcherError, NotFound, Usage
 from dispatcher.core.log import get_logger
 from dispatcher.ledger.active_policy import ActivePolicy, current_policy, no_policy
 from dispatcher.model import Budget, Plan
@@ -65,6 +66,9 @@ pause a large backlog would be planned endlessly, and the page would starve.
 
 SECOND: Final = 1_000_000
 
+WAITING: Final = "their records are begun once all that is new has a plan"
+"""Why the daemon holds back fields that have a plan, where others have none."""
+
 Pulse = tuple[tuple[int, ...], tuple[int, int]]
 """What a tick compares: numbers of the work, and of the plan in force."""
 
@@ -101,6 +105,9 @@ class Planning:
         Finds who can be sent what. None: every account can be sent anything.
     seconds : float
         For how long better plans are searched for, once one was constructed, >= 0.
+    partial : bool
+        Whether a tick plans the rest where something has no plan; else it begins no
+        record then.
     """
 
     def __init__(
@@ -111,9 +118,11 @@ class Planning:
         rest: float = REST,
         preflight: Preflight | None = None,
         seconds: float = 0.0,
+        partial: bool = False,
     ) -> None:
         self._store = store
         self._seconds = seconds
+        self._partial = partial
         self._preflight = preflight
         self._clock = clock
         self._rest = rest
@@ -126,6 +135,7 @@ class Planning:
         self,
         *,
         partial: bool = False,
+        begun: bool = False,
         dry_run: bool = False,
         seed: int | None = None,
         algorithm: str = "auto",
@@ -138,6 +148,9 @@ class Planning:
         ----------
         partial : bool
             Plan what can be planned and omit the remainder, instead of refusing.
+        begun : bool
+            The same for records of which something was shown or planned before; where
+            not everything has a plan, no other record is begun.
         dry_run : bool
             Write nothing.
         seed : int, optional
@@ -172,16 +185,25 @@ class Planning:
         solver, auto = find_solver(algorithm), find_solver("auto")
         with meters.PLAN_DURATION.labels(algorithm).time():
             solution = solve(made, solver, auto, seed, chosen)
+        whole, part = solution, made
         if solution.verdict is not Verdict.SOLVED and not partial:
-            rng = np.random.default_rng(seed)
-            raise refusal(made, solution, rng, chosen)
-        solution = plan_rest(made, solution, auto, seed, chosen)
+            if not begun:
+                rng = np.random.default_rng(seed)
+                raise refusal(made, solution, rng, chosen)
+            part = made.only(made.backlog.begun)
+            solution = solve(part, solver, auto, seed, chosen)
+        solution = plan_rest(part, solution, auto, seed, chosen)
         rest = chosen.left(began / SECOND)
         seconds = self._seconds if limits is None else rest.seconds
         search = algorithm == "auto" and seconds > 0
         if search:
             rest = replace(rest, seconds=seconds, work=seconds)
-        solution = improve(made, solution, seed, rest, search=search)
+        solution = improve(part, solution, seed, rest, search=search)
+        waiting = np.empty(0, np.int64)
+        if part is not made:
+            gone = np.union1d(solution.held, whole.held)
+            solution = _none_begun(made, whole, solution)
+            waiting = np.setdiff1d(solution.held, gone)
         planned = list(_assignments(made, solution, np.random.default_rng(seed)))
         numbers = summary(made, solution) | {
             "base": base,
@@ -203,7 +225,7 @@ class Planning:
             created_at=self._clock(),
             applied_at=None,
         )
-        plan_id = self._write(plan, planned, _held(made, solution), epoch)
+        plan_id = self._write(plan, planned, _held(made, solution, waiting), epoch)
         return Drafted(plan_id, solution.verdict, numbers)
 
     def sweep(self, count: int, *, seed: int, limits: Limits) -> Frontier:
@@ -270,7 +292,9 @@ class Planning:
         return pairs
 
     def tick(self, epoch: int) -> int:
-        """Plan and apply new work; omit entries without a plan.
+        """Plan and apply new work; hold back entries without a plan.
+
+        Where :meth:`draft` refuses, no new record is begun, unless ``partial`` is on.
 
         It waits in between, but not where the plan in force no longer holds: after a
         merge, another policy, or when somebody was blocked or left.
@@ -289,8 +313,13 @@ class Planning:
             if pulse == self._pulse or current_policy(tx) is None:
                 return 0
         self._upsets = upsets
-        planned = self._plan_all(pulse, epoch)
-        self.count_safe_workers(epoch=epoch)
+        self._note(epoch, began)
+        try:
+            planned = self._plan_all(pulse, epoch)
+            self.count_safe_workers(epoch=epoch)
+        finally:
+            with suppress(DispatcherError):  # the store is away: a later turn notes it
+                self._note(epoch, None)
         ended = self._clock()
         self._not_before = ended + round(self._rest * (ended - began))
         return planned
@@ -318,12 +347,12 @@ class Planning:
             )
 
     def _plan_all(self, pulse: Pulse, epoch: int) -> int:
-        """Plan what can be planned, and apply it.
+        """Plan what can be planned and apply it; begin no record unless all have a plan.
 
         What changes meanwhile differs from the pulse, and is for the next tick.
         """
         work, in_force = pulse
-        drafted = self.draft(partial=True, epoch=epoch)
+        drafted = self.draft(partial=self._partial, begun=True, epoch=epoch)
         planned = int(drafted.summary["pairs"])
         if drafted.plan_id is not None and planned:
             self.apply(drafted.plan_id, epoch=epoch)
@@ -333,9 +362,17 @@ class Planning:
                 "fields-held-back",
                 fields=drafted.summary["held"],
                 verdict=drafted.verdict,
+                partial=self._partial,
+                why="dispatcher plan --dry-run",
             )
         self._pulse = work, in_force
         return planned
+
+    def _note(self, epoch: int, since: int | None) -> None:
+        """Let ``status`` know that a plan is being made."""
+        with self._store.write() as tx:
+            lease.check_epoch(tx, lease.SHARD, epoch)
+            settings.note_planning(tx, epoch, since)
 
     def _look(self, tx: Tx) -> Clearance:
         return Clearance() if self._preflight is None else self._preflight.look(tx)
@@ -478,12 +515,35 @@ def _split(
             yield account, part
 
 
-def _held(made: Translation, solution: Solution) -> Iterator[tuple[int, str]]:
-    """Yield the omitted entries, each with its reason."""
+def _none_begun(made: Translation, whole: Solution, part: Solution) -> Solution:
+    """Hold back all records that were not begun, beside what ``part`` holds back.
+
+    The reasons are those why ``whole``, the solution of everything, is none.
+    """
+    new = np.flatnonzero(~made.backlog.begun & (made.problem.lo > 0))
+    held = np.union1d(part.held, new)
+    known = dict(zip(whole.held.tolist(), whole.reason.tolist(), strict=True))
+    reason = np.array([known.get(d, -1) for d in held.tolist()], np.int64)
+    return replace(
+        part,
+        verdict=whole.verdict,
+        held=held,
+        reason=reason,
+        cores=whole.cores,
+        tried=whole.tried,
+    )
+
+
+def _held(
+    made: Translation, solution: Solution, waiting: Ids
+) -> Iterator[tuple[int, str]]:
+    """Yield the omitted entries, each with its reason; ``waiting`` have a plan."""
     reasons = [_one_line(core_in_words(made, core)) for core in solution.cores]
     otherwise = "; ".join(solution.tried) or "its unit has no plan"
-    for d, why in zip(solution.held.tolist(), solution.reason.tolist(), strict=True):
-        text = reasons[why] if why >= 0 else otherwise
+    waits = np.isin(solution.held, waiting).tolist()
+    found = zip(solution.held.tolist(), solution.reason.tolist(), waits, strict=True)
+    for d, why, for_others in found:
+        text = WAITING if for_others else reasons[why] if why >= 0 else otherwise
         yield int(made.backlog.entry[d]), text
 
 

@@ -78,6 +78,11 @@ class Backlog(EntryColumns):
         """Return indices of entries that t prevents from getting all their answers."""
         return np.flatnonzero(self.copies < self.missing)
 
+    @property
+    def begun(self) -> Flags:
+        """Which entries are of a record of which something was shown or is planned."""
+        return np.isin(self.record, self.record[self.shown_entry])
+
 
 def read(
     tx: Tx, force: ActivePolicy, clear: Clearance, *, anew: bool = False

@@ -35,6 +35,7 @@ from policies.rules.entry_table import EntryTable
 from policies.rules.expand import Expansion, expand
 from policies.rules.field_utility import by_record
 
+Flags = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
 
 
@@ -53,6 +54,16 @@ class Translation(PlanningProblem):
     backlog: Backlog
     workforce: Workforce
     utility: str | None = None
+
+    def only(self, chosen: Flags) -> Translation:
+        """Return the problem in which nothing but the chosen entries is owed."""
+
+        def part(problem: Problem) -> Problem:
+            owed = np.where(chosen, problem.lo, 0)
+            return replace(problem, lo=owed, hi=np.where(chosen, problem.hi, 0))
+
+        loose = None if self.loose is None else part(self.loose)
+        return replace(self, problem=part(self.problem), loose=loose)
 
 
 def translate(
