@@ -96,7 +96,7 @@ def explain(workspace: Workspace, store: Store, name: str) -> Worker | Record:
         if not is_worker and pseudonym is None:
             raise _unknown(store, tx, name)
     if pseudonym is None:
-        return workers.show(store, name)
+        return workers.show(workspace, store, name)
     return _explain_record(workspace, store, name, pseudonym)
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -39,6 +40,7 @@ limits are beyond that, the console and the metrics show: they judge what has gr
 NAMED: Final = 8
 """Names that a sentence lists; ``--json`` has all."""
 PLANNING: Final = "planning"
+_NUMBER: Final = re.compile(r"\d+")
 LATE: Final = 10
 """Minutes that a message may wait before somebody should look."""
 
@@ -136,7 +138,8 @@ class Status:
     leader : str or None
         Host and pid of the daemon that leads.
     counts : Mapping of str to int
-        Records, entries, accounts, adversaries, exposures, answers, quarantined ones.
+        Records, entries, accounts, adversaries, and those of them that are ``feeds``,
+        exposures, answers, quarantined ones.
     asked : int
         Fields of the records that the policy asks or, where there is a feed, publishes.
     tasks, outbox, results, workers, payments : Mapping of str to int
@@ -171,6 +174,8 @@ class Status:
         was shown (:attr:`is_beyond_judging`).
     failing : Mapping of str to TickFailure
         What the daemon that leads tries again and again, by tick.
+    planning_since : int or None
+        Since when the daemon that leads makes a plan; None: it does not.
     """
 
     at: int
@@ -201,6 +206,7 @@ class Status:
     safe_workers: SafeWorkers | None
     limits: LimitsNow | None
     failing: Mapping[str, TickFailure]
+    planning_since: int | None
 
     @property
     def is_beyond_judging(self) -> bool:
@@ -213,6 +219,16 @@ class Status:
         found = {**self.results, "open": 0}
         found["open"] = max(0, self.asked - sum(found.values()))
         return found
+
+    @property
+    def held(self) -> int:
+        """Fields that the plan holds back."""
+        return sum(one.entries for one in self.held_back)
+
+    @property
+    def placed(self) -> int:
+        """Open fields that are planned or under way: neither held back nor burnt."""
+        return max(0, self.fields["open"] - self.held - sum(self.burnt.values()))
 
     @property
     def needs_you(self) -> list[str]:
@@ -252,9 +268,10 @@ class Status:
 
     def _about_fields(self) -> list[str]:
         said = [
-            f"{count(held.entries, 'field is', 'fields are')} held back "
-            f"({_named(held.fields)}): {held.reason}: dispatcher plan --dry-run"
-            for held in self.held_back
+            f"{count(sum(held.entries for held in alike), 'field is', 'fields are')} held "
+            f"back ({_named(_fields_of(alike))}): {_reason(alike)}; of one field: "
+            "dispatcher explain RECORD.FIELD, of all: dispatcher plan --dry-run"
+            for alike in _alike(self.held_back)
         ]
         if self.burnt:
             total = sum(self.burnt.values())
@@ -365,6 +382,7 @@ def status(
         leads = leader is not None and leader.leased_until > now
         version = policy_rows.version_in_force(tx)
         counts, tasks = statistics.counts(tx), statistics.tasks(tx)
+        epoch = leader.epoch if leader else 0
         looked = usages if counts["exposures"] <= JUDGED else None
         clear = preflight.look(tx) if preflight is not None else Clearance()
         feeds = planning.has_accounts(tx, clear.feeds)
@@ -373,8 +391,8 @@ def status(
             at=now,
             policy_version=version,
             leader=describe_process(leader.holder) if leader and leads else None,
-            epoch=leader.epoch if leader else 0,
-            counts=counts,
+            epoch=epoch,
+            counts={**counts, "feeds": statistics.only_at(tx, clear.feeds)},
             asked=asked,
             tasks=_by_state(tasks),
             connectors=statistics.connectors(tx, tasks, now),
@@ -403,6 +421,7 @@ def status(
             safe_workers=settings.safe_workers(tx),
             limits=None if looked is None else _limits(tx, looked),
             failing=settings.failing_ticks(tx) if leads else {},
+            planning_since=settings.planning_since(tx, epoch) if leads else None,
         )
 
 
@@ -475,6 +494,31 @@ def _plan(tx: Tx, version: int) -> PlanInForce | None:
                 bool(row.refused) and last.get("joins") != planning.joins(tx),
             )
     return None
+
+
+def _alike(rows: Sequence[HeldRow]) -> list[list[HeldRow]]:
+    """Group reasons that differ in their numbers, records and rules only."""
+    found: dict[str, list[HeldRow]] = {}
+    for row in rows:
+        lead = row.reason.partition(": ")[0]
+        found.setdefault(_NUMBER.sub("", lead).replace("workers", "worker"), []).append(
+            row
+        )
+    return list(found.values())
+
+
+def _reason(alike: Sequence[HeldRow]) -> str:
+    """Say the reason of most fields, and how many others there are like it."""
+    more = len(alike) - 1
+    others = f", and {count(more, 'reason')} like it" if more else ""
+    return alike[0].reason + others
+
+
+def _fields_of(alike: Iterable[HeldRow]) -> Mapping[str, int]:
+    found = Counter[str]()
+    for row in alike:
+        found.update(row.fields)
+    return dict(found.most_common())
 
 
 def _named(counts: Mapping[str, int]) -> str:

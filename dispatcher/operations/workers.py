@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from connectors.base import Inviting, Role
 from dispatcher import identity
-from dispatcher.core.errors import Conflict, PastLimit, Usage
+from dispatcher.core.errors import Conflict, DispatcherError, PastLimit, Usage
 from dispatcher.core.plugins import manifest_of
 from dispatcher.identity import Grouped, GroupMembers
 from dispatcher.ledger import identity_changes
@@ -62,7 +63,8 @@ class Quality:
 class Worker:
     """A worker with all that it saw, and how near that is to each limit.
 
-    ``may_be``: accounts that arrived with the same browser.
+    ``may_be``: accounts that arrived with the same browser. ``is_feed``: it is an account at
+    a feed, which answers nothing.
     """
 
     account: Account
@@ -70,6 +72,7 @@ class Worker:
     seen: Exposure
     quality: Quality
     may_be: tuple[str, ...] = ()
+    is_feed: bool = False
 
 
 @dataclass(frozen=True)
@@ -266,7 +269,7 @@ def list_groups(store: Store) -> list[GroupMembers]:
         return identity.list_groups(tx, force.policy)
 
 
-def show(store: Store, account: str) -> Worker:
+def show(workspace: Workspace, store: Store, account: str) -> Worker:
     """A worker: what it saw, how near it is to each limit, how good it is."""
     with store.read() as tx:
         found = identity.find(tx, account)
@@ -276,7 +279,9 @@ def show(store: Store, account: str) -> Worker:
             other for pair in pairs if found.text in pair for other in pair
             if other != found.text
         )  # fmt: skip
-        return Worker(found, groups_of(found), seen, _quality(tx, found), may_be)
+        quality, feeds = _quality(tx, found), feeds_of(workspace, [found.connector])
+        is_feed = found.connector in feeds
+        return Worker(found, groups_of(found), seen, quality, may_be, is_feed)
 
 
 def block(workspace: Workspace, store: Store, account: str) -> Account:
@@ -296,6 +301,16 @@ def unblock(workspace: Workspace, store: Store, account: str) -> Account:
         return identity.unblock(tx, account, workspace.clock(), workspace.actor)
 
 
+def feeds_of(workspace: Workspace, connectors: Collection[str]) -> set[str]:
+    """Those of some connectors that are feeds; what is set up wrongly is none."""
+    found = set()
+    for name in set(connectors) & workspace.config.connectors.keys():
+        with suppress(DispatcherError):
+            manifest = manifest_of(name, workspace.config.connectors[name])
+            found |= {name} if manifest.role is Role.FEED else set()
+    return found
+
+
 def inviting(
     workspace: Workspace, store: Store, connectors: Collection[str]
 ) -> dict[str, Inviting]:
@@ -303,9 +318,8 @@ def inviting(
 
     Feeds are not opened for it: nobody comes by them, and their secret may be elsewhere.
     """
-    known = {n: v for n, v in workspace.config.connectors.items() if n in connectors}
-    feeds = {n for n, v in known.items() if manifest_of(n, v).role is Role.FEED}
-    opened = workspace.open_connectors(store, known.keys() - feeds)
+    known = set(connectors) & workspace.config.connectors.keys()
+    opened = workspace.open_connectors(store, known - feeds_of(workspace, known))
     return {n: market for n, market in opened.items() if isinstance(market, Inviting)}
 
 

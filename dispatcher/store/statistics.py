@@ -265,6 +265,12 @@ _TOTALS: Final[dict[str, Any]] = {
     "answers": _count_of(Answer, Answer.valid == 1),
     "quarantined": _count_of(Quarantine, col(Quarantine.dismissed_at).is_(None)),
 }
+_ONLY_AT: Final = select(func.count()).select_from(
+    select(Account.adversary_id)
+    .group_by(col(Account.adversary_id))
+    .having(func.min(case((in_list(Account.connector, "connectors"), 1), else_=0)) == 1)
+    .subquery()
+)
 _STATES: Final = {
     "task": _grouped(Task.state),
     "outbox": _grouped(Outbox.state),
@@ -334,6 +340,11 @@ def entries(tx: Tx) -> int:
 def counts(tx: Tx) -> dict[str, int]:
     """Records, entries, accounts, adversaries, exposures and answers."""
     return {name: int(tx.scalar(total) or 0) for name, total in _TOTALS.items()}
+
+
+def only_at(tx: Tx, connectors: Iterable[str]) -> int:
+    """Count adversaries of whom every account is at one of the connectors."""
+    return int(tx.scalar(_ONLY_AT, {"connectors": sorted(connectors)}) or 0)
 
 
 def states(tx: Tx, table: str) -> dict[str, int]:

@@ -14,7 +14,7 @@ from dispatcher.operations.runs import Budget
 from dispatcher.operations.status import PauseNow, WaitingPilot, status
 from dispatcher.preflight import Obstacle, Preflight
 from dispatcher.stages.planning import Planning
-from dispatcher.store import lease, pause, planning, statistics
+from dispatcher.store import lease, pause, planning, settings, statistics
 from dispatcher.store.settings import SafeWorkers, TickFailure
 from dispatcher.store.statistics import DownRow, HeldRow
 from dispatcher.surfaces.cli.app import app
@@ -61,6 +61,7 @@ def test_what_is_in_the_store_is_counted_by_state(case, clock):
         "exposures": 3,
         "answers": 0,
         "quarantined": 0,
+        "feeds": 0,
     }
     assert found.tasks == {"booked": 3}
     assert found.outbox == {"ready": 2}
@@ -125,13 +126,67 @@ def test_what_needs_the_operator_is_said_with_the_command(case, clock):
     clock.advance(seconds=11 * MINUTE)
     lead(case, clock)
     assert status(case.store, clock()).needs_you == [
-        "1 field is held back (d 1): 5 needed: d and c may not share a worker: "
-        "dispatcher plan --dry-run",
+        "1 field is held back (d 1): 5 needed: d and c may not share a worker; of one "
+        "field: dispatcher explain RECORD.FIELD, of all: dispatcher plan --dry-run",
         "1 message was given up: dispatcher queue list --state dead",
         "a message waits for 11 min: dispatcher queue list --state ready",
         "connector:x is paused: token expired, 11 min by now: "
         "dispatcher resume --connector x",
     ]
+
+
+def test_what_is_held_back_for_like_reasons_is_one_line(case, clock):
+    """Three fields lack workers for three rules, one waits for them: two lines."""
+    kinds = ("3 workers needed: a-b", "4 workers needed: a-c", "1 worker needed: c")
+    reasons = zip("abcd", (*kinds, "the rest waits"), strict=True)
+    with case.store.write() as tx:
+        planning.hold_back(tx, [(case.entries[f"r1.{f}"], why) for f, why in reasons])
+    told = [one for one in status(case.store, clock()).needs_you if "held" in one]
+    assert [one.partition(";")[0] for one in told] == [
+        "3 fields are held back (c 1, a 1, b 1): 1 worker needed: c, and 2 reasons "
+        "like it",
+        "1 field is held back (d 1): the rest waits",
+    ]
+
+
+def test_a_plan_says_first_how_much_of_the_work_it_covers(case, clock):
+    """r1.d is held back: the best of what can be placed is not the best of all."""
+    stage = Planning(case.store, case.tick, rest=0)
+    stage.apply(stage.draft(seed=1).plan_id)
+    assert "within 0.00% of the best plan" in lay_out(status(case.store, clock()))
+    with case.store.write() as tx:
+        planning.hold_back(tx, [(case.entries["r1.d"], "5 needed")])
+    told = lay_out(status(case.store, clock()))
+    assert "plan     1 in force   3 of 4 open fields placed   " in told
+    assert "within 0.00% of the best for what can be placed" in told
+
+
+def test_that_a_plan_is_being_made_is_said_while_it_is(case, clock, monkeypatch):
+    """And no longer once it is there, could not be made, or another daemon leads."""
+    with case.store.write() as tx:
+        epoch = lease.take(tx, lease.SHARD, "a/b/1/1", clock(), clock() + 10**12)
+    stage = Planning(case.store, clock, rest=0)
+    draft, told = stage.draft, []
+
+    def watched(**how):
+        clock.advance(seconds=75)
+        told.append(lay_out(status(case.store, clock())))
+        return draft(**how)
+
+    monkeypatch.setattr(stage, "draft", watched)
+    assert stage.tick(epoch) == 4
+    assert "\nplanning since 75 s …\n" in told[0]
+    assert "planning" not in lay_out(status(case.store, clock()))
+    with case.store.write() as tx:
+        settings.note_planning(tx, epoch - 1, clock())  # by one that is gone
+    assert status(case.store, clock()).planning_since is None
+
+
+def test_feeds_are_no_workers(case, clock):
+    case.add("ads/acme")
+    preflight = Preflight({"x": Memory(), "ads": MemoryFeed()})
+    told = lay_out(status(case.store, clock(), preflight))
+    assert "2 workers · 1 feed (3 accounts)" in told
 
 
 def test_a_plan_counts_what_it_means_still_and_not_what_was_added_last(case, clock):

@@ -19,7 +19,7 @@ from dispatcher.surfaces.cli.context import (
     leave,
     told_moment,
 )
-from dispatcher.surfaces.cli.previews import count
+from dispatcher.surfaces.cli.previews import count, people
 
 if TYPE_CHECKING:
     from dispatcher.stages.planning import Drafted
@@ -336,7 +336,7 @@ def numbers_of(numbers: dict[str, Any]) -> str:
             f"  {count(numbers['records'], 'record')} · "
             f"{count(numbers['fields'], 'field')} · "
             f"{count(numbers['answers'], 'answer')} wanted · "
-            f"{count(numbers['adversaries'], 'worker')} · "
+            f"{people(numbers['adversaries'], numbers.get('feeds', 0))} · "
             f"{count(numbers['sets'], 'sensitive set')}",
             f"  planned      {count(numbers['pairs'], 'showing')} · "
             f"{count(numbers['held'], 'field')} held back",

@@ -72,6 +72,12 @@ def open_words(found: Recall, done: Recalled, *, ahead: bool) -> str:
     return text
 
 
+def people(adversaries: int, feeds: int) -> str:
+    """Count workers, and feeds apart where there are any."""
+    workers = count(adversaries - feeds, "worker")
+    return f"{workers} · {count(feeds, 'feed')}" if feeds else workers
+
+
 def count(number: int, one: str, more: str = "") -> str:
     """Write a number with its noun: 1 set, 2 sets."""
     return f"{number:,} {one if number == 1 else more or one + 's'}"

@@ -10,13 +10,14 @@ import typer
 
 from dispatcher.core.errors import EXIT_FINDINGS
 from dispatcher.surfaces.cli.context import CliContext, ExitCode, leave
-from dispatcher.surfaces.cli.previews import count
+from dispatcher.surfaces.cli.previews import count, people
 
 if TYPE_CHECKING:
     from dispatcher.operations.status import PlanInForce, Status
     from dispatcher.store.settings import SafeWorkers
 
 MINUTE: Final = 60_000_000
+SECOND: Final = 1_000_000
 STATES: Final = ("open", "answered", "in_doubt")
 
 
@@ -78,7 +79,7 @@ def lay_out(found: Status) -> str:
         + ("not sealed yet" if sealed is None else f"sealed {sealed} min ago"),
         f"records  {count(counts['records'], 'record')} · "
         f"{count(counts['entries'], 'field')} · "
-        f"{count(counts['adversaries'], 'worker')} "
+        f"{people(counts['adversaries'], counts.get('feeds', 0))} "
         f"({count(counts['accounts'], 'account')})",
         f"ledger   {count(counts['exposures'], 'exposure')}{_limits(found)}",
         f"tasks    {states(dict(found.tasks))}",
@@ -89,7 +90,10 @@ def lay_out(found: Status) -> str:
     if (safe := found.safe_workers) is not None and safe.needed != 0:
         lines.insert(2, f"workers  {_safe(safe)}")
     if found.plan is not None:
-        lines.insert(2, f"plan     {_plan(found.plan)}")
+        lines.insert(2, f"plan     {_plan(found, found.plan)}")
+    if found.planning_since is not None:
+        since = (found.at - found.planning_since) // SECOND
+        lines.insert(2, f"planning since {since} s …")
     for one in found.budgets:
         today = "   today's allowance is used up" if one.used_up == "day" else ""
         lines.append(
@@ -119,9 +123,13 @@ def _limits(found: Status) -> str:
     return "   " + "   ".join(parts)
 
 
-def _plan(plan: PlanInForce) -> str:
+def _plan(found: Status, plan: PlanInForce) -> str:
     """Say what is planned, so that it cannot be taken for what was shown."""
-    parts = [f"{plan.plan} in force", f"{count(plan.pairs, 'showing')} planned"]
+    parts = [f"{plan.plan} in force"]
+    if found.held:
+        open_ = count(found.fields["open"], "open field")
+        parts.append(f"{found.placed:,} of {open_} placed")
+    parts.append(f"{count(plan.pairs, 'showing')} planned")
     if plan.outdated:
         parts.append("made before a merge, to be planned again: dispatcher plan")
     else:
@@ -129,7 +137,8 @@ def _plan(plan: PlanInForce) -> str:
         if worst := plan.planned_worst:
             parts.append(f"planned worst share {worst.share:.2f} ({worst.rule})")
         if plan.gap is not None:
-            parts.append(f"within {plan.gap:.2%} of the best plan")
+            best = "best for what can be placed" if found.held else "best plan"
+            parts.append(f"within {plan.gap:.2%} of the {best}")
     return "   ".join(parts)
 
 

@@ -452,7 +452,7 @@ def show(
 
     context: CliContext = ctx.obj
     with context.open_store() as store:
-        worker = workers.show(store, account)
+        worker = workers.show(context, store, account)
     show_worker(context, worker)
 
 
@@ -488,7 +488,7 @@ def show_worker(context: CliContext, worker: Worker) -> None:
                 f"  saw       {previews.count(seen.entries, 'field')} of "
                 f"{previews.count(seen.records, 'record')}, "
                 f"{previews.count(seen.open_tasks, 'open task')}",
-                *_quality_words(found.text, quality),
+                *([] if worker.is_feed else _quality_words(found.text, quality)),
                 *(f"  {_near_words(near)}" for near in seen.nearness),
             ]
         ),
