@@ -34,7 +34,7 @@ from dispatcher.ledger.identity_changes import add_accounts
 from dispatcher.ledger.versions import apply_policy
 from dispatcher.preflight import Preflight
 from dispatcher.stages.booking import Booking
-from dispatcher.stages.intake import load
+from dispatcher.stages.intake.loading import load
 from dispatcher.stages.planning import Planning
 from dispatcher.store import Store, lease, open_store
 from tests import sql

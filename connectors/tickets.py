@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
-import jwt
-
 from connectors.base import Arrival, Identity, Misconfigured, Rejected, Visit
 
 MIN_KEY = 32
@@ -55,6 +53,8 @@ def sign_claims(key: bytes, claims: Mapping[str, Any]) -> str:
     """
     if len(key) < MIN_KEY:
         raise ValueError(f"the key has {len(key)} bytes, expected >= {MIN_KEY}")
+    import jwt  # noqa: PLC0415 - heavy, and most commands sign nothing
+
     return jwt.encode(dict(claims), key, algorithm="HS256")
 
 
@@ -66,6 +66,8 @@ def read_claims(key: bytes, token: str) -> dict[str, Any] | None:
     """
     if len(token) > MAX_TOKEN or not token.isascii():
         return None
+    import jwt  # noqa: PLC0415 - as above
+
     try:
         claims: dict[str, Any] = jwt.decode(
             token, key, algorithms=["HS256"], options={"verify_exp": False}

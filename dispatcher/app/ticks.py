@@ -24,7 +24,7 @@ from dispatcher.preflight import Preflight
 from dispatcher.stages.assembly import Assembly
 from dispatcher.stages.booking import Booking
 from dispatcher.stages.collecting import Collecting
-from dispatcher.stages.intake import Inbox
+from dispatcher.stages.intake.inbox import Inbox
 from dispatcher.stages.paying import MarketPayments, PaymentBooks
 from dispatcher.stages.planning import Planning
 from dispatcher.stages.reconciling import Reconciling

@@ -21,8 +21,6 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, Literal, TextIO, cast
 
-import structlog
-
 Format = Literal["text", "json"]
 
 QUIET: Final = 60.0
@@ -67,6 +65,8 @@ def configure(
     clock : callable
         () -> seconds, monotonic: for suppressing repeated lines.
     """
+    import structlog  # noqa: PLC0415 - heavy, and most commands log nothing
+
     renderer: Any = (
         structlog.processors.JSONRenderer(ensure_ascii=True)
         if form == "json"
@@ -87,16 +87,24 @@ def configure(
         logger_factory=structlog.PrintLoggerFactory(cast(TextIO, _Steady(stream))),
         cache_logger_on_first_use=False,
     )
-    root = logging.getLogger()
-    root.handlers = [_FromLibraries()]
-    root.setLevel(logging.ERROR)
-    logging.raiseExceptions = False
+    _guard_libraries()
 
 
 def configure_command() -> None:
     """Send warnings to stderr, unless logs are configured: commands print their own."""
-    if not structlog.is_configured():
-        configure(level=logging.WARNING)
+    _guard_libraries()
+    _of_a_command.set()
+
+
+_of_a_command: Final = threading.Event()
+"""Set where a command logs: its logs are configured with its first logger."""
+
+
+def _guard_libraries() -> None:
+    root = logging.getLogger()
+    root.handlers = [_FromLibraries()]
+    root.setLevel(logging.ERROR)
+    logging.raiseExceptions = False
 
 
 def guard_uncaught() -> None:
@@ -117,6 +125,10 @@ def get_logger(stage: str) -> Any:  # noqa: ANN401 - structlog's own return type
 
     It may be created before logs are configured (``bind`` would fix where they go).
     """
+    import structlog  # noqa: PLC0415 - as in configure
+
+    if _of_a_command.is_set() and not structlog.is_configured():
+        configure(level=logging.WARNING)
     return structlog.get_logger(stage=stage)
 
 
@@ -183,6 +195,8 @@ class _Repeats:
     def __call__(
         self, _logger: object, method: str, event: MutableMapping[str, Any]
     ) -> MutableMapping[str, Any]:
+        from structlog import DropEvent  # noqa: PLC0415 - as in configure
+
         if method not in ("warning", "error"):
             return event
         line = repr(sorted((k, v) for k, v in event.items() if k != "timestamp"))
@@ -191,7 +205,7 @@ class _Repeats:
             then, repeated = self._written.get(line, (-math.inf, 0))
             if now - then < QUIET:
                 self._written[line] = then, repeated + 1
-                raise structlog.DropEvent
+                raise DropEvent
             self._written[line] = now, 0
             self._written.move_to_end(line)
             if len(self._written) > _REMEMBERED:

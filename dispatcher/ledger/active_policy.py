@@ -240,6 +240,13 @@ def asked_fields(tx: Tx, *, feeds: bool = False) -> list[int]:
     return [] if force is None else force.asked(feeds=feeds)
 
 
+def showings(tx: Tx) -> dict[int, int]:
+    """Lifetime cap t of each field of the version in force, by number."""
+    force = current_policy(tx)
+    fields = {} if force is None else force.fields
+    return {number: one.showings for number, one in fields.items()}
+
+
 def no_policy() -> Conflict:
     """Error for work that needs a policy before there is one."""
     return Conflict(

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Final, Literal
 
 from dispatcher.core.errors import Invalid
-from dispatcher.ledger.active_policy import current_policy
+from dispatcher.ledger.active_policy import showings
 from dispatcher.operations.workspace import Workspace
 from dispatcher.stages.intake import questions as stage
 from dispatcher.stages.intake.questions import Questions
-from dispatcher.store import Store, Tx, worker_quality
+from dispatcher.store import Store, worker_quality
 from dispatcher.store.worker_quality import StandRow, StockRow
 
 Purpose = Literal["test", "gold"]
@@ -116,17 +116,10 @@ def add_gold(
 def list_gold(store: Store) -> list[FieldGold]:
     """List fields with gold questions: how many are left, and were answered right."""
     with store.read() as tx:
-        left = gold_left(tx)
+        left = worker_quality.gold_left(tx, showings(tx))
         return [
             FieldGold(row, left[row.field]) for row in worker_quality.stock(tx, "gold")
         ]
-
-
-def gold_left(tx: Tx) -> dict[str, int]:
-    """Count gold questions that somebody may still be asked, by field."""
-    force = current_policy(tx)
-    fields = {} if force is None else force.fields
-    return worker_quality.gold_left(tx, {n: one.showings for n, one in fields.items()})
 
 
 def drop(workspace: Workspace, store: Store, field: str, purpose: Purpose) -> int:

@@ -11,9 +11,8 @@ from typing import Final
 
 from dispatcher.core.processes import describe_process
 from dispatcher.ledger import exhausted_fields
-from dispatcher.ledger.active_policy import asked_fields
+from dispatcher.ledger.active_policy import asked_fields, showings
 from dispatcher.ledger.limit_usage import LimitUsages, nearest_units
-from dispatcher.operations.questions import gold_left
 from dispatcher.operations.runs import Budget, budgets_in
 from dispatcher.preflight import Clearance, Obstacle, Preflight
 from dispatcher.store import (
@@ -26,6 +25,7 @@ from dispatcher.store import (
     planning,
     settings,
     statistics,
+    worker_quality,
 )
 from dispatcher.store import pause as pauses
 from dispatcher.store import policies as policy_rows
@@ -400,7 +400,7 @@ def status(
             results=results,
             workers=statistics.states(tx, "account"),
             pilots=_pilots(tx),
-            gold_left=gold_left(tx),
+            gold_left=worker_quality.gold_left(tx, showings(tx)),
             oldest_waiting_minutes=(now - oldest) // MINUTE if oldest else 0,
             sealed_minutes_ago=(now - seal[1]) // MINUTE if seal else None,
             paused={

@@ -126,6 +126,8 @@ def script(dialect: str, since: str | None) -> str:
 
 def pending(since: str | None) -> list[str]:
     """Names of the migrations after ``since``, in order."""
+    if since == HEAD:
+        return []
     from alembic.script import ScriptDirectory  # noqa: PLC0415
 
     scripts = ScriptDirectory.from_config(configuration())

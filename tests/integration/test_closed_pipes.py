@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from dispatcher.ledger.versions import apply_policy
-from dispatcher.stages.intake import load
+from dispatcher.stages.intake.loading import load
 from dispatcher.store import open_store
 
 POLICY = b"""

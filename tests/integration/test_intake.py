@@ -13,8 +13,8 @@ from PIL import Image
 from dispatcher.core.errors import Conflict, Invalid, StaleLease
 from dispatcher.custody.evidence import export, verify
 from dispatcher.ledger.versions import apply_policy
-from dispatcher.stages.intake import Inbox, load
-from dispatcher.stages.intake.loading import CHANGED, DOUBLED
+from dispatcher.stages.intake.inbox import Inbox
+from dispatcher.stages.intake.loading import CHANGED, DOUBLED, load
 from dispatcher.stages.intake.table import Options
 from dispatcher.store import lease
 from tests import builders, sql

@@ -7,7 +7,8 @@ import pytest
 
 from dispatcher.core.errors import Conflict, Invalid, NotFound, Refused, Usage
 from dispatcher.ledger.book import Asks, Pull, Push, book
-from dispatcher.stages.intake import load, runs
+from dispatcher.stages.intake import runs
+from dispatcher.stages.intake.loading import load
 from dispatcher.stages.planning import Planning
 from dispatcher.stages.serving import Given
 from dispatcher.store import Store, lease, pilots, records
