@@ -47,7 +47,7 @@ from policies.solvers.exact.conflict_graph import covered, searched, small
 from policies.solvers.exact.cpsat import exactly
 from policies.solvers.exact.cpsat import search as first_plan
 from policies.solvers.exact.enumeration import enumerate_plans
-from policies.solvers.exact.epsilon_constraint import by_number, leakless
+from policies.solvers.exact.epsilon_constraint import leakless
 from policies.solvers.exact.highs import solve
 from policies.solvers.exact.hitting_set import HittingSet
 from policies.solvers.explain.cores import counted, infeasible
@@ -687,11 +687,6 @@ def _hitting_set(
     return solver(search.problem, search.rng, part)
 
 
-def _by_number(search: Search, limits: Limits, done: Callable[[], bool]) -> Solution:
-    del done
-    return by_number(search.problem, search.rng, limits)
-
-
 def _leakless(search: Search, limits: Limits, done: Callable[[], bool]) -> Solution:
     del done
     rest = limits.left(limits.clock(), _SEALED)  # a plan may pay for a whole set
@@ -708,11 +703,6 @@ def _few_plans(
     del done
     found = enumerate_plans(search.problem, replace(limits, clock=timeless))
     return found if found.verdict is Verdict.SOLVED else None
-
-
-def _listing(search: Search, limits: Limits, done: Callable[[], bool]) -> Solution:
-    del done
-    return enumerate_plans(search.problem, limits)
 
 
 def _cpsat(search: Search, limits: Limits, done: Callable[[], bool]) -> Solution | None:
@@ -869,14 +859,7 @@ TABLE: Final[tuple[Row, ...]] = (
         _annealed,
     ),
     Row("hitting-set", "exact", lambda f: f.kind == "sealed", _hitting_set),
-    Row("by-number", "exact", lambda f: f.stepped, _by_number),
     Row("leakless", "exact", lambda f: f.wholes, _leakless),
-    Row(
-        "listing",
-        "exact",
-        lambda f: (f.stepped or not f.modelled) and f.listable,
-        _listing,
-    ),
     Row(
         "cp-sat",
         "exact",

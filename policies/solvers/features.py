@@ -9,7 +9,6 @@ from typing import Final
 
 import numpy as np
 
-from policies.model.aggregates import Shape
 from policies.model.objective import Objective
 from policies.model.problem import Plan, Problem
 from policies.model.problem_arrays import able
@@ -17,7 +16,7 @@ from policies.solvers.coloring import stuck, tight
 from policies.solvers.exact.conflict_graph import pairs_only
 from policies.solvers.exact.cpsat import CpSat
 from policies.solvers.exact.enumeration import listable, looks
-from policies.solvers.exact.epsilon_constraint import stepped, whole
+from policies.solvers.exact.epsilon_constraint import whole
 from policies.solvers.exact.highs import Milp, linear
 from policies.solvers.interfaces import Limits
 from policies.solvers.kernels.compiling import FROM
@@ -143,22 +142,9 @@ class Features:
         return not self.problem.averages and self.cpsat
 
     @cached_property
-    def modelled(self) -> bool:
-        """Whether HiGHS's model suits it: no roots, and no tradeoff of step sets."""
-        how = self.problem.aggregate
-        if how is None or how.shape is not Shape.SOFT_MAX:
-            return not self.wholes
-        return not (self.tradeoff or how.summed)
-
-    @cached_property
     def wholes(self) -> bool:
         """Whether this is a tradeoff over sets disclosed whole or not at all."""
         return whole(self.problem)
-
-    @cached_property
-    def stepped(self) -> bool:
-        """Whether a mean of such sets counts, which CP-SAT solves number by number."""
-        return stepped(self.problem)
 
     @cached_property
     def pairs_only(self) -> bool:

@@ -12,7 +12,6 @@ levels are all the values of f. :class:`Sweep` keeps these spans. Its users diff
 the order of levels:
 
 * :func:`sweep`: upwards, until no level can win any more (large backlogs);
-* :func:`by_number`: upwards over numbers of complete sets, each solved by CP-SAT;
 * :func:`leakless`: level 0 alone (paper, section 4.1: zero disclosure);
 * :func:`front`: downwards, every level for its own sake (paper, section 3);
 * :mod:`policies.solvers.search.submodular_tradeoff`: splits the most promising span.
@@ -33,15 +32,11 @@ from policies.model.disclosure import cap_at
 from policies.model.objective import Objective
 from policies.model.problem import Average, Goal, Plan, Problem
 from policies.model.sets import NO_CAP, Ints, SetSystem
-from policies.solvers.exact.cpsat import CpSat, exactly, refuted
 from policies.solvers.interfaces import Limits, Solution, Verdict, answer, free_bound
 from policies.solvers.scaling import reached
 
 _LEVELS: Final = 40  # more levels are thinned out; the bounds allow for it
 _PARTS: Final = 8  # each level gets at least 1 / _PARTS of the work
-_SHARE: Final = 0.4  # share of the time for numbers: CP-SAT answers soon or very late
-_EACH: Final = 0.5  # share of the rest of that time for each number
-_LARGEST: Final = 20_000  # members x observers up to which CP-SAT is used
 
 
 def levels(sets: SetSystem) -> list[Fraction]:
@@ -289,64 +284,6 @@ def leakless(problem: Problem, solve: Callable[[Problem], Solution]) -> Solution
     made = answer(problem, inner.plan, bound=known.bound, tried=inner.tried)
     proven = made.verdict is Verdict.SOLVED and reached(made.value, made.bound)
     return replace(made, stopped="optimal" if proven else "")
-
-
-def stepped(problem: Problem) -> bool:
-    """Whether a mean over step sets is limited, or is the price of a tradeoff."""
-    sets, observers = problem.sets, problem.n_adversaries + len(problem.groups)
-    size = (len(sets.entry) + problem.n_entries) * observers
-    if (
-        not sets.has_only_steps
-        or size > _LARGEST
-        or not CpSat().supports(_limited(problem))
-    ):
-        return False
-    if whole(problem):
-        return problem.goal.average and problem.goal.over > 0 and not problem.averages
-    return any(cap.aggregate is None for cap in problem.averages)
-
-
-def by_number(problem: Problem, rng: np.random.Generator, limits: Limits) -> Solution:
-    """Solve a problem that is :func:`stepped`, as far as time permits.
-
-    A mean is a number of complete sets here, so the levels are j / over: at most j
-    complete sets for one observer. CP-SAT counts them exactly, where HiGHS's relaxation
-    is weak. A plan with more than j is worth at most the best utility minus the price
-    of j + 1, so few numbers are tried.
-    """
-    limits = replace(limits, seconds=limits.seconds * _SHARE)
-    if not whole(problem):
-        return exactly(problem, rng, limits)
-    every = [Fraction(j, problem.goal.over) for j in range(problem.sets.n_sets + 1)]
-    known = Sweep.over(problem, every, [*every, every[-1]])
-    began, over = limits.clock(), limits.deadline()
-    for number, level in enumerate(every):
-        best, rest = known.best, known.above(level)
-        done = best is not None and rest is not None and reached(best.value, rest)
-        if done or over():
-            break
-        part = limits.part(1 / (number + 2)).left(began, _EACH)
-        found = exactly(_limited(problem, level), rng, part)
-        known.learn(level, found)
-        known.take(found)
-    else:
-        known.spans.pop()  # no plan discloses more
-    if not known.spans:
-        return refuted(problem, "all assignments were searched")
-    tried = ("complete sets, number by number",)
-    if known.best is None:
-        return Solution(Verdict.UNKNOWN, bound=known.bound, tried=tried)
-    made = answer(problem, known.best.plan, bound=known.bound, tried=tried)
-    return replace(made, stopped="optimal" if reached(made.value, made.bound) else "")
-
-
-def _limited(problem: Problem, level: Fraction | None = None) -> Problem:
-    """Return the problem of utility alone with the mean limited to a level."""
-    if not whole(problem):
-        return problem
-    every = tuple(range(len(problem.sets.properties)))
-    cap = Average(every, level or Fraction(0), strict=False, over=problem.goal.over)
-    return replace(problem, goal=Goal(), averages=(cap,))
 
 
 # -- the Pareto front of utility and disclosure ----------------------------------------

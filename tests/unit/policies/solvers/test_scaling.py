@@ -8,8 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks import paper_data
 from policies.instances.instance_file import read_instance
 from policies.model.exact_numbers import grid
+from policies.model.measures import Measure
 from policies.solvers import SOLVERS, Limits, Verdict
 from policies.solvers.scaling import near_one, restored
 
@@ -68,6 +70,21 @@ def test_a_small_utility_is_maximised_like_a_large_one(size):
     found = solve(document | {"weights": times(document["weights"], size)})
     assert float(found.value / Fraction(size)) == pytest.approx(best, rel=1e-9)
     assert float(found.bound / Fraction(size)) == pytest.approx(best, rel=1e-6)
+
+
+def test_a_plan_is_optimal_by_its_own_size_not_beside_1():
+    """At 10^-12 any gap is below 2 x 10^-9: GREEDY's plan was said to be optimal."""
+    made = paper_data.synthetic(0, 60, 12, 2, 2, Measure.QUADRATIC, average=True)
+    unit = Fraction(1, 10**12)
+    goal = replace(made.goal, lambda_=unit)
+    weights = replace(made.weights, unit=made.weights.unit * unit)
+    small = replace(made, goal=goal, weights=weights)
+    limits = Limits(work=0.03)
+    of_one, found = (
+        SOLVERS["auto"](one, np.random.default_rng(0), limits) for one in (made, small)
+    )
+    assert found.value / unit == of_one.value
+    assert float(found.bound / unit) == pytest.approx(float(of_one.bound))
 
 
 @pytest.mark.parametrize(

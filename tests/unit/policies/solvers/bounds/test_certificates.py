@@ -212,7 +212,7 @@ def test_where_the_time_was_used_up_a_plan_is_handed_over(monkeypatch):
     best = [[9, 1, 1, 1]] * 73
     caps = (Average((0,), Fraction(9, 10)),)
     problem = windows(70, 4, weights=best, averages=caps).problem()
-    solver = Auto(frozenset({"across", "neighbourhood", "by-number"}))
+    solver = Auto(frozenset({"across", "neighbourhood"}))
     limits = Limits(seconds=10.0, clock=lambda: now[0])
     found = solver(problem, np.random.default_rng(0), limits)
     assert (found.verdict, found.stopped) == (Verdict.SOLVED, "time")

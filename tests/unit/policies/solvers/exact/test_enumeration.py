@@ -111,14 +111,14 @@ def test_a_relation_with_an_aggregate_is_refuted(disclosure):
 
 
 SHARES = [
-    {"entries": [d, (d + 1) % 9, (d + 4) % 9], "a": [0.5, 0.25, 0.25]} for d in range(9)
+    {"entries": [d, (d + 1) % 5, (d + 3) % 5], "a": [0.5, 0.25, 0.25]} for d in range(5)
 ]
 SOFT_MAX = {"aggregation": "soft-max", "q": 5}
 
 
 def test_a_tradeoff_with_a_soft_max_ends_at_the_best_of_all_plans():
-    """Nine entries for two with little room: 2^9 plans."""
-    rest = {"n": 9, "capacities": [5, 4], "tau": 1.0, "lambda": 5.0}
+    """Five entries for two with little room: 2^5 plans."""
+    rest = {"n": 5, "capacities": [3, 2], "tau": 1.0, "lambda": 5.0}
     problem = instance("linear", SHARES, SOFT_MAX, "tradeoff", **rest)
     found = solved(problem)
     assert found.stopped == "optimal"

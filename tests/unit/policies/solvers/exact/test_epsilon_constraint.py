@@ -1,4 +1,4 @@
-"""Sweeps over levels of f: the front, plans that complete no set, and numbers of sets."""
+"""Sweeps over levels of f: the front, and plans that complete no set."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -14,17 +14,15 @@ from policies.model.objective import Objective
 from policies.model.problem import Goal, Plan
 from policies.model.sets import NO_CAP
 from policies.solvers import SOLVERS, Limits, Verdict
+from policies.solvers.auto import Auto
 from policies.solvers.exact.epsilon_constraint import (
-    by_number,
     front,
     held_at,
     leakless,
-    stepped,
     whole,
 )
 from policies.solvers.interfaces import Solution
 from tests.unit.policies.referee import best
-from tests.unit.policies.solvers.test_graphs import mycielski
 from tests.unit.policies.tiny import Made, Tiny, priced, step, uncapped
 
 
@@ -176,12 +174,6 @@ def document(properties, weights, **changed):
     } | changed
 
 
-def counted(one, **limits):
-    problem = read_instance(one).problem
-    assert stepped(problem)
-    return by_number(problem, np.random.default_rng(0), Limits(**limits))
-
-
 @st.composite
 def documents(draw):
     n, k = draw(st.integers(1, 4)), draw(st.integers(1, 3))
@@ -207,49 +199,14 @@ def documents(draw):
 
 @given(one=documents())
 @settings(max_examples=60, deadline=None)
-def test_the_optimum_is_proven_or_that_there_is_none(one):
-    """By all assignments there are: exact, as it is counted in integers."""
-    found, optimum = counted(one), best(one)
+def test_a_mean_of_whole_sets_is_solved_to_the_optimum_without_a_look_at_all_plans(one):
+    """By all assignments there are: the engines find it, or that there is none."""
+    problem, optimum = read_instance(one).problem, best(one)
+    solver = Auto(frozenset({"few-plans"}))
+    found = solver(problem, np.random.default_rng(0), Limits())
     if optimum is None:
         assert found.verdict is Verdict.INFEASIBLE
         return
     assert found.verdict is Verdict.SOLVED
     assert float(found.value) == pytest.approx(optimum, abs=1e-9)
-    assert found.value == found.bound
-    assert found.stopped == "optimal"
-
-
-def test_a_clock_that_ran_out_leaves_a_bound_over_all_plans():
-    """Utility alone is 3 + 3, and a half comes on top: no level was looked at."""
-    one = document([{"entries": [0, 1]}], [[3], [3]])
-    ticks = iter(range(100))
-    found = counted(one, seconds=0.5, clock=lambda: float(next(ticks)))
-    assert found.verdict is Verdict.UNKNOWN
-    assert found.bound == Fraction(13, 2)
-
-
-def test_auto_proves_in_little_work_what_highs_does_not():
-    """Myciel4 takes five colours: in four, somebody holds both ends of one edge of 71."""
-    n, edges = mycielski(4)
-    pairs = [{"entries": list(edge)} for edge in edges]
-    one = document(pairs, [[1] * 4] * n, t=1, tau=0, **{"lambda": 71})
-    problem, limits = read_instance(one).problem, Limits(work=0.5)
-    highs, found = (
-        SOLVERS[name](problem, np.random.default_rng(0), limits)
-        for name in ("milp", "auto")
-    )
-    assert highs.stopped != "optimal"
-    assert (found.value, found.bound, found.stopped) == (n - 1, n - 1, "optimal")
-
-
-def test_what_is_not_a_mean_of_whole_sets_is_left_to_others():
-    """Worst sets, weighted ones, and those too many to count."""
-    pair = {"entries": [0, 1], "a": [0.5, 0.5]}
-    for changed in (
-        {"disclosure": {"kind": "step", "aggregation": "worst"}},
-        {"disclosure": {"kind": "linear", "aggregation": "average"}},
-        {"problem": "zero_step"},
-        {"properties": [{"entries": [0, 1]}] * 6_000},
-    ):
-        one = document([pair], [[1, 1], [1, 1]]) | changed
-        assert not stepped(read_instance(one).problem)
+    assert float(found.bound) == pytest.approx(optimum, abs=1e-8)
