@@ -23,6 +23,7 @@ from pydantic import (
 )
 
 from dispatcher.core.errors import Invalid
+from dispatcher.core.input_files import read_input
 
 CONFIG_NAME = "dispatcher.toml"
 POLICY_NAME = "policy.toml"
@@ -268,7 +269,7 @@ def load_config(
 
 def _read(path: Path) -> dict[str, object]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        return tomllib.loads(read_input(path).decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:  # also a number beyond all reason
         detail = (
             str(error) if isinstance(error, tomllib.TOMLDecodeError) else "not TOML"
@@ -322,7 +323,7 @@ def read_private(file: Path) -> str:
     """
     try:
         loose = file.stat().st_mode & 0o077
-        text = file.read_text(encoding="utf-8").strip()
+        text = read_input(file).decode().strip()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
         raise Invalid(

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from dispatcher.core.errors import Conflict, WrongKey
+from dispatcher.core.input_files import read_input
 from dispatcher.core.keys import KEY_BYTES
 from dispatcher.core.private_files import private, sync_folder
 
@@ -88,7 +89,7 @@ def read_keyring(path: Path, *, credential: bool = False) -> Keyring:
     """
     try:
         mode = path.stat().st_mode
-        text = path.read_text(encoding="ascii")
+        text = read_input(path).decode("ascii")
     except FileNotFoundError:
         raise WrongKey(
             f"there is no key file {path}",

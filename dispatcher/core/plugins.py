@@ -25,6 +25,7 @@ from connectors.base import (
     Settings,
 )
 from dispatcher.core.errors import Invalid
+from dispatcher.core.input_files import open_input
 
 GROUP: Final = "sparsi_dispatcher.connectors"
 BUILT_IN: Final[Mapping[str, str]] = {
@@ -249,7 +250,7 @@ def _attribute(opened: object, name: str) -> object:
 
 def _read_secret(name: str, path: Path) -> bytes:
     try:
-        with path.open("rb") as file:
+        with open_input(path) as file:
             secret = file.read(_MAX_SECRET + 1).strip()
     except OSError as error:
         raise Invalid(

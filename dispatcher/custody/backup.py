@@ -19,6 +19,7 @@ from dispatcher.core.errors import (
     NotFound,
     NotShipped,
 )
+from dispatcher.core.input_files import open_input
 from dispatcher.core.private_files import private, sync_folder
 from dispatcher.custody.sealed_file import (
     Secret,
@@ -260,7 +261,7 @@ def prune(folder: Path, *, keep: int, dry_run: bool = False) -> list[Backup]:
 
 def _open(path: Path) -> BinaryIO:
     try:
-        return path.open("rb")
+        return open_input(path)
     except OSError as error:
         raise NotFound(
             f"{path}: {error.strerror}",

@@ -23,6 +23,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import (
 )
 
 from dispatcher.core.errors import Invalid
+from dispatcher.core.input_files import open_input
 from dispatcher.core.private_files import private
 from dispatcher.custody.backup import Kept
 from dispatcher.custody.erasure import Erased
@@ -121,7 +122,7 @@ def read(path: Path) -> Receipt:
     Invalid
     """
     try:
-        with path.open("rb") as file:
+        with open_input(path) as file:
             receipt = json.loads(file.read(LARGEST))
         known = receipt["schema"] == SCHEMA and bytes.fromhex(receipt["signature"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError):

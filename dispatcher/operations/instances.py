@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from dispatcher.core.errors import Invalid, Usage
+from dispatcher.core.input_files import read_input
 from dispatcher.strategies import (
     find_solver,
     load_utility,
@@ -502,7 +503,7 @@ def _functions_named(where: str) -> Iterator[None]:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8-sig")
+        return read_input(path).decode("utf-8-sig")
     except UnicodeDecodeError:
         raise Invalid(
             f"{path} is not text",

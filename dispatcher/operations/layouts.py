@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from PIL import Image
 
 from dispatcher.core.errors import Invalid
+from dispatcher.core.input_files import read_input
 from dispatcher.core.private_files import write_private
 from dispatcher.stages.intake.images import BadPage, Box, Form, Pages, pages_in
 from dispatcher.stages.intake.opening import open_table
@@ -231,7 +232,7 @@ def pinned_template(policy: Path, scans: Sequence[Path]) -> Path | None:
     """Return the scan that the policy file names as its template, if it is among these."""
     if not policy.exists():
         return None
-    entity = _entity(_read(policy.read_text("utf-8"), policy.name), policy.name)
+    entity = _entity(_read(read_input(policy).decode(), policy.name), policy.name)
     template = entity.get("template")
     named = template.get("image") if isinstance(template, Mapping) else None
     return next((one for one in scans if one.name == named), None)
@@ -267,7 +268,7 @@ class Drawing:
         self.names = [scan.name for scan in scans[: 1 + STEPPED]]
         self._lock = threading.Lock()
         self._views: OrderedDict[tuple[int, int], bytes] = OrderedDict()
-        template = scans[0].read_bytes()
+        template = read_input(scans[0])
         try:
             self.pages = min(pages_in(template), 1_000)
             digest = sha256(template).hexdigest()
@@ -281,7 +282,7 @@ class Drawing:
                 why=str(error),
                 fix="name another scan first: --template",
             ) from None
-        self.text = policy.read_text("utf-8") if policy.exists() else STARTER
+        self.text = read_input(policy).decode() if policy.exists() else STARTER
         _entity(_read(self.text, policy.name), policy.name)
 
     def view(self, scan: int, page: int) -> bytes:

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Final
 
 from dispatcher.core.errors import NoStore
+from dispatcher.core.input_files import read_input
 from dispatcher.operations import database, policies
 from dispatcher.operations.policies import is_sample
 from dispatcher.operations.status import Status, count, status
@@ -120,7 +121,7 @@ def _before_policy(workspace: Workspace) -> Position:
     """Tell what the policy file lacks to be put in force."""
     path = workspace.policy_path
     try:
-        source = path.read_bytes()
+        source = read_input(path)
     except OSError:
         return Position(
             Step.NO_POLICY_FILE,
@@ -156,7 +157,7 @@ DRAFT: Final = "dispatcher policy suggest FILE"
 
 def _is_changed(workspace: Workspace, store: Store) -> bool:
     try:
-        source = workspace.policy_path.read_bytes()
+        source = read_input(workspace.policy_path)
     except OSError:
         return False
     return source != policies.show(store, None).source

@@ -200,6 +200,31 @@ def test_a_mistake_is_told_with_its_way_out_and_loses_nothing(
     assert files == before[1]
 
 
+READERS = (
+    "records preview pipe",
+    "records load pipe",
+    "policy check pipe",
+    "policy suggest pipe",
+    "policy apply pipe",
+    "workers add --from pipe",
+    "questions add pipe",
+    "audit verify pipe",
+    "backup restore pipe --to elsewhere",
+    "subject find --key-from pipe",
+    "ledger proof --key-from pipe",
+    "solve pipe",
+    "judge pipe pipe",
+)
+
+
+def test_a_pipe_that_nobody_writes_into_is_waited_for_by_no_command(house, run):
+    """Before, each of them waited for ever, and `solve` did not heed SIGTERM either."""
+    os.mkfifo(house / "pipe")
+    for words in READERS:
+        done = run(*words.split())
+        assert done.code in (1, 2, 5), (words, done.err)
+
+
 def test_a_port_that_is_taken_leaves_none_of_the_others_taken(house, run, monkeypatch):
     bound = []
 

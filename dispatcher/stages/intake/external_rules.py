@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from dispatcher.core.errors import Invalid
+from dispatcher.core.input_files import open_input
 from dispatcher.core.keys import pseudonyms
 from dispatcher.ledger.links import Beside, Told
 from dispatcher.strategies import load_function, load_utility
@@ -110,7 +111,7 @@ def _sorted(one: str, other: str) -> tuple[str, str]:
 
 def _text(relation: Relation, path: Path) -> str:
     try:
-        with path.open("rb") as file:
+        with open_input(path) as file:
             raw = file.read(LARGEST_LINKS + 1)
     except OSError as error:
         raise Invalid(
@@ -230,7 +231,7 @@ def _guarded(ask: Callable[[], FieldTable]) -> FieldTable:
 
 def _bytes(path: Path) -> bytes:
     try:
-        with path.open("rb") as file:
+        with open_input(path) as file:
             raw = file.read(LARGEST_TABLE + 1)
     except OSError as error:
         raise Invalid(

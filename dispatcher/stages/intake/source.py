@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from dispatcher.core.errors import Invalid
+from dispatcher.core.input_files import open_input
 
 BLOCK: Final = 1 << 18
 HEAD: Final = 1 << 18
@@ -106,10 +107,9 @@ def open_source(where: Path | BinaryIO, *, name: str | None, max_bytes: int) -> 
     Invalid
         The file cannot be read, is empty, or is gzip inside gzip.
     """
-    path = where if isinstance(where, Path) else None
-    stream = _opened(path) if path is not None else where
-    assert not isinstance(stream, Path)
-    name = name or (_shown(path) if path is not None else "standard input")
+    path = where if isinstance(where, Path) and where.is_file() else None
+    name = name or (_shown(where) if isinstance(where, Path) else "standard input")
+    stream = _opened(where) if isinstance(where, Path) else where
     try:
         source = _begun(stream, path, name, max_bytes)
     except BaseException:
@@ -171,7 +171,7 @@ def _opened(path: Path) -> BinaryIO:
             raise Invalid(
                 f"{path.name} is a folder", why="a file is loaded", fix="name a file"
             )
-        return path.open("rb")
+        return open_input(path)
     except FileNotFoundError:
         raise Invalid(
             f"there is no file {path}",

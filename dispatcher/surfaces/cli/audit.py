@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, NoReturn
 import typer
 
 from dispatcher.core.errors import EXIT_FAILED, Invalid
+from dispatcher.core.input_files import read_input
 from dispatcher.surfaces.cli.context import (
     DRY_RUN,
     CliContext,
@@ -110,7 +111,7 @@ def read_document(path: Path) -> dict[str, Any]:
         It cannot be read, or is none.
     """
     try:
-        found = json.loads(path.read_text("utf-8"))
+        found = json.loads(read_input(path))
         if isinstance(found, dict):
             return found
         reason = "it is no JSON object"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dispatcher.core.errors import EXIT_FAILED, EXIT_PARTLY, Invalid, Usage
+from dispatcher.core.input_files import read_input
 from dispatcher.surfaces.cli.context import (
     DRY_RUN,
     CliContext,
@@ -196,7 +197,7 @@ def secret_of(
             fix="Leave one of them out.",
         )
     try:
-        data = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
+        data = sys.stdin.buffer.read() if source == "-" else read_input(Path(source))
     except OSError as error:
         raise Invalid(
             f"{source}: {error.strerror}",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from dispatcher.core.errors import Invalid, Usage
+from dispatcher.core.input_files import read_input
 from dispatcher.surfaces.cli import completion
 from dispatcher.surfaces.cli.context import (
     CliContext,
@@ -182,7 +183,7 @@ def enable(
 
 def _password(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8").strip()
+        return read_input(path).decode().strip()
     except (OSError, ValueError) as error:
         raise Usage(
             "the other worker's password cannot be read",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 import typer
 
 from dispatcher.core.errors import Invalid, Usage
+from dispatcher.core.input_files import read_input
 from dispatcher.operations.workspace import Workspace
 from dispatcher.operations.workspace import wall_clock as wall_clock  # noqa: PLC0414
 from dispatcher.surfaces.cli import completion
@@ -198,7 +199,7 @@ def read_file(
         It cannot be read.
     """
     try:
-        return path.read_bytes()
+        return read_input(path)
     except OSError as error:
         raise Invalid(
             f"{path}: {error.strerror}",

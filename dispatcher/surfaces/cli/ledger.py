@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dispatcher.core.errors import EXIT_FAILED, Invalid, Usage
+from dispatcher.core.input_files import read_input
 from dispatcher.core.private_files import write_private
 from dispatcher.surfaces.cli import completion
 from dispatcher.surfaces.cli.context import (
@@ -252,7 +253,7 @@ def showings(context: CliContext, found: list[dict[str, Any]]) -> str:
 
 def _key_from(source: str) -> str:
     try:
-        text = sys.stdin.read() if source == "-" else Path(source).read_text("utf-8")
+        text = sys.stdin.read() if source == "-" else read_input(Path(source)).decode()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
         raise Invalid(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dispatcher.core.errors import EXIT_PARTLY, Invalid, Usage
+from dispatcher.core.input_files import read_input
 from dispatcher.surfaces.cli.context import DRY_RUN, CliContext, DryRun, KeyFrom, leave
 
 if TYPE_CHECKING:
@@ -180,7 +181,7 @@ def _key(source: str) -> str:
         text = sys.stdin.readline()
     else:
         try:
-            text = Path(source).read_text(encoding="utf-8")
+            text = read_input(Path(source)).decode()
         except UnicodeDecodeError:
             raise Invalid(
                 "the file with the key is not UTF-8",
