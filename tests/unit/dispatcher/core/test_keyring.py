@@ -85,7 +85,7 @@ def test_a_file_of_roots_is_told(path, monkeypatch):
     def closed(*_, **__):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("pathlib.Path.read_text", closed)
+    monkeypatch.setattr("os.open", closed)
     assert "closed to this user" in told(path).what
     assert "root" in told(path).why
 
