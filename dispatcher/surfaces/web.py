@@ -10,6 +10,7 @@ from ipaddress import ip_address
 from typing import Final, Protocol
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.convertors import IntegerConvertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
@@ -22,6 +23,15 @@ from dispatcher.core.log import get_logger
 from dispatcher.core.rate_limit import RateLimiter, network_of
 
 Handler = Callable[[Request, Exception], Response]
+
+
+class _Number(IntegerConvertor):
+    """A whole number in a path; digits that Python would not convert are not here."""
+
+    regex = "[0-9]{1,9}"
+
+
+register_url_convertor("number", _Number())
 
 
 class Speaking(Protocol):

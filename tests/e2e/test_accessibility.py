@@ -17,7 +17,7 @@ from starlette.routing import Route
 from connectors.base import Notice
 from dispatcher.app.guard import Guard
 from dispatcher.ledger.chains import seal
-from dispatcher.surfaces.taskpage.pages import Pages
+from dispatcher.surfaces.taskpage.pages import TOO_LATE, Pages
 from dispatcher.surfaces.web import static
 from tests import sql
 from tests.e2e.browsing import Served, keys_work
@@ -322,7 +322,7 @@ def test_no_state_of_the_task_page_has_a_fault(site, reach: Callable[[Site], Non
     assert faults(site.page) == []
 
 
-MARKET_PAGES = {
+RARE_PAGES = {
     "bring": lambda pages, asked: pages.bring(asked, "t", "mturk", {"workerId": "A1"}),
     "wait": lambda pages, asked: pages.bring(asked, "t", "mturk", {}, waits=True),
     "work": lambda pages, asked: pages.notice(
@@ -333,16 +333,24 @@ MARKET_PAGES = {
     ),
     "way-out": lambda pages, asked: pages.nothing(asked, "t", "https://m.example/done"),
     "busy": lambda pages, asked: pages.message(asked, 503, "One moment", "Try again."),
+    "same": lambda pages, asked: pages.same(asked, "t", "ann", "identified"),
+    "whose": lambda pages, asked: pages.whose(asked, "t", "ann", "bob"),
+    "late": lambda pages, asked: pages.ready(
+        asked, "t", continues=False, saved=TOO_LATE, stopped=False
+    ),
+    "stopped": lambda pages, asked: pages.ready(
+        asked, "t", continues=True, saved="", stopped=True
+    ),
 }
 
 
 @pytest.fixture
 def rendered():
-    """Pages to which a market leads, by themselves: without the script that goes on."""
+    """Pages that few workers reach, by themselves: without the script that goes on."""
     pages = Pages(contact="Jo Doe, jo@example.org", lease=600)
 
     def show(request):
-        return MARKET_PAGES[request.path_params["name"]](pages, request)
+        return RARE_PAGES[request.path_params["name"]](pages, request)
 
     package = "dispatcher.surfaces.taskpage"
     style = static(package, {"task.css": "text/css", "icon.svg": "image/svg+xml"})
@@ -352,8 +360,8 @@ def rendered():
     served.stop()
 
 
-@pytest.mark.parametrize("name", MARKET_PAGES)
-def test_no_page_that_a_market_leads_to_has_a_fault(rendered, open_page, name):
+@pytest.mark.parametrize("name", RARE_PAGES)
+def test_no_page_that_few_workers_reach_has_a_fault(rendered, open_page, name):
     page = open_page()
     page.goto(f"{rendered.base}/{name}")
     assert faults(page) == []

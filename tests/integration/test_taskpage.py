@@ -536,8 +536,14 @@ def test_safety_5_the_walk_knows_every_route(app):
     walked = {path for _, path in ROUTES}
     for route in app._app.routes:
         path = route.path.replace("{crop_id}", "{crop}")
-        path = path.replace("{connector}", "inhouse").replace("{step:int}", "1")
+        path = path.replace("{connector}", "inhouse").replace("{step:number}", "1")
         assert path.replace("{name}", "task.css") in walked
+
+
+def test_a_number_that_is_too_long_to_be_one_is_not_here(app):
+    """Python converts at most 4,300 digits: it was a fault, and a line in the log."""
+    client = browser(app, headers=SAME)
+    assert client.post(f"/practice/{'9' * 5_000}").status_code == 404
 
 
 @pytest.mark.parametrize("signed_in", [True, False])

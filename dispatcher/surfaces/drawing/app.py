@@ -259,7 +259,7 @@ def drawing_app(
         routes=[
             Route("/", page.show, methods=["GET"]),
             Route("/login", page.login, methods=["POST"]),
-            Route("/scans/{scan:int}/{page:int}.png", page.scan, methods=["GET"]),
+            Route("/scans/{scan:number}/{page:number}.png", page.scan, methods=["GET"]),
             *(
                 Route(f"/{name}", door.acts(getattr(page, name)), methods=["POST"])
                 for name in ("check", "fit", "save", "finish")

@@ -159,7 +159,7 @@ def task_app(
             Route("/me", own.show, methods=["GET"]),
             Route("/me/leave", own.leave, methods=["POST"]),
             Route("/practice", own.practise, methods=["GET"]),
-            Route("/practice/{step:int}", own.practised, methods=["POST"]),
+            Route("/practice/{step:number}", own.practised, methods=["POST"]),
             Route("/start", tasks.start, methods=["POST"]),
             Route(task, tasks.visit, methods=["GET"]),
             Route(f"{task}/answer", tasks.answer, methods=["POST"]),
