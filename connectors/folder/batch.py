@@ -37,8 +37,8 @@ How to answer
    of "choices".
 3. If you cannot read it, leave "answer" empty and write illegible into "state". If
    nothing is there to read, write not_present. To hand a task back, write returned.
-4. Save. Your file is taken away, and a report appears: send rows that it calls
-   errors once more, in a new file (answers2.csv).
+4. Save in the same format. Your file is taken away, and a report appears: send rows
+   that it calls errors once more, in a new file (answers2.csv).
 
 Rows that you leave empty stay open: you may send them later in another file whose
 name begins with "answers". Do not change the column "task".

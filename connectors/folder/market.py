@@ -54,7 +54,7 @@ from connectors.folder.names import (
     batch_of,
     directory_of,
 )
-from connectors.folder.sheets import Row, read_rows
+from connectors.folder.sheets import NAMED, READ, Row, read_rows
 from connectors.formats.formula_guard import guard
 
 MANIFEST = Manifest(
@@ -71,7 +71,6 @@ MANIFEST = Manifest(
 MAX_FILE = 64 << 20
 MAX_TAKEN = 200  # files per call of collect
 _INCOMING, _TAKEN, _KNOWN = ".incoming", ".taken", ".known"
-_SUFFIXES = (".csv", ".tsv", ".txt", ".jsonl")
 
 
 @dataclass(frozen=True)
@@ -355,7 +354,7 @@ class Folder:
                 result = "read"
             cells = (taken.name, str(row.line), row.token[:128], result, row.error)
             writer.writerow([guard(cell) for cell in cells])
-        replace_file(path, out.getvalue().encode("utf-8-sig"))
+        replace_file(path, out.getvalue().encode("utf-8-sig", "backslashreplace"))
 
 
 def _home(handle: Handle) -> str:
@@ -363,13 +362,13 @@ def _home(handle: Handle) -> str:
 
 
 def _answer_files(place: Path) -> list[Path]:
-    """Return regular files named answers*.csv, .tsv, .txt or .jsonl; no links."""
+    """Return regular files named answers* that are read or refused by name; no links."""
     with os.scandir(place) as entries:
         return sorted(
             Path(entry.path)
             for entry in entries
             if entry.name.lower().startswith("answers")
-            and entry.name.lower().endswith(_SUFFIXES)
+            and entry.name.lower().endswith((*READ, *NAMED))
             and entry.is_file(follow_symlinks=False)
         )
 

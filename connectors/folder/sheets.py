@@ -15,6 +15,10 @@ from connectors.base import Outcome
 from connectors.formats.formula_guard import unguard
 
 MAX_VALUE = 100_000
+READ = (".csv", ".tsv", ".txt", ".jsonl")
+"""How names of files end that are read."""
+NAMED = (".xlsx", ".xls", ".ods", ".json", ".parquet", ".gz", ".zip")
+"""How names of files end that somebody may send in vain: they get a report."""
 _STATES = {
     "": None,
     "answered": Outcome.ANSWERED,
@@ -60,6 +64,9 @@ def read_rows(content: bytes, name: str) -> list[Row]:
         Its file name; ``.jsonl`` means JSON lines, anything else CSV with comma,
         semicolon or tab.
     """
+    if name.lower().endswith(NAMED):
+        return [Row(1, error="the format is not read: save it as CSV UTF-8, or as JSON "
+                    "lines whose name ends in .jsonl")]  # fmt: skip
     text = _decode(content)
     if text is None:
         return [Row(1, error="the file is not UTF-8: save it as CSV UTF-8")]
@@ -208,7 +215,11 @@ def _json_row(number: int, line: str) -> Row:
     token, state = row["task"], row.get("state") or ""
     if not isinstance(token, str) or not isinstance(state, str):
         return Row(number, error="task and state must be text")
-    return _row(number, token.strip(), state, _as_text(row.get("answer")))
+    try:
+        answer = _as_text(row.get("answer"))
+    except RecursionError:  # it takes more levels to write than it took to read
+        return Row(number, token.strip(), error="the answer is nested too deeply")
+    return _row(number, token.strip(), state, answer)
 
 
 class _Members(list[tuple[str, Any]]):

@@ -370,6 +370,7 @@ def test_json_answers_keep_what_was_written(answer, value):
         b'{"task": "t", "answer": NaN}',
         b'{"task": "t", "answer": ' + b"[" * 50_000 + b"}",
         b'{"task": "t", "answer": ' + b"9" * 5_000 + b"}",
+        b'{"task": "t", "answer": ' + b"[" * 600 + b"]" * 600 + b"}",
     ],
 )
 def test_a_line_that_is_no_answer_is_an_error_and_not_a_crash(line):
@@ -387,6 +388,25 @@ def test_the_report_tells_row_by_row_and_repeats_no_answer(folder, batch):
     assert [row["result"] for row in rows] == ["read", "error", "open"]
     assert rows[1]["reason"] == "the row names no task"
     assert "sekret" not in text
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        (b"answers.jsonl", b'{"task": "\\ud83d", "answer": "x"}\n'),
+        (b"answers-\xff.csv", b"task,answer\nt2,x\n"),
+        (b"answers.xlsx", b"PK\x03\x04"),
+        (b"answers.json", b'[{"task": "t1", "answer": "x"}]'),
+    ],
+)
+def test_a_file_of_one_worker_keeps_nobody_elses_answers_back(
+    folder, batch, name, content
+):
+    """A name that is no text ended the collection of all; a workbook got no report."""
+    (Path(os.fsdecode(os.fsencode(batch) + b"/" + name))).write_bytes(content)
+    (batch / "answers2.csv").write_text("task,answer\nt1,Anna\n")
+    assert values(folder)["t1"] == "Anna"
+    assert len(list(batch.glob("report-*.csv"))) == 2
 
 
 def test_a_file_still_being_written_is_left_alone(tmp_path):
