@@ -13,15 +13,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psycopg
 import pytest
 from hypothesis import HealthCheck, settings
 from psycopg import sql
+from sqlalchemy import Engine
+from sqlalchemy.util import LRUCache
 
 from dispatcher.app import servers
-from dispatcher.store import Store, open_store
+from dispatcher.store import Store, driver_adapters, open_store, postgres, sqlite
 
 # The same examples in every run: a run goes red for what was changed, not by chance. To
 # look for more, HYPOTHESIS_PROFILE=search.
@@ -41,6 +44,13 @@ os.environ.setdefault("DISPATCHER_ALLOW_ROOT", "1")  # tests may run in a contai
 # program anew, for a second, and each run of pytest the tests.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# Files of tests lie in memory where there is enough of it: stores, spools and daemons
+# wait for a disk thousands of times else.
+_MEMORY = Path("/dev/shm")
+with suppress(OSError):
+    if shutil.disk_usage(_MEMORY).free > 8 << 30 and os.access(_MEMORY, os.W_OK):
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
 
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
@@ -96,6 +106,35 @@ def own_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A folder for reports of faults that tests provoke: none is left at home."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def statements_compiled_once() -> Iterator[None]:
+    """One cache of compiled statements for all stores of a kind of database.
+
+    Each engine has one of its own, and nearly each test opens a store: compiling was a
+    quarter of what the tests of stages took.
+    """
+    compiled = LRUCache[Any, Any](4000)
+
+    def shared(make: Callable[..., Engine]) -> Callable[..., Engine]:
+        def engine(self: object, *, writes: bool) -> Engine:
+            made = make(self, writes=writes)
+            made._compiled_cache = compiled
+            return made
+
+        return engine
+
+    with pytest.MonkeyPatch.context() as patch:
+        for backend in (sqlite.SqliteBackend, postgres.PostgresBackend):
+            patch.setattr(backend, "engine", shared(backend.engine))
+        for dialect in (sqlite.StoreDialect, driver_adapters.StoreDialect):
+            # Dialects are part of the cache's keys.
+            patch.setattr(
+                dialect, "__eq__", lambda own, other: type(own) is type(other)
+            )
+            patch.setattr(dialect, "__hash__", lambda own: hash(type(own)))
         yield
 
 
