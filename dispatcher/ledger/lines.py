@@ -7,17 +7,16 @@ hashes exactly what was hashed when the line was written.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from dispatcher.core.canonical import NO_HASH as NO_HASH  # noqa: PLC0414
+from dispatcher.core.canonical import canonical as canonical  # noqa: PLC0414
+from dispatcher.core.canonical import line_hash as line_hash  # noqa: PLC0414
+
 Member = str | int | Sequence[str] | Sequence[Mapping[str, object]] | Mapping[str, int]
 """Type of a line's members."""
-
-NO_HASH: Final = "0" * 64
-"""``prev`` of a chain's first line."""
-
 
 HASH_BYTES: Final = 32
 
@@ -25,35 +24,6 @@ HASH_BYTES: Final = 32
 def adversary_name(number: int) -> str:
     """Name of an adversary's chain."""
     return f"a{number}"
-
-
-_ENCODER: Final = json.JSONEncoder(
-    sort_keys=True, separators=(",", ":"), ensure_ascii=False
-)
-
-
-def canonical(value: object) -> str:
-    """Return canonical JSON: sorted keys, no spaces, Unicode unescaped."""
-    return _ENCODER.encode(value)
-
-
-def line_hash(prev: str, members: Mapping[str, object]) -> str:
-    """Hash of a line.
-
-    Parameters
-    ----------
-    prev : str
-        Hash of the line before in the chain.
-    members : Mapping[str, object]
-        All members of the line but ``hash``; including ``prev``.
-
-    Returns
-    -------
-    str
-        SHA-256 of ``prev`` followed by the canonical form, in hex.
-    """
-    text = prev + canonical(members)
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ from dispatcher.model.ledger import (
     Visit,
 )
 from dispatcher.model.money import DAY, UNIT, Budget, Payment, PaymentEvent
+from dispatcher.model.people import ApiToken, AppUser, AuditLine
 from dispatcher.model.plans import Account, Assignment, Chain, Held, Plan, Recusal
 from dispatcher.model.questions import FieldTest, GoldQuestion, GoldTask, Qualification
 from dispatcher.model.records import (
@@ -76,7 +77,10 @@ __all__ = [
     "UNIT",
     "Account",
     "Answer",
+    "ApiToken",
+    "AppUser",
     "Assignment",
+    "AuditLine",
     "BrowserArrival",
     "Budget",
     "Chain",

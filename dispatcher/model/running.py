@@ -34,23 +34,33 @@ class Pause(SQLModel, table=True):
 
 
 class SignInLink(SQLModel, table=True):
-    """A link that opens the operators' console once; only its digest is kept."""
+    """A link that opens the operators' console once; only its digest is kept.
+
+    ``purpose`` is NULL where it opens a session at once, ``enrol`` where ``user_id``
+    chooses a password with it, ``first-admin`` where that is the first of all users.
+    """
 
     __tablename__ = "sign_in_link"
     digest: str = Field(sa_column=Column(String(64), primary_key=True))
     made_at: int = Field(sa_column=big())
     ends_at: int = Field(sa_column=big())
     used_at: int | None = Field(default=None, sa_column=big(null=True))
+    purpose: str | None = Field(default=None, sa_column=word(12, null=True))
+    user_id: int | None = Field(default=None, sa_column=big(null=True))
 
 
 class OperatorSession(SQLModel, table=True):
-    """A browser that signed in to the console; only its cookie's digest is kept."""
+    """A browser that signed in to the console; only its cookie's digest is kept.
+
+    ``user_id`` is NULL where a link opened it.
+    """
 
     __tablename__ = "operator_session"
     digest: str = Field(sa_column=Column(String(64), primary_key=True))
     opened_at: int = Field(sa_column=big())
     seen_at: int = Field(sa_column=big())
     ended_at: int | None = Field(default=None, sa_column=big(null=True))
+    user_id: int | None = Field(default=None, sa_column=big(null=True))
 
 
 class WorkerSession(SQLModel, table=True):
@@ -96,7 +106,10 @@ class WebhookDelivery(SQLModel, table=True):
 
 
 class Event(SQLModel, table=True):
-    """The audit log: who did what (ids and numbers only, no values)."""
+    """What happened, and by whom: ids and numbers only, no values.
+
+    The acts of people stand in :class:`dispatcher.model.AuditLine` as well.
+    """
 
     __tablename__ = "event"
     id: int = Field(sa_column=number())

@@ -23,7 +23,13 @@ from dispatcher.store.transaction import Tx
 FAULTS = 100
 """Faults that are counted, at most."""
 
-APPEND_ONLY: Final = ("ledger_line", "key_lines", "policy", "payment_event")
+APPEND_ONLY: Final = (
+    "ledger_line",
+    "key_lines",
+    "policy",
+    "payment_event",
+    "audit_line",
+)
 """Tables whose rows neither change nor go: triggers refuse it."""
 
 _MASTER: Final = table("sqlite_master", *map(column, ("name", "type", "sql")))

@@ -7,6 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from copy import copy
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
@@ -20,6 +21,7 @@ from dispatcher.core.errors import Conflict
 from dispatcher.core.keyring import make_keyring, read_keyring
 from dispatcher.model import IdBlock
 from dispatcher.store import migrations
+from dispatcher.store.audit_log import Act
 from dispatcher.store.backend import CACHE_MIB, Backend
 from dispatcher.store.driver_errors import Contended, NotKept, locked
 from dispatcher.store.postgres import SCHEMES, PostgresBackend
@@ -75,6 +77,7 @@ class Store:
         self.vault = vault or Vault()
         self._journal: Journal | None = None
         self._undoes = False
+        self._act: Act | None = None
 
     def attach(self, journal: Journal) -> None:
         """Let every line of the ledger be kept outside of the store too."""
@@ -122,6 +125,15 @@ class Store:
         What is written in one block is seen within it, and by no later block.
         """
         self._undoes = True
+
+    def acting(self, act: Act | None) -> Self:
+        """Return this store for one act: its line is written with what it changes.
+
+        It uses the same connections and waits for the same locks; this one goes on.
+        """
+        acting = copy(self)
+        acting._act = act  # noqa: SLF001 - its own
+        return acting
 
     def key(self, name: str) -> bytes:
         """Return one of the store's random keys: 32 bytes.
@@ -223,6 +235,9 @@ class Store:
         tx.grown = None if journal is None else []
         try:
             yield tx
+            act = self._act if writes else None
+            if act is not None and not act.lines:
+                act.write(tx)
             tx.finish()
             if writes and self._undoes:
                 tx.close()
@@ -232,6 +247,8 @@ class Store:
                 journal.ready()
                 tx.ticket = journal.begin()
             connection.commit()
+            if act is not None:
+                act.lines = max(1, act.lines)
         except errors as error:
             self._undo(tx, connection)
             raise translated(self._backend, error) from None

@@ -170,7 +170,7 @@ def _connection(backend: Backend) -> Iterator[Connection]:
 
 # -- which schema a store has, and whether this program works with it ------------------
 
-HEAD: Final = "0001"
+HEAD: Final = "0002"
 """Name of the last migration: the schema that this program works with."""
 
 _THERE: Final = {

@@ -21,6 +21,7 @@ from sqlmodel import SQLModel, col
 
 from dispatcher.model import (
     Answer,
+    AppUser,
     Entry,
     Quarantine,
     Record,
@@ -110,6 +111,7 @@ TABLES: Final = (
         _key_of(Entry, Result.entry_id),
     ),
     Plain(Quarantine, "id", ("payload",), _is_filled(Quarantine.payload), null()),
+    Plain(AppUser, "id", ("totp",), col(AppUser.totp).is_not(None), null()),
 )
 """All tables with values, in an order in which keys are there before they are needed."""
 
@@ -195,7 +197,7 @@ def _keys(tx: Tx, plain: Plain, found: Sequence[Row]) -> list[int | None]:
     """Keys of rows: their subject's or record's, new ones where there is none to take."""
     keys: list[int | None] = [row[1] for row in found]
     tx.vault.prepare(tx, keys)
-    alone = plain.table in ("subject", "record", "quarantine")
+    alone = plain.table in ("subject", "record", "quarantine", "app_user")
     lacking = [place for place, key_id in enumerate(keys) if key_id is None]
     if alone and lacking:
         if plain.table == "record":

@@ -43,6 +43,9 @@ _ADD: Final = _NEW.on_conflict_do_nothing(index_elements=["name"])
 _SET: Final = _NEW.on_conflict_do_update(
     index_elements=["name"], set_={"value": _NEW.excluded.value}
 )
+_HOLD: Final = _NEW.on_conflict_do_update(
+    index_elements=["name"], set_={"value": col(Setting.value)}
+).returning(col(Setting.value))
 _DROP: Final = delete(Setting).where(col(Setting.name) == bindparam("setting"))
 _DROP_IF: Final = _DROP.where(col(Setting.value) == bindparam("content"))
 
@@ -65,6 +68,17 @@ def set_setting(tx: Tx, name: str, value: bytes) -> None:
 def add_setting(tx: Tx, name: str, value: bytes) -> None:
     """Write a setting that is not there; one that is stays as it is."""
     tx.execute(_ADD, {"setting": name, "content": value})
+
+
+def hold_setting(tx: Tx, name: str, first: bytes) -> bytes:
+    """Value of a setting, locked until the end of the transaction.
+
+    Where there is none it is made with the value ``first``: two who come at once wait
+    for each other then too.
+    """
+    found = tx.scalar(_HOLD, {"setting": name, "content": first})
+    assert found is not None
+    return bytes(found)
 
 
 def drop_setting(tx: Tx, name: str, value: bytes | None = None) -> None:

@@ -1,23 +1,32 @@
 """Migrations make exactly the model's tables, in one step or not at all."""
 
+import base64
+import gzip
+import hashlib
+import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 from alembic.script import ScriptDirectory
+from sqlalchemy.dialects.postgresql import BYTEA
 
 import dispatcher
 from dispatcher.app.leadership import Standby, take_lease
 from dispatcher.core.errors import Conflict, NeedsMigration, NoStore, StaleLease
+from dispatcher.custody import backup
+from dispatcher.custody.sealed_file import Secret
 from dispatcher.ledger.comparison import compare
 from dispatcher.model import metadata
 from dispatcher.store import lease, migrations, open_store, upgrades
+from dispatcher.store.dumping import dumped
 from dispatcher.store.engine import make_backend
+from dispatcher.store.vault import KeyFile
 from tests import sql
 from tests.conftest import FakeClock
 from tests.integration.ledger_cases import PAIR, Case, policy
@@ -160,7 +169,7 @@ def test_an_upgrade_from_nothing_makes_a_store_and_doing_it_again_changes_nothin
     assert (before.found, before.ready, before.newer) == (None, False, False)
     with pytest.raises(NoStore):
         open_store(empty_location)
-    assert upgrades.upgrade(empty_location).steps == ("0001",)
+    assert upgrades.upgrade(empty_location).steps == ("0001", "0002")
     with open_store(empty_location) as store:
         keys = [store.key(name) for name in ("pseudonym-key", "task-key")]
         with store.read() as tx:
@@ -190,12 +199,14 @@ def test_an_upgrade_of_a_populated_store_keeps_its_rows(store_url: str) -> None:
         assert sql.rows(tx, "SELECT id, name FROM run") == [(1, "r")]
 
 
-NEXT = '''"""A step such as the next one might be."""
+AFTER_HEAD = f"{int(migrations.HEAD) + 1:04}"
+NEXT = f'''"""A step such as the next one might be."""
 
 import sqlalchemy as sa
 from alembic import op
 
-revision, down_revision, branch_labels, depends_on = "0002", "0001", None, None
+revision, down_revision = "{AFTER_HEAD}", "{migrations.HEAD}"
+branch_labels = depends_on = None
 
 
 def upgrade() -> None:
@@ -209,11 +220,11 @@ def next_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], N
     """Makes this the program of one migration later."""
     scripts = tmp_path / "scripts"
     shutil.copytree(migrations.script_directory(), scripts)
-    (scripts / "versions" / "0002_extra.py").write_text(NEXT)
+    (scripts / "versions" / f"{AFTER_HEAD}_extra.py").write_text(NEXT)
 
     def become_newer() -> None:
         monkeypatch.setattr(migrations, "script_directory", lambda: scripts)
-        monkeypatch.setattr(migrations, "HEAD", "0002")
+        monkeypatch.setattr(migrations, "HEAD", AFTER_HEAD)
 
     return become_newer
 
@@ -256,7 +267,7 @@ def test_the_next_step_keeps_a_ledger_and_fences_off_the_daemon_before(
     with open_store(populated) as old:
         epoch = take_lease(old, clock)
         next_step()
-        assert upgrades.upgrade(populated).steps == ("0002",)
+        assert upgrades.upgrade(populated).steps == (AFTER_HEAD,)
         with pytest.raises(StaleLease), old.write() as tx:
             lease.check_epoch(tx, lease.SHARD, epoch)
     assert ledger_of(populated) == before
@@ -278,15 +289,15 @@ def test_the_program_before_neither_opens_a_newer_store_nor_takes_its_lease(
         next_step()
         upgrades.upgrade(populated)
         monkeypatch.undo()  # the program of before again
-        with pytest.raises(NeedsMigration, match="0002") as refused:
+        with pytest.raises(NeedsMigration, match=AFTER_HEAD) as refused:
             open_store(populated)
         assert refused.value.exit_status == 13
-        with pytest.raises(NeedsMigration, match="0002"):
+        with pytest.raises(NeedsMigration, match=AFTER_HEAD):
             take_lease(old, clock)  # it had it open, as a standby does
         waits = Standby(old, clock, steady=lambda: 0.0, pause=lambda _: True)
-        with pytest.raises(NeedsMigration, match="0002"):
+        with pytest.raises(NeedsMigration, match=AFTER_HEAD):
             waits.wait()
-        with pytest.raises(NeedsMigration, match="0002"):
+        with pytest.raises(NeedsMigration, match=AFTER_HEAD):
             upgrades.upgrade(populated)
 
 
@@ -363,11 +374,106 @@ def test_a_draft_holds_what_the_model_has_more(
     monkeypatch.setattr(migrations, "script_directory", lambda: scripts)
     with open_store(sqlite_path) as store, store.write() as tx:
         sql.execute(tx, "DROP TABLE pause")
-    migrations.draft(make_backend(sqlite_path), "0002", "Bring pauses back")
-    drafted = (scripts / "versions/0002_bring_pauses_back.py").read_text()
+    migrations.draft(make_backend(sqlite_path), AFTER_HEAD, "Bring pauses back")
+    drafted = (scripts / f"versions/{AFTER_HEAD}_bring_pauses_back.py").read_text()
     assert drafted.startswith('"""Bring pauses back."""')
-    assert "down_revision = '0001'" in drafted
+    assert f"down_revision = '{migrations.HEAD}'" in drafted
     assert "op.create_table('pause'" in drafted
+
+
+# -- from 0.2.0 on: released steps stay as they are, and stores come along ---------------
+
+RELEASED = {
+    "0001": "4d229c9d8fa9c06827b3c73a16074fbc88ed2ed44cc831c113e2a8243fb0ba18",
+}
+"""SHA-256 of the steps of releases. 0001 is that of 0.2.0."""
+
+SECRET = Secret(keys={"k": bytes(32)})
+STORE_0_2_0 = Path(__file__).parents[1] / "data/store-0.2.0"
+"""What 0.2.0 had in its store after a small demo: all rows, and the key."""
+
+
+def test_a_released_step_is_never_edited() -> None:
+    versions = migrations.script_directory() / "versions"
+    for number, expected in RELEASED.items():
+        (path,) = versions.glob(f"{number}_*.py")
+        assert hashlib.sha256(path.read_bytes()).hexdigest() == expected
+        assert "dispatcher." not in path.read_text(), "it depends on no later program"
+
+
+def rows_of_0_2_0() -> Iterator[tuple[str, list[str], list[Any]]]:
+    """Table, columns and one row after another, as a backup of 0.2.0 holds them."""
+    with gzip.open(STORE_0_2_0 / "rows.jsonl.gz", "rt", encoding="utf-8") as lines:
+        table, columns = "", []
+        for line in lines:
+            found = json.loads(line)
+            if isinstance(found, dict):
+                table, columns = found.get("table", ""), found.get("columns", [])
+            else:
+                yield table, columns, found
+
+
+@pytest.fixture
+def of_0_2_0(empty_location: str, tmp_path: Path) -> tuple[str, KeyFile]:
+    """A store as 0.2.0 left it, with a session of its console."""
+    migrations.upgrade(make_backend(empty_location), to="0001")
+    engine = engine_of(empty_location)
+    with engine.begin() as connection:
+        tables = sa.MetaData()
+        tables.reflect(connection)
+        for born in ("policy_lock", "chain"):
+            connection.execute(sa.delete(tables.tables[born]))
+        for name, columns, row in rows_of_0_2_0():
+            table = tables.tables[name]
+            cells = {
+                column: base64.b64decode(cell)
+                if cell is not None
+                and isinstance(table.c[column].type, sa.LargeBinary | BYTEA)
+                else cell
+                for column, cell in zip(columns, row, strict=True)
+            }
+            connection.execute(sa.insert(table).values(cells))
+        session = {"digest": "5e" * 32, "opened_at": 1, "seen_at": 2}
+        connection.execute(sa.insert(tables.tables["operator_session"]).values(session))
+    engine.dispose()
+    key = tmp_path / "dispatcher.key"
+    key.write_bytes((STORE_0_2_0 / "dispatcher.key").read_bytes())
+    key.chmod(0o600)
+    return empty_location, KeyFile(key)
+
+
+def dumped_by_0_2_0(location: str, key: KeyFile) -> list[str]:
+    with open_store(location, older=True, key_file=key) as store, store.read() as tx:
+        return list(dumped(tx))
+
+
+def test_a_store_of_0_2_0_comes_along_and_goes_back_by_its_backup(
+    of_0_2_0: tuple[str, KeyFile], tmp_path: Path, clock: FakeClock
+) -> None:
+    location, key = of_0_2_0
+    before = dumped_by_0_2_0(location, key)
+    with open_store(location, older=True, key_file=key) as store:
+        kept = backup.create(store, tmp_path / "backups", SECRET, clock=clock)
+    assert upgrades.upgrade(location).steps == tuple(
+        f"{number:04}" for number in range(2, int(migrations.HEAD) + 1)
+    )
+    upgrades.check(location)
+    with open_store(location, key_file=key) as store, store.read() as tx:
+        assert compare(tx).differences == ()
+        assert sql.value(tx, "SELECT count(*) FROM answer") == 48
+        assert sql.rows(tx, "SELECT digest, user_id FROM operator_session") == [
+            ("5e" * 32, None)
+        ]
+        shown = tx.vault.open(
+            tx,
+            "entry.shown",
+            *sql.one(tx, "SELECT id, key_id, shown FROM entry ORDER BY id LIMIT 1"),
+        )
+        assert shown
+    # The way back: 0.2.0 reads the backup, which has what it wrote, line by line.
+    assert kept.schema == "0001"
+    lines = backup.opened(kept.path, SECRET)
+    assert list(lines) == [json.loads(line) for line in before]
 
 
 # -- where the scripts lie -------------------------------------------------------------

@@ -21,6 +21,8 @@ from tests import sql
 from tests.integration.ledger_cases import PAIR, Case, policy
 
 SECRET = Secret(passphrase=b"six words that nobody guesses")
+HERE = migrations.HEAD
+NEXT = f"{int(HERE) + 1:04}"
 STEP = '''"""Step {number}."""
 
 from alembic import op
@@ -50,7 +52,7 @@ def become(tmp_path, monkeypatch):
     monkeypatch.setattr(migrations, "script_directory", lambda: scripts)
 
     def newer(*bodies):
-        for number, body in enumerate(bodies, start=2):
+        for number, body in enumerate(bodies, start=int(NEXT)):
             step = STEP.format(
                 number=f"{number:04}", before=f"{number - 1:04}", body=body
             )
@@ -96,7 +98,7 @@ def test_a_backup_of_an_older_store_is_proven_and_restored_up_to_date(
     before = ledger_of(location)
     become(ADD.format(blob="BLOB"))
     made = kept(location, tmp_path / "kept", clock)
-    assert made.schema == "0001"
+    assert made.schema == HERE
     assert backup.verify(made.path, SECRET).lines == len(before)
     target = Target(
         str(tmp_path / "new.db"), KeyFile(tmp_path / "dispatcher.key"), None
@@ -115,7 +117,7 @@ def test_what_a_later_step_drops_is_in_a_backup_made_before_it(
         sql.execute(tx, "INSERT INTO extra (id, note) VALUES (7, ?)", (b"\x00\xff",))
     become(ADD.format(blob="BLOB"), DROP)
     made = kept(location, tmp_path / "kept", clock)
-    assert made.schema == "0002"
+    assert made.schema == NEXT
     lines = list(backup.opened(made.path, SECRET))
     place = lines.index({"table": "extra", "columns": ["id", "note"]})
     assert lines[place + 1] == [7, "AP8="]
@@ -157,8 +159,8 @@ def test_an_upgrade_makes_a_proven_backup_first(location, become, tmp_path, upgr
     assert done.exit_code == 0, done.exception
     told = json.loads(done.stdout)
     (file,) = (tmp_path / "backups").iterdir()
-    assert (told["applied"], told["backup"]) == (["0002"], file.stem)
-    assert backup.look(file).schema == "0001"
+    assert (told["applied"], told["backup"]) == ([NEXT], file.stem)
+    assert backup.look(file).schema == HERE
     assert ledger_of(location) == before
     again = upgrade()
     assert json.loads(again.stdout)["backup"] is None
@@ -180,6 +182,6 @@ def test_an_upgrade_whose_backup_fails_changes_nothing(
     assert "nothing was upgraded" in done.stderr
     assert isinstance(done.exception, DispatcherError)
     assert isinstance(done.exception, WrongKey) == (what == "no key")
-    assert upgrades.state(location).found == "0001"
+    assert upgrades.state(location).found == HERE
     left = tmp_path / "backups"
     assert not left.is_dir() or not list(left.glob(".*"))

@@ -47,7 +47,7 @@ def test_an_empty_database_is_seen_upgraded_and_checked(empty_location: str) -> 
 
     upgrade = run(empty_location, "--json", "db", "upgrade")
     assert upgrade.returncode == 0, upgrade.stderr
-    assert json.loads(upgrade.stdout)["applied"] == ["0001"]
+    assert json.loads(upgrade.stdout)["applied"] == ["0001", "0002"]
 
     status = run(empty_location, "--json", "db", "status")
     assert status.returncode == 0, status.stderr

@@ -113,7 +113,7 @@ class Sessions:
         pace(self._pace, caller(request), self._clock())
         code = form.get("code", "").strip().rpartition("#k=")[2]
         secret = await run_in_threadpool(
-            access.sign_in, self._store, code, self._clock()
+            access.sign_in_by_link, self._store, code, self._clock()
         )
         if secret is None:
             return self._pages.login(request, status=403, refused=True)
@@ -156,7 +156,11 @@ class Sessions:
         secret = request.cookies.get(self._cookie, "")
         acting = "x-refresh" not in request.headers
         return await run_in_threadpool(
-            access.operator, self._store, secret, self._clock(), acting=acting
+            access.authenticate_session,
+            self._store,
+            secret,
+            self._clock(),
+            acting=acting,
         )
 
     def _check_host(self, request: Request) -> None:

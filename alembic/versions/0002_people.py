@@ -1,0 +1,119 @@
+"""Add users, API tokens and the audit chain."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0002"
+down_revision = "0001"
+branch_labels = None
+depends_on = None
+
+APPEND_ONLY = ("audit_line",)
+
+
+def upgrade() -> None:
+    _people()
+    _audit()
+    if op.get_context().dialect.name == "sqlite":
+        _sqlite_guards()
+    else:
+        _postgres_guards()
+
+
+def _id(name: str) -> sa.Column[int]:
+    number = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+    return sa.Column(name, number, autoincrement=False, nullable=False)
+
+
+def _big(name: str, *, null: bool = False) -> sa.Column[int]:
+    return sa.Column(name, sa.BigInteger(), nullable=null)
+
+
+def _text(
+    name: str, length: int | None = None, *, null: bool = False
+) -> sa.Column[str]:
+    kind = sa.Text() if length is None else sa.String(length)
+    return sa.Column(name, kind, nullable=null)
+
+
+def _bytes(name: str, *, null: bool = False) -> sa.Column[bytes]:
+    return sa.Column(name, sa.LargeBinary(), nullable=null)
+
+
+def _people() -> None:
+    op.create_table(
+        "app_user",
+        _id("id"),
+        _text("name", 120),
+        _text("roles"),
+        _text("password", null=True),
+        _bytes("totp", null=True),
+        _big("totp_step"),
+        _big("key_id", null=True),
+        _big("made_at"),
+        _big("disabled_at", null=True),
+        sa.PrimaryKeyConstraint("id", name="pk_app_user"),
+        sa.UniqueConstraint("name", name="uq_app_user_name"),
+    )
+    op.create_table(
+        "api_token",
+        _id("id"),
+        _text("name", 120),
+        _text("digest", 64),
+        _text("prefix", 20),
+        _big("user_id", null=True),
+        _text("scopes"),
+        _big("made_at"),
+        _big("ends_at"),
+        _big("used_at", null=True),
+        _big("revoked_at", null=True),
+        sa.PrimaryKeyConstraint("id", name="pk_api_token"),
+        sa.UniqueConstraint("digest", name="uq_api_token_digest"),
+        sa.ForeignKeyConstraint(
+            ["user_id"], ["app_user.id"], name="fk_api_token_user_id_app_user"
+        ),
+    )
+    # Links and sessions of before belong to nobody: whoever had the link.
+    op.add_column("sign_in_link", _text("purpose", 12, null=True))
+    op.add_column("sign_in_link", _big("user_id", null=True))
+    op.add_column("operator_session", _big("user_id", null=True))
+
+
+def _audit() -> None:
+    op.create_table(
+        "audit_line",
+        _id("seq"),
+        _big("at"),
+        _text("actor", 140),
+        _text("surface", 12),
+        _text("operation", 60),
+        _text("target"),
+        _text("reason"),
+        _text("outcome", 12),
+        _bytes("hash"),
+        sa.PrimaryKeyConstraint("seq", name="pk_audit_line"),
+        sa.CheckConstraint("seq >= 1", name=op.f("ck_audit_line_seq")),
+    )
+    op.create_index("ix_audit_line_actor", "audit_line", ["actor"])
+    op.create_index("ix_audit_line_operation", "audit_line", ["operation"])
+
+
+def _sqlite_guards() -> None:
+    for table in APPEND_ONLY:
+        for verb in ("UPDATE", "DELETE"):
+            op.execute(
+                f"CREATE TRIGGER {table}_no_{verb.lower()} BEFORE {verb} ON {table}"
+                f" BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END"
+            )
+
+
+def _postgres_guards() -> None:
+    for table in APPEND_ONLY:
+        op.execute(
+            f"CREATE TRIGGER {table}_no_change BEFORE UPDATE OR DELETE ON {table}"
+            " FOR EACH ROW EXECUTE FUNCTION dispatcher_append_only()"
+        )
+        op.execute(
+            f"CREATE TRIGGER {table}_no_truncate BEFORE TRUNCATE ON {table}"
+            " FOR EACH STATEMENT EXECUTE FUNCTION dispatcher_append_only()"
+        )

@@ -1,0 +1,186 @@
+"""The audit chain: one line for each act of a person or a token.
+
+An :class:`Act` goes with the store that its operation is given (:meth:`.Store.acting`):
+its line is written in the first transaction that changes anything, just before that
+commits. So no change is without its line, a dry run leaves none, and the chain's end is
+locked for a moment only, after all else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from sqlalchemy import BigInteger, Text, bindparam, or_
+from sqlmodel import col, select
+
+from dispatcher.core.canonical import NO_HASH, line_hash
+from dispatcher.model import AuditLine
+from dispatcher.store.settings import hold_setting, set_setting, setting
+from dispatcher.store.transaction import Tx
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dispatcher.store.engine import Store
+
+CHAIN: Final = "audit"
+DONE: Final = "done"
+"""Outcome of an act that changed something; others are codes of errors."""
+
+_HEAD: Final = "audit-head"
+_FIRST: Final = f"0 {NO_HASH}".encode()
+_COLUMNS: Final = (
+    "seq",
+    "at",
+    "actor",
+    "surface",
+    "operation",
+    "target",
+    "reason",
+    "outcome",
+    "hash",
+)
+
+_ACTOR: Final = bindparam("by", type_=Text())
+_OPERATION: Final = bindparam("of", type_=Text())
+_BEGINNING: Final = bindparam("beginning", type_=Text())
+_NEWEST: Final = (
+    select(AuditLine)
+    .where(
+        or_(_ACTOR.is_(None), col(AuditLine.actor) == _ACTOR),
+        or_(
+            _OPERATION.is_(None),
+            col(AuditLine.operation) == _OPERATION,
+            col(AuditLine.operation).startswith(_BEGINNING),
+        ),
+        col(AuditLine.at) >= bindparam("since", type_=BigInteger()),
+        col(AuditLine.at) < bindparam("until", type_=BigInteger()),
+        col(AuditLine.seq) < bindparam("before", type_=BigInteger()),
+    )
+    .order_by(col(AuditLine.seq).desc())
+    .limit(bindparam("most"))
+)
+_LINES: Final = (
+    select(AuditLine)
+    .where(col(AuditLine.seq) > bindparam("after"))
+    .order_by(col(AuditLine.seq))
+    .limit(bindparam("most"))
+)
+
+
+@dataclass
+class Act:
+    """One act, while it is done.
+
+    Attributes
+    ----------
+    actor : str
+        Who: a user, a token, or whoever runs a command.
+    surface : str
+        How: ``command``, ``api`` or ``console``.
+    operation : str
+        What, ``NOUN.VERB``.
+    clock : callable
+    target : str
+        To what, without a value: records and people by their pseudonyms.
+    reason : str
+        Why, as it was given.
+    lines : int
+        Lines that were committed of it.
+    """
+
+    actor: str
+    surface: str
+    operation: str
+    clock: Callable[[], int] = field(repr=False)
+    target: str = ""
+    reason: str = ""
+    lines: int = 0
+
+    def write(self, tx: Tx, outcome: str = DONE) -> None:
+        """Append the act's line to the chain, in a transaction that ends now."""
+        seq, prev = _head(hold_setting(tx, _HEAD, _FIRST))
+        members: dict[str, Any] = {
+            "seq": seq + 1,
+            "at": self.clock(),
+            "actor": self.actor,
+            "surface": self.surface,
+            "operation": self.operation,
+            "target": self.target,
+            "reason": self.reason,
+            "outcome": outcome,
+        }
+        own = line_hash(prev, {**members, "chain": CHAIN, "prev": prev})
+        row = (*members.values(), bytearray.fromhex(own))
+        tx.insert_many("audit_line", _COLUMNS, [row])
+        set_setting(tx, _HEAD, f"{seq + 1} {own}".encode())
+
+    def end(self, store: Store, outcome: str = DONE) -> None:
+        """Leave a line where none was, or one that says how the act failed."""
+        if outcome != DONE or not self.lines:
+            with store.acting(None).write() as tx:
+                self.write(tx, outcome)
+            self.lines += 1
+
+
+def head(tx: Tx) -> tuple[int, str]:
+    """Number and hash of the last line; (0, zeros) before the first."""
+    return _head(setting(tx, _HEAD) or _FIRST)
+
+
+def _head(value: bytes) -> tuple[int, str]:
+    seq, _, own = value.decode("ascii").partition(" ")
+    return int(seq), own
+
+
+def members_of(line: AuditLine, prev: str) -> dict[str, Any]:
+    """Members of a line as they are hashed and handed out, but for ``hash``."""
+    found = {name: getattr(line, name) for name in _COLUMNS if name != "hash"}
+    return {**found, "chain": CHAIN, "prev": prev}
+
+
+def newest(
+    tx: Tx,
+    *,
+    actor: str | None = None,
+    operation: str | None = None,
+    since: int = 0,
+    until: int = 2**63 - 1,
+    before: int = 2**63 - 1,
+    limit: int = 100,
+) -> list[AuditLine]:
+    """Lines of the chain, the newest first.
+
+    Parameters
+    ----------
+    tx : Tx
+    actor, operation : str, optional
+        Only theirs; ``operation`` may be a noun alone.
+    since, until : int
+        Moments: from the first on, before the second.
+    before : int
+        Below this number.
+    limit : int
+    """
+    given = {
+        "by": actor,
+        "of": operation,
+        "beginning": None if operation is None else f"{operation}.",
+        "since": since,
+        "until": until,
+        "before": before,
+        "most": limit,
+    }
+    return tx.models(_NEWEST, given)
+
+
+PIECE: Final = 10_000
+
+
+def lines_after(tx: Tx, seq: int = 0) -> Iterator[AuditLine]:
+    """Lines of the chain from the first on, piece by piece."""
+    while found := tx.models(_LINES, {"after": seq, "most": PIECE}):
+        yield from found
+        seq = found[-1].seq
