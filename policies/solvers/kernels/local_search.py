@@ -21,6 +21,7 @@ from policies.solvers.kernels.moves import (
     settle,
 )
 from policies.solvers.kernels.plan_state import (
+    BY_MEAN,
     BY_TRIAL,
     DEGREE,
     ENTRY,
@@ -157,6 +158,33 @@ def assign(
     return made
 
 
+def may_improve(
+    s: State, d: int, a: int, lost: float, full: float, gain: float
+) -> bool:
+    """Whether taking a pair away, or moving it, may be better than a change of this rank.
+
+    Where observers are adversaries and pairs only raise f: without the pair f is at
+    least that of the others, and what another sees of the entry does not depend on it.
+    """
+    least, worths = s.other[a] - s.total[F], s.worth
+    p, q, g = rank(s.paper, s.lambda_, 0.0, -s.total[WHOLE], -worths[d, a], least)
+    if improves(p - lost, q - full, g - gain):
+        return True
+    price = s.lambda_ * least
+    for b in range(worths.shape[1]):
+        u = worths[d, b] - worths[d, a]
+        if s.chosen[d, b] or not improves(p - lost, q - full, u - price - gain):
+            continue
+        blocked, value, _ = assess(s, d, b, True)
+        if blocked:
+            continue
+        f = value + (s.observer[b, LEVEL] if s.mode == BY_MEAN else 0.0) - s.total[F]
+        g = u - s.lambda_ * (f if f > least else least)
+        if improves(p - lost, q - full, g - gain):
+            return True
+    return False
+
+
 def local(s: State, order: Ints) -> int:
     """Move to the best neighbour, entry by entry (algorithm 4); return the moves made.
 
@@ -168,19 +196,12 @@ def local(s: State, order: Ints) -> int:
     for i in range(len(order)):
         d, before = order[i], s.total[F]
         lost, full, gain, source, target = 0.0, 0.0, 0.0, -1, -1
-        most = 0.0  # the weight that the entry may win
-        for b in range(k if alone else 0):
-            if not s.chosen[d, b] and s.able[d, b]:
-                most = max(most, s.worth[d, b])
         for a in range(-1, k):  # -1: from nobody
             if a >= 0 and not s.chosen[d, a]:
                 continue
             missing, whole, u, past = 0.0, 0.0, 0.0, False
-            if a >= 0 and alone:
-                u, f = most - s.worth[d, a], s.other[a] - before
-                p, q, g = rank(s.paper, s.lambda_, 0.0, -s.total[WHOLE], u, f)
-                if not improves(p - lost, q - full, g - gain):
-                    continue
+            if a >= 0 and alone and not may_improve(s, d, a, lost, full, gain):
+                continue
             if a >= 0:
                 missing, whole = s.total[MISSING], s.total[WHOLE]
                 copy_levels(s, LEVEL, KEPT, a)

@@ -181,6 +181,8 @@ def give(s: State, d: int, a: int, sign: int, levels: int) -> None:
     """
     start, stop = s.entry[d, ROWS], s.entry[d + 1, ROWS]
     rows, units, loads, fs = s.row, s.unit, s.load, s.f  # plain Python looks up slowly
+    judged, observer, total = s.judged, s.observer, s.total
+    average, caps = s.average, s.mean.shape[1]
     for j in range(s.adversary[a, SEEN], s.adversary[a + 1, SEEN]):
         o = s.seen[j]
         before = s.copies[d, o]
@@ -198,21 +200,22 @@ def give(s: State, d: int, a: int, sign: int, levels: int) -> None:
                 if kind == COSINE:
                     left += s.part[full, o]
                     right += s.part[full + 1, o]
-            now = loads[unit, o] + load
-            old, new = fs[unit, o], disclosure(kind, full, now, left, right)
+            now, old = loads[unit, o] + load, fs[unit, o]
+            if kind == LINEAR and now < full:
+                new = now / full
+            else:
+                new = disclosure(kind, full, now, left, right)
             loads[unit, o] = now
             fs[unit, o] = new
             while kind <= CLASSES and at < row:
                 amount = 1 if kind == CLASSES else rows[at, AMOUNT] * rows[at, AMOUNT]
                 s.part[rows[at, SLOT], o] += sign * amount
                 at += 1
-            if not s.judged[unit, o]:
+            if not judged[unit, o]:
                 continue
-            if kind != COSINE:
-                s.total[WHOLE] += (1.0 if new >= 1.0 else 0.0) - (
-                    1.0 if old >= 1.0 else 0.0
-                )
-            for i in range(s.mean.shape[1]):
+            if kind != COSINE and (new >= 1.0) != (old >= 1.0):
+                total[WHOLE] += 1.0 if new >= 1.0 else -1.0
+            for i in range(caps):
                 s.mean[SUM, i, o] += s.weight[i, unit] * (new - old)
             if units[unit, COUNTED] == 0 or new == old:
                 continue
@@ -226,16 +229,18 @@ def give(s: State, d: int, a: int, sign: int, levels: int) -> None:
                     seen = units[unit, ABOVE]
                     old = old if change < 0 and seen == 0 else 0.0
                     new = new if change > 0 and seen == 1 else 0.0
-            if s.average:
-                s.observer[o, LEVEL] += (new - old) / s.observer[o, DIVISOR]
-            elif new > s.observer[o, LEVEL]:
-                s.observer[o, LEVEL] = new
-                s.observer[o, ATTAIN] = 1
-            else:
-                if new == s.observer[o, LEVEL]:
-                    s.observer[o, ATTAIN] += 1
-                if old == s.observer[o, LEVEL]:
-                    s.observer[o, ATTAIN] -= 1
+            if average:
+                observer[o, LEVEL] += (new - old) / observer[o, DIVISOR]
+                continue
+            level = observer[o, LEVEL]
+            if new > level:
+                observer[o, LEVEL] = new
+                observer[o, ATTAIN] = 1
+                continue
+            if new == level:
+                observer[o, ATTAIN] += 1
+            if old == level:
+                observer[o, ATTAIN] -= 1
         if not s.average and s.observer[o, LEVEL] > 0 and s.observer[o, ATTAIN] == 0:
             find_level(s, o)
     lacking = s.entry[d, LO] - s.entry[d, DEGREE]  # before
@@ -287,9 +292,10 @@ def assess(s: State, d: int, a: int, valued: bool) -> tuple[bool, float, float]:
     no_room = s.adversary[a, GIVEN] >= s.adversary[a, ROOM]
     if s.chosen[d, a] or not s.able[d, a] or no_room:
         return True, value, whole
-    summed = valued and s.mode != BY_TRIAL
+    by_mean, summed = s.mode == BY_MEAN, valued and s.mode != BY_TRIAL
     start, stop = s.entry[d, ROWS], s.entry[d + 1, ROWS]
     rows, units, judged, capped = s.row, s.unit, s.judged, s.capped
+    loads, fs = s.load, s.f
     for j in range(s.adversary[a, SEEN], s.adversary[a + 1, SEEN]):
         if not s.capped and not summed:
             break
@@ -308,13 +314,13 @@ def assess(s: State, d: int, a: int, valued: bool) -> tuple[bool, float, float]:
                     right += s.part[full + 1, o]
             if not judged[unit, o]:
                 continue
-            now = s.load[unit, o]
+            now = loads[unit, o]
             then = now if held else now + load
             if capped and kind > COSINE and then > units[unit, CAP]:
                 return True, value, whole
             if held or not summed:
                 continue
-            if kind == LINEAR and s.mode == BY_MEAN:
+            if kind == LINEAR and by_mean:
                 if (
                     now < full
                 ):  # by loads: a difference of f varies with the load in bits
@@ -322,11 +328,18 @@ def assess(s: State, d: int, a: int, valued: bool) -> tuple[bool, float, float]:
                     if units[unit, COUNTED] == 1:
                         value += float((full if then > full else then) - now) / full
                 continue
-            old, new = s.f[unit, o], disclosure(kind, full, then, left, right)
-            if new >= 1.0 and old < 1.0 and kind != COSINE:
+            if kind == LINEAR and then < full:
+                new = then / full
+            else:
+                new = disclosure(kind, full, then, left, right)
+            if new >= 1.0 and fs[unit, o] < 1.0 and kind != COSINE:
                 whole += 1.0
-            if units[unit, COUNTED] == 1:
-                value = value + (new - old) if s.mode == BY_MEAN else max(value, new)
+            if units[unit, COUNTED] == 0:
+                continue
+            if by_mean:
+                value += new - fs[unit, o]
+            elif new > value:
+                value = new
     if s.mode == BY_MEAN:
         value /= s.observer[a, DIVISOR]
     if s.careful or (valued and s.mode == BY_TRIAL):
