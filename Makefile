@@ -40,8 +40,10 @@ test-markets: $(VENV)/.lint
 
 # Every antichain on up to five entries with all workers and copies, and 10,000 random ones
 # on six and seven, each tried out: half an hour on one core. `make test` takes a part.
+# And every page judged by axe-core at each size both in light and in dark.
 laws: $(VENV)/.lint
-	SPARSI_LAWS=full $(BIN)/python -m pytest tests/unit/policies/solvers/test_antichains.py
+	SPARSI_LAWS=full $(BIN)/python -m pytest tests/unit/policies/solvers/test_antichains.py \
+	  tests/e2e/test_accessibility.py
 
 # The long forms of test_killed, test_daemon_races and test_random_walk, on each database.
 # Walks go in legs and kills in rounds, and can be broken off: build/walk-*.json and

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import chain, combinations
 from typing import Final
 
 import numpy as np
@@ -190,10 +190,15 @@ def _contains_any(names: Iterable[str], found: Sequence[Combination]) -> bool:
     return any(whole.issuperset(combination.columns) for combination in found)
 
 
-def smallest(combinations: Iterable[Sequence[str]]) -> list[tuple[str, ...]]:
-    """Return the combinations that contain no other of them, the smaller ones first."""
-    kept: list[tuple[str, ...]] = []
-    for names in sorted(map(tuple, combinations), key=len):
-        if not any(set(inner) <= set(names) for inner in kept):
-            kept.append(names)
-    return kept
+def smallest(found: Iterable[Sequence[str]]) -> list[tuple[str, ...]]:
+    """Return the combinations that contain no other of them, the smaller ones first.
+
+    Combinations are of few columns, but there can be many of them: parts are looked up.
+    """
+    kept: dict[frozenset[str], tuple[str, ...]] = {}
+    for names in sorted(map(tuple, found), key=len):
+        sizes = range(1, len(names) + 1)
+        parts = chain.from_iterable(combinations(names, size) for size in sizes)
+        if not any(frozenset(part) in kept for part in parts):
+            kept[frozenset(names)] = names
+    return list(kept.values())
