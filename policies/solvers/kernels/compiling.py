@@ -106,12 +106,15 @@ def cache_directory() -> Path | None:
     should leave nothing behind: ``$NUMBA_CACHE_DIR``, or else below
     ``$XDG_CACHE_HOME`` or ``~/.cache``. Its name depends on the text of the kernels, on
     numba and on Python: numba itself checks only the file of the function called from
-    outside.
+    outside, by its path and time. They are part of the name too: else a second
+    installation of the same version would be taken for compiled, and compile within the
+    limit of its first search.
     """
     from numba import __version__
 
     digest = sha256(f"{__version__} {sys.version}".encode())
     for file in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(f"{file} {file.stat().st_mtime_ns}".encode())
         digest.update(file.read_bytes())
     try:
         home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
