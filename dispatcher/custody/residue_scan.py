@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import html
 import json
+import lzma
 import os
 import re
 import zipfile
@@ -175,6 +176,7 @@ def _packed(path: Path, head: bytes, pattern: _Pattern) -> bool:
                 )
     except (
         EOFError,
+        lzma.LZMAError,
         zlib.error,
         zipfile.BadZipFile,
         RuntimeError,

@@ -164,7 +164,7 @@ def _is_workbook(source: Source) -> bool:
         return b"xl/" in head
     try:
         names = zipfile.ZipFile(BytesIO(head)).namelist()
-    except zipfile.BadZipFile:
+    except (zipfile.BadZipFile, NotImplementedError, OSError, ValueError):
         return True  # the workbook reader reports what is broken
     return any(n.startswith("xl/") or n == "[Content_Types].xml" for n in names)
 

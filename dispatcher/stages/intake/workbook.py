@@ -10,9 +10,11 @@ whole workbook, so such cells are marked in the sheet before the library reads i
 from __future__ import annotations
 
 import io
+import lzma
 import math
 import re
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 from xml.etree import ElementTree
@@ -362,6 +364,19 @@ def _shown(code: str) -> str:
     return DAY if "m" in tokens else ""
 
 
+DAMAGED: Final = (
+    zipfile.BadZipFile,
+    NotImplementedError,
+    RuntimeError,  # a password is asked for
+    EOFError,
+    OSError,
+    ValueError,
+    zlib.error,
+    lzma.LZMAError,
+)
+"""What reading a damaged zip file raises."""
+
+
 def _no_bomb(data: bytes, name: str, max_bytes: int) -> None:
     """Unpack every member once, counting, before anything trusts the claimed sizes."""
     limit = min(max_bytes, IN_MEMORY)
@@ -380,7 +395,7 @@ def _no_bomb(data: bytes, name: str, max_bytes: int) -> None:
                     while block := part.read(1 << 20):
                         total += len(block)
                         _check_size(total, limit, len(data), name)
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError) as error:
+    except DAMAGED as error:
         raise Invalid(
             f"{name} is broken",
             why=f"its parts cannot be unpacked ({type(error).__name__})",

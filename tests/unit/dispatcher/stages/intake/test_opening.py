@@ -500,6 +500,23 @@ def test_workbooks_that_can_not_be_checked_are_refused(kind):
         rows(io.BytesIO(out.getvalue()), f"a.{kind}")
 
 
+@pytest.mark.parametrize(
+    ("packing", "properties"), [(zipfile.ZIP_DEFLATED, 0), (zipfile.ZIP_LZMA, 9)]
+)
+def test_a_workbook_whose_parts_do_not_unpack_is_refused_by_name(packing, properties):
+    """What the decompressor raises is no BadZipFile: it came out as a crash."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", packing) as archive:
+        archive.writestr("[Content_Types].xml", "<Types/>")
+        archive.writestr("xl/workbook.xml", "<workbook/>" * 40)
+        header = archive.getinfo("xl/workbook.xml").header_offset
+    data = bytearray(out.getvalue())
+    start = header + 30 + len("xl/workbook.xml") + properties
+    data[start : start + 15] = b"\xff" * 15
+    with pytest.raises(Invalid, match="is broken"):
+        rows(io.BytesIO(data), "a.xlsx")
+
+
 def test_a_damaged_workbook_is_refused():
     data = (DATA / "sheet.xlsx").read_bytes()
     with pytest.raises(Invalid, match=r"broken|cannot be read"):
