@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import io
 import threading
+import tomllib
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from hashlib import sha256
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
 from PIL import Image
@@ -234,8 +235,9 @@ def pinned_template(policy: Path, scans: Sequence[Path]) -> Path | None:
         return None
     entity = _entity(_read(read_input(policy).decode(), policy.name), policy.name)
     template = entity.get("template")
-    named = template.get("image") if isinstance(template, Mapping) else None
-    return next((one for one in scans if one.name == named), None)
+    named = template.get("image", "") if isinstance(template, Mapping) else ""
+    name = PurePosixPath(named).name
+    return next((one for one in scans if one.name == name), None)
 
 
 class Drawing:
@@ -273,7 +275,8 @@ class Drawing:
             self.pages = min(pages_in(template), 1_000)
             digest = sha256(template).hexdigest()
             form = Form(scans[0].name, digest) if aligned else Form()
-            self._form = form
+            self._template = _seen_from(policy.parent, scans[0]), digest
+            self._aligned = aligned
             self._pages = Pages(scans[0].parent, form)
             self.view(0, 1)
         except BadPage as error:
@@ -311,23 +314,9 @@ class Drawing:
 
     def boxes(self) -> list[DrawnBox]:
         """Return the boxes that the policy file has, by field where one shows them."""
-        entity = _entity(_read(self.text, self.policy.name), self.policy.name)
-        shown = {
-            str(spec.get("image", "")).partition("#")[2]: str(name)
-            for name, spec in entity.get("fields", {}).items()
-            if isinstance(spec, Mapping)
-        }
-        found = []
-        for name, spec in entity.get("layout", {}).items():
-            try:
-                x, y, width, height = (float(share) for share in spec["box"])
-                edges = (x, y, x + width, y + height)
-                redact = spec.get("redact") is True
-                field, page = shown.get(name, ""), int(spec.get("page", 1))
-                found.append(DrawnBox.of(name, field, page, edges, redact=redact))
-            except (KeyError, TypeError, ValueError):
-                continue  # no box: `policy check` says so
-        return found
+        return drawn_boxes(
+            _entity(_read(self.text, self.policy.name), self.policy.name)
+        )
 
     def fields(self) -> list[str]:
         """Return the fields of the policy file."""
@@ -397,12 +386,9 @@ class Drawing:
         Invalid
             A field of the policy would lose its box.
         """
-        import tomlkit  # noqa: PLC0415 - an extra
-        from tomlkit.items import InlineTable  # noqa: PLC0415
-
         document = _read(self.text, self.policy.name)
         entity = _entity(document, self.policy.name)
-        layout = entity.setdefault("layout", tomlkit.table())
+        layout = _table(entity, "layout")
         drawn = {box.name for box in boxes}
         for name, spec in entity.get("fields", {}).items():
             shown = str(spec.get("image", "")).partition("#")[2]
@@ -417,28 +403,152 @@ class Drawing:
         for box in boxes:
             _put_box(layout, box)
             if box.field and not box.redact:
-                self._show(entity, box)
-                _drop_whole_page(entity, self._column)
-        if self._form.template:
-            template: InlineTable = tomlkit.inline_table()
-            template["image"] = self._form.template
-            template["sha256"] = self._form.sha256
-            if entity.get("template") != template:
-                _put_before_tables(entity, "template", template)
-        return tomlkit.dumps(document)
+                _show(entity, box, self._column)
+        if self._aligned:
+            _pin(entity, *self._template)
+        return document.as_string()
 
-    def _show(self, entity: Table, box: DrawnBox) -> None:
-        """Have the field show the box."""
-        import tomlkit  # noqa: PLC0415 - an extra
 
-        fields = entity.setdefault("fields", tomlkit.table())
-        spec = fields.get(box.field)
-        if spec is None:
-            spec = fields[box.field] = tomlkit.inline_table()
-            spec["ask"] = "transcribe"
-        column = str(spec.get("image", "")).partition("#")[0] or self._column
-        if spec.get("image") != f"{column}#{box.name}":
-            spec["image"] = f"{column}#{box.name}"
+def keep_boxes(before: str, draft: str, name: str) -> tuple[str, int]:
+    """Return a draft with the boxes, their fields and the template of a policy file.
+
+    Parameters
+    ----------
+    before : str
+        The policy file that the draft takes the place of.
+    draft : str
+    name : str
+        Of the file, for messages.
+
+    Returns
+    -------
+    str
+    int
+        How many boxes were kept.
+
+    Raises
+    ------
+    Invalid
+        There are boxes, and the package that edits policy files is missing.
+    """
+    try:
+        (entity_before,) = tomllib.loads(before)["entity"].values()
+        boxes = drawn_boxes(entity_before)
+    except (tomllib.TOMLDecodeError, KeyError, ValueError, AttributeError):
+        return draft, 0
+    if not boxes:
+        return draft, 0
+    document = _read(draft, name)
+    entity, fields = _entity(document, name), entity_before.get("fields", {})
+    layout = _table(entity, "layout")
+    for box in boxes:
+        _put_box(layout, box)
+        if box.field and not box.redact:
+            image = fields[box.field]["image"]
+            _show(entity, box, image.partition("#")[0], fields[box.field].get("ask"))
+    template = entity_before.get("template")
+    if template is not None:
+        _pin(entity, template["image"], template["sha256"])
+    return document.as_string(), len(boxes)
+
+
+def drawn_boxes(entity: Mapping[str, Any]) -> list[DrawnBox]:
+    """Return the boxes of an entity of a policy file, by field where one shows them."""
+    shown = {
+        str(spec.get("image", "")).partition("#")[2]: str(name)
+        for name, spec in entity.get("fields", {}).items()
+        if isinstance(spec, Mapping)
+    }
+    found = []
+    for name, spec in entity.get("layout", {}).items():
+        try:
+            x, y, width, height = (float(share) for share in spec["box"])
+            edges = (x, y, x + width, y + height)
+            redact = spec.get("redact") is True
+            field, page = shown.get(name, ""), int(spec.get("page", 1))
+            found.append(DrawnBox.of(name, field, page, edges, redact=redact))
+        except (KeyError, TypeError, ValueError):
+            continue  # no box: `policy check` says so
+    return found
+
+
+def _seen_from(folder: Path, scan: Path) -> str:
+    """Return the path of a scan from the folder of the policy, or its name outside."""
+    inside = scan.resolve().is_relative_to(folder.resolve())
+    return (
+        scan.resolve().relative_to(folder.resolve()).as_posix() if inside else scan.name
+    )
+
+
+def _table(entity: Table, name: str) -> Table:
+    """Return a table of an entity; one that is not there comes behind the fields.
+
+    What is written behind the last table of the entity, such as the comment of the next
+    rule, stays before that rule.
+    """
+    import tomlkit  # noqa: PLC0415 - an extra
+
+    if name not in entity:
+        made, tail = tomlkit.table(), []
+        last: Any = next(reversed(entity.value.body), (None, None))[1]
+        if isinstance(last, tomlkit.items.Table) and not last.is_super_table():
+            body: Any = last.value.body
+            while body and body[-1][0] is None:
+                tail.append(body.pop()[1])
+            if tail:
+                last.add(tomlkit.nl())
+        entity.append(name, made)
+        for item in reversed(tail):
+            made.add(item)
+    found: Table = entity[name]
+    return found
+
+
+def _put_last(table: Table, key: str, value: Any) -> None:  # noqa: ANN401
+    """Add a key behind the last one; comments behind that one belong to what follows."""
+    import tomlkit  # noqa: PLC0415 - an extra
+
+    keys = [
+        one
+        for one, item in table.value.body
+        if one is not None and not isinstance(item, tomlkit.items.Table)
+    ]
+    if keys:
+        table.value._insert_after(keys[-1], key, value)  # noqa: SLF001 - it has no other way
+    elif any(one is None for one, _ in table.value.body):
+        table.value._insert_at(0, key, value)  # noqa: SLF001 - as above
+    else:
+        table.append(key, value)
+
+
+def _pin(entity: Table, image: str, sha256: str) -> None:
+    """Name the template that pages are aligned to."""
+    import tomlkit  # noqa: PLC0415 - an extra
+
+    template = tomlkit.inline_table()
+    template["image"] = image
+    template["sha256"] = sha256
+    if entity.get("template") != template:
+        _put_before_tables(entity, "template", template)
+
+
+def _show(
+    entity: Table, box: DrawnBox, column: str, ask: str | None = "transcribe"
+) -> None:
+    """Have the field show the box; the field of a draft's whole page goes."""
+    import tomlkit  # noqa: PLC0415 - an extra
+
+    fields = _table(entity, "fields")
+    if box.field not in fields:
+        made = tomlkit.inline_table()
+        if ask is not None:
+            made["ask"] = ask
+        _put_last(fields, box.field, made)
+    spec = fields[box.field]
+    column = str(spec.get("image", "")).partition("#")[0] or column
+    if spec.get("image") != f"{column}#{box.name}":
+        spec["image"] = f"{column}#{box.name}"
+    _drop_whole_page(entity, column)
 
 
 def _drop_whole_page(entity: Table, column: str) -> None:
@@ -459,9 +569,9 @@ def _put_box(layout: Table, box: DrawnBox) -> None:
     """Write a box into the layout; what it says already stays as it is written."""
     import tomlkit  # noqa: PLC0415 - an extra
 
-    spec: Any = layout.get(box.name)
-    if spec is None:
-        spec = layout[box.name] = tomlkit.inline_table()
+    if box.name not in layout:
+        _put_last(layout, box.name, tomlkit.inline_table())
+    spec: Any = layout[box.name]
     corners = (box.x, box.y, box.width, box.height)
     spec["page"] = box.page
     if [Decimal(str(share)) for share in spec.get("box", ())] != list(corners):

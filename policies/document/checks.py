@@ -430,8 +430,23 @@ def check_questions(policy: Policy, root: Reader) -> None:
             )
 
 
+def check_unruled(policy: Policy, root: Reader, *, strict: bool) -> None:
+    """Warn of fields in no rule, POL311: of drawn ones, or ``strict``, of all."""
+    ruled = {f for p in policy.properties.values() for f in p.fields}
+    for field in policy.entity.fields.values():
+        asked = field.send and not field.free and (strict or field.image_box)
+        if asked and field.name not in ruled:
+            root.findings.warning(
+                "POL311",
+                root.key_span("entity", policy.entity.name, "fields", field.name),
+                f"`{shown(field.name)}` is in no rule",
+                "any worker may be shown it together with anything",
+                "name it in a rule, or say free = true",
+            )
+
+
 def check_strict(policy: Policy, rules: RuleReaders, root: Reader) -> None:
-    """Warn of what ``--strict`` doubts: POL309, POL311, POL315."""
+    """Warn of what ``--strict`` doubts: POL309, POL315 (and POL311, of all fields)."""
     for prop, reader in rules.values():
         if prop.scope is Scope.RECORD and policy.entity.subject is not None:
             root.findings.warning(
@@ -442,16 +457,6 @@ def check_strict(policy: Policy, rules: RuleReaders, root: Reader) -> None:
                 "same person does not count; workers may tell that two records belong "
                 "together",
                 'if they can, set scope = "subject"',
-            )
-    ruled = {f for p in policy.properties.values() for f in p.fields}
-    for field in policy.entity.fields.values():
-        if field.name not in ruled and field.send and not field.free:
-            root.findings.warning(
-                "POL311",
-                root.key_span("entity", policy.entity.name, "fields", field.name),
-                f"`{shown(field.name)}` is in no rule",
-                "any worker may be shown it together with anything",
-                "name it in a rule, or say free = true",
             )
     for field in policy.entity.fields.values():
         default = field.ask not in (None, "yes_no", "spans") and field.question is None

@@ -335,10 +335,12 @@ CODES: Final[Mapping[str, Code]] = {
     "POL311": Code(
         "a field in no rule",
         "Any worker may be shown it together with anything else. Say free = true if that "
-        "is meant, so that the next reader need not ask.",
-        'topic = { ask = "choose", choices = ["a", "b"] }',
-        'topic = { ask = "choose", choices = ["a", "b"], free = true }',
-        strict=True,
+        "is meant, so that the next reader need not ask. It is said of fields that show a "
+        "box of a scan: boxes are drawn before there are rules. Of other fields it is said "
+        "with `--strict`.",
+        'name = { ask = "transcribe", image = "scan#roi.name" }\n# no rule',
+        'name = { ask = "transcribe", image = "scan#roi.name" }\n…\n'
+        '[property.name-apart]\nof = ["name", "disease"]',
     ),
     "POL312": Code(
         "crops that overlap, of fields in no rule",

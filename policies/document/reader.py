@@ -12,6 +12,7 @@ from policies.document.checks import (
     check_questions,
     check_rules,
     check_strict,
+    check_unruled,
     check_unused,
 )
 from policies.document.diagnostic import Diagnostic, Severity
@@ -163,6 +164,7 @@ def _policy(root: Reader, *, strict: bool) -> Policy:
     check_limits(policy, rules, root)
     check_unused(policy, root)
     check_questions(policy, root)
+    check_unruled(policy, root, strict=strict)
     if strict:
         check_strict(policy, rules, root)
     tests = read_tests(root, policy)

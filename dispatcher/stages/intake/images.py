@@ -18,6 +18,7 @@ import stat
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from hashlib import sha256
@@ -172,11 +173,30 @@ class Pages:
         self._template_file: tuple[int, int] | None = None
         self._template_pages: dict[int, Image.Image] = {}
         if form.template:
-            self._template, self._template_file = self._read(form.template)
-            if sha256(self._template).hexdigest() != form.sha256:
-                raise BadPage(
-                    "the template is not the file that the boxes were drawn on"
-                )
+            self._template, self._template_file = self._read_template(form)
+
+    def _read_template(self, form: Form) -> tuple[bytes, tuple[int, int]]:
+        """Read the template: by its path in the folder, or else by its name there.
+
+        Its path is that from the policy file, whose folder the pages need not be in. The
+        digest tells whether it is the file.
+        """
+        paths = dict.fromkeys([form.template, PurePosixPath(form.template).name])
+        found = 0
+        for path in paths:
+            with suppress(BadPage):
+                content, file = self._read(path)
+                found += 1
+                if sha256(content).hexdigest() == form.sha256:
+                    return content, file
+        if found:
+            raise BadPage("the template is not the file that the boxes were drawn on")
+        raise BadPage(
+            f"the folder of the pages ({self._folder}) has neither "
+            + " nor ".join(paths)
+            if len(paths) > 1
+            else f"the folder of the pages ({self._folder}) does not have it"
+        )
 
     def under(self, form: Form) -> Pages:
         """Return the pages of the same folder under what a policy says of them."""

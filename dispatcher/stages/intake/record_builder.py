@@ -307,8 +307,8 @@ def _pages_of(pages: Pages, entity: Entity) -> Pages:
         raise Invalid(
             f"the template {entity.template.image!r} cannot be used",
             why=str(error),
-            fix="put it into the folder of the pages as it was, or draw the boxes on "
-            "another: dispatcher layout draw",
+            fix="name the folder of the pages with --images, put it there as it was, or "
+            "draw the boxes on another: dispatcher layout draw",
         ) from None
 
 

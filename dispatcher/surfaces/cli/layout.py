@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from dispatcher.core.errors import EXIT_FINDINGS
+from dispatcher.core.errors import EXIT_FINDINGS, Invalid
 from dispatcher.surfaces.cli.context import CliContext, leave, wall_clock
+from dispatcher.surfaces.cli.previews import count
 
 if TYPE_CHECKING:
     from dispatcher.operations.layouts import Drawing
@@ -16,6 +18,9 @@ if TYPE_CHECKING:
 app = typer.Typer(
     help="Draw boxes on scans, and see whether they fit.", no_args_is_help=True
 )
+
+NAMED: Final = 3
+"""Scans that a hint names one by one."""
 
 Scans = Annotated[
     list[Path], typer.Argument(help="Scans of one folder, or the folder.", exists=True)
@@ -67,13 +72,13 @@ def draw(
 
     def started(link: str) -> None:
         context.say(
-            f"{len(drawing.names)} scans; boxes go to {drawing.policy}. Open once, "
+            f"{count(len(drawing.names), 'scan')}; boxes go to {drawing.policy}. Open once, "
             "within ten minutes (Finish on the page or Ctrl-C ends):"
         )
         context.show({"schema": "dispatcher.link/1", "link": link}, link)
 
     serve_drawing(drawing, clock=wall_clock, port=port, started=started)
-    context.say("next: dispatcher layout check, then dispatcher policy check")
+    context.say(f"next: {_checks(context, scans, drawing.policy)}")
 
 
 @app.command()
@@ -93,6 +98,12 @@ def check(
     context: CliContext = ctx.obj
     drawing = _drawing(context, scans, policy, template, "scan", align=align)
     boxes = drawing.boxes()
+    if not boxes:
+        raise Invalid(
+            f"{drawing.policy} has no box that could fit",
+            why="boxes stand in [entity.NAME.layout], and nothing is in it",
+            fix=f"dispatcher layout draw {_words(scans)}",
+        )
     fits = [drawing.fit(number, boxes) for number in range(len(drawing.names))]
     rows = [
         (
@@ -114,11 +125,29 @@ def check(
     aside = sum(bool(fit.aside) for fit in fits)
     inked = sum(bool(fit.inked) for fit in fits)
     context.say(
-        f"{len(fits)} scans, {len(boxes)} boxes: {aside} set aside, {inked} with ink at "
-        "the border of a box"
+        f"{count(len(fits), 'scan')}, {count(len(boxes), 'box', 'boxes')}: {aside} set "
+        f"aside, {inked} with ink at the border of a box"
     )
     if aside or inked:
         leave(EXIT_FINDINGS)
+
+
+def _checks(context: CliContext, scans: list[Path], policy: Path) -> str:
+    """Return the commands that come after drawing, with their arguments."""
+    own = policy == context.directory / "policy.toml"
+    named = "" if own else f" --policy {shlex.quote(str(policy))}"
+    file = "" if own else f" {shlex.quote(str(policy))}"
+    return (
+        f"dispatcher layout check {_words(scans)}{named}, then: "
+        f"dispatcher policy check{file}"
+    )
+
+
+def _words(scans: list[Path]) -> str:
+    """Return scans as words of a shell; many of one folder by the folder."""
+    folders = dict.fromkeys(one if one.is_dir() else one.parent for one in scans)
+    named = scans if len(scans) <= NAMED else [*folders]
+    return shlex.join(map(str, named))
 
 
 def _drawing(

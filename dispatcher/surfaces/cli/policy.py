@@ -192,19 +192,26 @@ def suggest(
     Each rule says why it is there: whom a combination singles out, or what a column is.
     """
     from dispatcher.operations import discovery
+    from dispatcher.operations.layouts import keep_boxes
 
     context: CliContext = ctx.obj
     path = output or context.policy_path
     options = read_options(format, encoding, delimiter, sheet, key)
     drafted = discovery.suggest(file, options)
+    before = read_policy(path).decode(errors="replace") if path.exists() else ""
+    text, boxes = keep_boxes(before, drafted.text, path.name)
+    if boxes:
+        context.say(
+            f"{previews.count(boxes, 'drawn box', 'drawn boxes')} of {path} kept"
+        )
     if dry_run:
         context.say(f"{DRY_RUN}: {path} would be written")
-        document = {"schema": "dispatcher.policy-draft/1", "text": drafted.text}
-        context.show(document, drafted.text)
+        document = {"schema": "dispatcher.policy-draft/1", "text": text}
+        context.show(document, text)
         return
     if path.exists():
         context.confirm(f"{path} is here already; overwrite it?")
-    write_private(path, drafted.text)
+    write_private(path, text)
     measured = drafted.profile
     context.show(
         {

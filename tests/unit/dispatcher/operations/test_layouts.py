@@ -1,5 +1,7 @@
 """Boxes are written into a policy file beside what it says, and judged by its rules."""
 
+import io
+
 import pytest
 from PIL import Image
 
@@ -8,9 +10,12 @@ from dispatcher.operations.layouts import (
     Drawing,
     DrawnBox,
     crop_rows,
+    keep_boxes,
     pinned_template,
     scans_in,
 )
+from dispatcher.stages.intake.images import BadPage, Pages
+from dispatcher.stages.intake.record_builder import form_of
 from dispatcher.stages.intake.table import Options
 from dispatcher.surfaces.drawing import crops_page
 from policies.document import parse
@@ -36,6 +41,7 @@ of = ["name", "age"]
 """
 NAME = (0.1, 0.18, 0.9, 0.24)
 AGE = (0.1, 0.32, 0.9, 0.38)
+AGE_BOX = "box = [0.1, 0.32, 0.8, 0.06]"
 
 
 def box(name, edges, page=1, *, field=None, redact=False):
@@ -63,6 +69,71 @@ def test_saved_boxes_leave_the_rest_of_the_file_as_it_is_written(folder):
     assert (folder / "policy.toml").read_text() == POLICY.replace(
         'age = { ask = "number" }', 'age = { ask = "number", image = "scan#age"}'
     ).replace("0.06] }\n", "0.06] }\nage = {page = 1, box = [0.1, 0.32, 0.8, 0.06]}\n")
+
+
+def test_new_fields_and_boxes_stand_before_the_comment_of_the_next_rule(folder):
+    """Also where the layout is new: the comment stays with its rule."""
+    rule = "\n# Who is how old\n# must stay apart.\n[property.pair]"
+    told = POLICY.replace("\n[property.pair]", rule)
+    (folder / "policy.toml").write_text(told)
+    drawing(folder).save([box("roi.name", NAME, field="name"), box("when", AGE)])
+    text = (folder / "policy.toml").read_text()
+    added = (
+        'age = { ask = "number" }\nwhen = {ask = "transcribe", image = "scan#when"}\n'
+    )
+    assert f"{added}\n[entity.rx.layout]\n" in text
+    assert f"when = {{page = 1, box = [0.1, 0.32, 0.8, 0.06]}}\n{rule}" in text
+    cut = POLICY.index("\n[entity.rx.layout]")
+    (folder / "policy.toml").write_text(
+        POLICY[:cut].replace(', image = "scan#roi.name"', "") + rule + "\nof = []\n"
+    )
+    drawing(folder).save([box("age", AGE)])
+    text = (folder / "policy.toml").read_text()
+    assert f"\n[entity.rx.layout]\nage = {{page = 1, {AGE_BOX}}}\n{rule}" in text
+
+
+def test_a_template_is_named_from_the_policys_folder_and_found_by_name_too(tmp_path):
+    """So `records load` finds it with the pages named from there, and with --images."""
+    scans = tmp_path / "scans"
+    scans.mkdir()
+    form(1).save(scans / "0.png")
+    (tmp_path / "policy.toml").write_text(POLICY)
+    draw = Drawing(tmp_path / "policy.toml", scans_in([scans]), "scan", aligned=True)
+    draw.save([box("roi.name", NAME, field="name")])
+    entity = parse((tmp_path / "policy.toml").read_bytes()).policy.entity
+    assert entity.template.image == "scans/0.png"
+    assert pinned_template(tmp_path / "policy.toml", scans_in([scans])) is not None
+    for folder, page in ((tmp_path, "scans/0.png"), (scans, "0.png")):
+        crop = Pages(folder, form_of(entity)).crop(page, draw.boxes()[0].cut)
+        assert Image.open(io.BytesIO(crop.png)).width > 0
+    with pytest.raises(BadPage, match=r"neither scans/0\.png nor 0\.png"):
+        Pages(scans.parent.parent, form_of(entity))
+
+
+def test_a_new_draft_keeps_the_boxes_that_were_drawn(folder):
+    """Its fields that show them, what is painted over, and the template too."""
+    drawn = [box("roi.name", NAME, field="name"), box("seal", AGE, redact=True)]
+    drawing(folder, aligned=True).save(drawn)
+    before = (folder / "policy.toml").read_text()
+    draft = (
+        'version = 1\nname = "d"\n\n[entity.d]\nkey = "id"\n\n[entity.d.fields]\n'
+        'age = { ask = "number" }\n'
+        'scan = { ask = "transcribe", image = "scan", send = false }\n'
+        '\n# singles out 71 %\n[property.apart]\nof = ["age", "name"]\n'
+    )
+    text, kept = keep_boxes(before, draft, "policy.toml")
+    found = parse(text.encode())
+    assert (kept, found.errors) == (2, 0)
+    entity = found.policy.entity
+    assert entity.fields.keys() == {"age", "name"}
+    assert entity.fields["name"].image_box == "roi.name"
+    assert entity.layout["seal"].redact
+    assert entity.template.image == "0.png"
+    assert text.endswith(
+        '\n# singles out 71 %\n[property.apart]\nof = ["age", "name"]\n'
+    )
+    for nothing in ("", "no toml =", 'version = 1\n[entity.a]\nkey = "k"\n'):
+        assert keep_boxes(nothing, draft, "policy.toml") == (draft, 0)
 
 
 def test_the_template_is_pinned_where_pages_are_aligned(folder):

@@ -58,8 +58,11 @@ EXAMPLE = (
 
 SCAN = (
     BASE.replace("a = { ask", 'a = { image = "scan#one", ask')
-    .replace("b = { ask", 'b = { image = "scan#two", ask')
-    .replace("hidden = { send = false }", 'd = { ask = "date", image = "scan#three" }')
+    .replace("b = { ask", 'b = { image = "scan#two", free = true, ask')
+    .replace(
+        "hidden = { send = false }",
+        'd = { ask = "date", image = "scan#three", free = true }',
+    )
     .replace(
         "[relation",
         """[entity.form.layout]
@@ -424,6 +427,17 @@ def test_two_boxes_overlap_where_they_have_a_pixel_in_common(boxes):
     found = parse(text.encode()).diagnostics
     overlap = any(d.code == "POL214" for d in found)
     assert overlap is bool(pixels[0] & pixels[1])
+
+
+def test_a_field_that_shows_a_box_and_is_in_no_rule_is_doubted_always():
+    """Boxes are drawn before there are rules: nothing keeps them apart until then."""
+    drawn = SCAN.replace(", free = true", "")
+    found = parse(drawn.encode()).diagnostics
+    assert [(one.code, one.message) for one in found] == [
+        ("POL311", "`b` is in no rule"),
+        ("POL311", "`d` is in no rule"),
+    ]
+    assert codes(drawn.replace('date"', 'date", send = false')) == ["POL311"]
 
 
 def test_a_record_rule_is_doubted_only_when_strict():
