@@ -2,7 +2,8 @@
 
 To add one, add a row to :data:`MEASURES`. Policies, instance files and the library then
 accept its name; the judge, the exact models, the bounds and the compiled searches use
-its power. The verifier shares no code, so it has its own table (``POWERS``).
+its power. The verifier shares no code, so it has its own table (``POWERS`` in
+``dispatcher/verifier.py``).
 """
 
 from __future__ import annotations
