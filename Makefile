@@ -4,7 +4,7 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-PYTEST ?= -n 2
+PYTEST ?= -n 2 --dist worksteal
 
 .PHONY: catalogues demo test retest test-markets laws torture lint docs bench bench-paper format system-packages clean
 
