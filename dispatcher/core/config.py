@@ -158,7 +158,8 @@ class Surfaces(_Section):
     ``worker_url`` is how workers reach the task page from outside, ``operator_url`` how
     operators reach the console. ``behind_proxy`` declares a TLS proxy in front of the
     servers: only then may they listen on other addresses, and only then are its
-    ``X-Forwarded-*`` headers trusted.
+    ``X-Forwarded-*`` headers trusted. ``contact`` is whom workers may ask, on every
+    task page.
     """
 
     operators: str = "127.0.0.1:8420"
@@ -167,6 +168,7 @@ class Surfaces(_Section):
     worker_url: str | None = None
     operator_url: str | None = None
     behind_proxy: bool = False
+    contact: Annotated[str, Field(max_length=200)] = ""
 
     @model_validator(mode="after")
     def _addresses(self) -> Self:

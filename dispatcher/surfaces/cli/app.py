@@ -15,6 +15,7 @@ import typer.main
 from typer.core import TyperGroup
 
 from dispatcher.surfaces.cli.context import CliContext
+from dispatcher.surfaces.cli.progress import SILENT, Busy
 from dispatcher.surfaces.cli.tree import ABOUT, ANYWHERE, COMMANDS, OPTIONS, help_page
 
 BY_NAME: Final = {entry.name: entry for entry in COMMANDS}
@@ -142,7 +143,13 @@ def options(
         color=not plain,
         header=not no_header,
     )
-    if ctx.invoked_subcommand is None:
+    command = ctx.invoked_subcommand
+    shows = sys.stderr.isatty() and not quiet and os.environ.get("TERM") != "dumb"
+    if shows and command not in SILENT:
+        ctx.obj.busy = Busy(command or "", color=not plain)
+        ctx.obj.busy.go_on()
+        ctx.call_on_close(ctx.obj.busy.end)
+    if command is None:
         _show_position(ctx.obj)
 
 

@@ -7,7 +7,6 @@ import sys
 import time
 from enum import StrEnum
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final, Self
 
 import typer
@@ -26,9 +25,6 @@ from dispatcher.surfaces.cli.subject import Confirm, show_erasure
 from policies.document.diagnostic import listed
 
 if TYPE_CHECKING:
-    from rich.progress import Progress as Bar
-    from rich.progress import TaskID
-
     from dispatcher.stages.intake.loading import Progress
     from dispatcher.stages.intake.preview import ColumnFacts, Preview
     from dispatcher.stages.intake.table import Facts, Options
@@ -312,7 +308,9 @@ def reassemble(
 ) -> None:
     """Write records whole: the loaded columns, then answers, confidence and state.
 
-    The format goes by the name of the file, .csv, .jsonl or .parquet; - is stdout.
+    The format goes by the name of the file, .csv, .jsonl or .parquet; - is stdout. CSV is
+    in UTF-8 with commas, whatever the loaded file was; a spreadsheet that expects
+    something else takes it by its import, or --format parquet.
     """
     from dispatcher.operations import records
 
@@ -637,12 +635,8 @@ def show_record(
     context.say(f"pseudonym {name}, as in the console and in the ledger")
 
 
-BAR_AFTER: Final = 1.0  # seconds; what is faster needs no bar
-LINE_EVERY: Final = 10.0  # seconds, where no terminal reads
-
-
 class LoadProgress:
-    """Shows progress on stderr, and takes the bar away at the end.
+    """Shows the progress of a load on stderr.
 
     Parameters
     ----------
@@ -650,72 +644,23 @@ class LoadProgress:
     """
 
     def __init__(self, context: CliContext) -> None:
-        self._context = context
-        self._started = time.monotonic()
-        self._told = self._started
-        self._bar: Bar | None = None
-        self._task: TaskID | None = None
+        self._counted = context.counted()
+        self._began = time.monotonic()
 
     def __enter__(self) -> Self:
+        self._counted.__enter__()
         return self
+
+    def __exit__(self, *error: object) -> None:
+        self._counted.__exit__(*error)
 
     def show(self, progress: Progress) -> None:
         """Show the state of a load."""
-        if self._context.quiet:
-            return
-        now = time.monotonic()
-        if sys.stderr.isatty():
-            if now - self._started >= BAR_AFTER:
-                self._draw(progress)
-        elif now - self._told >= LINE_EVERY:
-            self._told = now
-            self._context.say(_line(progress))
-
-    def _draw(self, progress: Progress) -> None:
-        if self._bar is None:
-            self._bar, self._task = _new_bar(progress, color=self._context.color)
-        assert self._task is not None
-        self._bar.update(
-            self._task,
-            completed=progress.position,
-            records=previews.count(progress.records + progress.skipped, "record"),
-            rejected=f"{progress.rejected:,} rejected" if progress.rejected else "",
-        )
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-
-
-def _new_bar(progress: Progress, *, color: bool) -> tuple[Bar, TaskID]:
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    bar = Progress(
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f} %"),
-        TextColumn("{task.fields[records]}"),
-        TextColumn("{task.fields[rejected]}"),
-        TimeRemainingColumn(),
-        console=Console(stderr=True, no_color=not color),
-        transient=True,
-    )
-    task = bar.add_task("load", total=progress.size, records="", rejected="")
-    bar.start()
-    return bar, task
-
-
-def _line(progress: Progress) -> str:
-    share = f"{100 * progress.position // progress.size} %  " if progress.size else ""
-    return (
-        f"{share}{previews.count(progress.records + progress.skipped, 'record')}, "
-        f"{progress.rejected:,} rejected"
-    )
+        records = progress.records + progress.skipped
+        rate = records / max(time.monotonic() - self._began, 0.001)
+        rejected = f", {progress.rejected:,} rejected" if progress.rejected else ""
+        what = f"{previews.count(records, 'record')}{rejected}, {rate:,.0f} a second"
+        self._counted.show(progress.position, progress.size, what)
 
 
 _AGES: Final = {"h": 3600, "d": 86_400, "w": 7 * 86_400}
