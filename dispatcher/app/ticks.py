@@ -73,6 +73,7 @@ def _before(store: Store, preflight: Preflight, workspace: Workspace) -> list[Ti
             preflight=preflight,
             seconds=config.planning.seconds,
             partial=config.planning.partial,
+            min_gain=config.planning.min_gain,
         )
         ticks.append(Tick("planning", every.planning, planning.tick, shows=True))
     return ticks

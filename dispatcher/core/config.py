@@ -73,11 +73,14 @@ class Planning(_Section):
 
     For ``seconds`` after a plan was constructed, better ones are searched for; 0 applies
     it as it is. Where not everything has a plan (E701, E702) no record is begun that is
-    new; ``partial`` begins those that have one, and holds back the rest.
+    new; ``partial`` begins those that have one, and holds back the rest. Where others may
+    work than before, a plan replaces the one in force if it is worth more by the share
+    ``min_gain``.
     """
 
     seconds: Annotated[float, Field(ge=0, le=86_400)] = 3.0
     partial: bool = False
+    min_gain: Annotated[float, Field(ge=0, le=1)] = 0.01
 
 
 class Tasks(_Section):

@@ -115,6 +115,8 @@ class PlanInForce:
         was made before this was kept.
     outdated : bool
         A merge took showings out of it, and nothing was planned since.
+    moves : int
+        Showings that it moved to other workers when it replaced the plan before.
     """
 
     plan: int
@@ -123,6 +125,7 @@ class PlanInForce:
     planned_complete: int
     gap: float | None
     outdated: bool
+    moves: int
 
 
 @dataclass(frozen=True)
@@ -492,6 +495,7 @@ def _plan(tx: Tx, version: int) -> PlanInForce | None:
                 numbers["complete"],
                 numbers.get("gap"),
                 bool(row.refused) and last.get("joins") != planning.joins(tx),
+                numbers.get("moves", 0),
             )
     return None
 

@@ -638,6 +638,70 @@ def test_a_tick_holds_back_what_has_no_plan_and_goes_on_when_workers_come(case):
     assert case.count("held_back") == 0
 
 
+BETTER = '[[utility]]\nworker = "x/cat"\nweight = {}\n' + PAIR
+
+
+def planned_before_cat(case, weight, *, min_gain=0.1):
+    """Four records for ann and bob, of which r0.a was shown; then cat comes."""
+    ready(case, BETTER.format(weight))
+    case.load(*((f"r{i}", "p", None, "ab") for i in range(4)))
+    with case.store.write() as tx:
+        epoch = lease.take(tx, lease.SHARD, "test", case.now, case.now + 10**9)
+    stage = Planning(
+        case.store, case.tick, rest=0.0, seconds=3600.0, min_gain=min_gain
+    )
+    assert stage.tick(epoch) == 8
+    case.book(*(pair for pair in pairs(case) if pair[1] == "r0.a"))
+    case.add("x/cat")
+    return stage, epoch
+
+
+def test_what_is_still_planned_moves_to_a_better_worker_and_what_was_shown_stays(
+    case, clock
+):
+    """Cat is worth three of the others: of each record one field is hers, not r0.a."""
+    stage, epoch = planned_before_cat(case, 3.0)
+    before = pairs(case)
+    moved = stage.tick(epoch)
+    after = pairs(case)
+    assert moved == len(after - before) == 4
+    assert {entry for _, entry in after} == {entry for _, entry in before}
+    assert {entry[:2] for who, entry in after if who == "x/cat"} == {
+        "r0", "r1", "r2", "r3",
+    }  # fmt: skip
+    assert ("x/cat", "r0.a") not in after
+    found = status(case.store, clock())
+    assert found.plan.moves == 4
+    assert "moved 4 showings" in lay_out(found)
+    assert stage.tick(epoch) == 0
+    assert len(book_all(case)) == 8
+
+
+def test_nothing_moves_for_less_than_the_gain_that_is_asked_for(case):
+    """Cat is a little better; what is planned would be worth some per cent more."""
+    stage, epoch = planned_before_cat(case, 1.1)
+    before = pairs(case)
+    assert stage.tick(epoch) == 0
+    assert pairs(case) == before
+
+
+def test_what_is_shown_while_a_better_plan_is_searched_stays(case, monkeypatch):
+    """Meanwhile all of it was booked, for whom it was planned."""
+    stage, epoch = planned_before_cat(case, 3.0)
+    better = planning.revise
+
+    def booked_meanwhile(*args):
+        found = better(*args)
+        booked.update(book_all(case))
+        return found
+
+    booked = set()
+    monkeypatch.setattr(planning, "revise", booked_meanwhile)
+    assert stage.tick(epoch) == 0
+    assert len(booked) == 8
+    assert pairs(case) == set()
+
+
 def test_how_many_workers_must_stay_follows_who_comes_and_goes(case, clock):
     """Each field once; a may not go with b, nor with c.
 

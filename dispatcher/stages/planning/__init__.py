@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -37,6 +37,7 @@ from dispatcher.stages.planning.plan_summary import (
     refusal,
     summary,
 )
+from dispatcher.stages.planning.revision import Revision, revise
 from dispatcher.stages.planning.translation import Translation, translate
 from dispatcher.store import Clock, Store, Tx, lease, settings
 from dispatcher.store import money as money_rows
@@ -108,6 +109,8 @@ class Planning:
     partial : bool
         Whether a tick plans the rest where something has no plan; else it begins no
         record then.
+    min_gain : float
+        By what share a plan must be worth more to replace the one in force, >= 0.
     """
 
     def __init__(
@@ -119,16 +122,19 @@ class Planning:
         preflight: Preflight | None = None,
         seconds: float = 0.0,
         partial: bool = False,
+        min_gain: float = 0.0,
     ) -> None:
         self._store = store
         self._seconds = seconds
         self._partial = partial
+        self._min_gain = min_gain
         self._preflight = preflight
         self._clock = clock
         self._rest = rest
         self._not_before = 0
         self._pulse: Pulse | None = None
         self._upsets: tuple[int, ...] = ()
+        self._staff: tuple[int, ...] = ()
         self._log = get_logger("planning")
 
     def draft(
@@ -296,7 +302,8 @@ class Planning:
 
         Where :meth:`draft` refuses, no new record is begun, unless ``partial`` is on.
 
-        It waits in between, but not where the plan in force no longer holds: after a
+        Once others may work than before, what is still planned moves to them if that is
+        worth it. It waits in between, but not where the plan in force no longer holds: after a
         merge, another policy, or when somebody was blocked or left.
 
         Returns
@@ -312,10 +319,14 @@ class Planning:
             pulse = self._beat(tx)
             if pulse == self._pulse or current_policy(tx) is None:
                 return 0
+            staff = rows.staff(tx)
         self._upsets = upsets
         self._note(epoch, began)
         try:
             planned = self._plan_all(pulse, epoch)
+            if staff != self._staff:
+                planned += self.revise(epoch=epoch)
+                self._staff = staff
             self.count_safe_workers(epoch=epoch)
         finally:
             with suppress(DispatcherError):  # the store is away: a later turn notes it
@@ -323,6 +334,89 @@ class Planning:
         ended = self._clock()
         self._not_before = ended + round(self._rest * (ended - began))
         return planned
+
+    def revise(self, *, epoch: int | None = None) -> int:
+        """Move planned showings to others, if the plan gets worth enough more by it.
+
+        The search starts from the plan in force, for as long as any is searched.
+        Nothing moves under a limit on an average: a part of such a plan has no judge.
+
+        Parameters
+        ----------
+        epoch : int, optional
+            The daemon's fencing token.
+
+        Returns
+        -------
+        int
+            Showings that moved.
+        """
+        with self._store.read() as tx:
+            force, clear = self._force(tx), self._look(tx)
+            base, joins = _last_applied(tx), rows.joins(tx)
+            left = backlogs.unserved(tx, rows.left_of_plans(tx, force.version))
+            if not left or not self._seconds or force.averages:
+                return 0
+            backlog = backlogs.read(tx, force, clear, planned=False)
+            made = translate(tx, force, backlog, self._clock(), clear)
+        seed, seconds = self._clock(), self._seconds
+        limits = replace(self.limits(seconds), work=seconds)
+        found = revise(made, left, seed, limits)
+        if found is None or found.gain < self._min_gain:
+            return 0
+        moves = len(found.added)
+        numbers = summary(found.made, found.solution) | {
+            "base": base,
+            "joins": joins,
+            "moves": moves,
+            "gain": round(found.gain, 6),
+        }
+        plan = Plan(
+            id=0,  # until it is written
+            policy_version=force.version,
+            state="draft",
+            verdict=found.solution.verdict.value,
+            algorithm="auto",
+            seed=seed,
+            summary=json.dumps(numbers),
+            created_at=self._clock(),
+            applied_at=None,
+        )
+        if not self._replace(plan, found, clear, epoch):
+            return 0
+        self._log.info("plan-revised", plan=plan.id, moves=moves, gain=found.gain)
+        return moves
+
+    def _replace(
+        self, plan: Plan, found: Revision, clear: Clearance, epoch: int | None
+    ) -> bool:
+        """Put a revision into force; False if what it moves was shown meanwhile."""
+        rng = np.random.default_rng(plan.seed)
+        added = replace(found.solution, plan=found.added)
+        new = list(_assignments(found.made, added, rng))
+        with self._store.write() as tx:
+            if epoch is not None:
+                lease.check_epoch(tx, lease.SHARD, epoch)
+            version = policy_rows.lock_policy_shared(tx)
+            before = rows.lock_applied(tx)
+            try:
+                numbers = _checked_draft(plan, version, before, rows.joins(tx))
+            except Conflict:
+                return False
+            left = rows.lock_assignments(tx, before, version)
+            kept = _without(backlogs.unserved(tx, left), found.removed)
+            if kept is None:
+                return False
+            merged = _merged([*kept, *(LeftRow(0, *row) for row in new)])
+            numbers["sha256"] = digest(merged)
+            numbers["costs"] = costs(tx, merged, clear.pays, self._clock())
+            plan.id = tx.reserve("plan")
+            rows.add_plan(tx, plan, [])
+            rows.replace_assignments(tx, plan.id, before, merged)
+            rows.end_plans(tx, before)
+            rows.mark_applied(tx, plan.id, json.dumps(numbers), self._clock())
+            rows.drop_drafts(tx, plan.id)
+        return True
 
     def count_safe_workers(self, *, epoch: int | None = None) -> None:
         """Count how many workers must stay active, and keep it for who asks.
@@ -465,6 +559,19 @@ def _merged(left: Iterable[LeftRow]) -> list[tuple[int, int, bytes]]:
         (*key, np.unique(np.concatenate(parts)).astype("<i8").tobytes())
         for key, parts in sorted(entries.items())
     ]
+
+
+def _without(
+    left: Iterable[LeftRow], removed: Mapping[int, Ids]
+) -> list[LeftRow] | None:
+    """Return the rows without what accounts lose; None if they lack some of it."""
+    kept, found = [], 0
+    for row in left:
+        entries = np.frombuffer(row.entries, "<i8")
+        gone = np.isin(entries, removed.get(row.account_id, []))
+        found += int(gone.sum())
+        kept.append(row._replace(entries=entries[~gone].tobytes()))
+    return kept if found == sum(map(len, removed.values())) else None
 
 
 def _assignments(

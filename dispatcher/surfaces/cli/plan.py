@@ -289,6 +289,16 @@ def lay_out(drafted: Drafted, *, dry_run: bool, auto: bool) -> str:
     return "\n".join(lines)
 
 
+def _moved(numbers: dict[str, Any]) -> list[str]:
+    """Say how it differs from the plan that it replaced."""
+    if not numbers.get("moves"):
+        return []
+    moved = count(numbers["moves"], "showing")
+    return [
+        f"  moved        {moved} to other workers, worth {numbers['gain']:.2%} more"
+    ]
+
+
 def _reserve(numbers: dict[str, Any]) -> list[str]:
     """Say what t leaves for answers that do not come."""
     if "spare" not in numbers:  # a plan made before it was counted
@@ -340,6 +350,7 @@ def numbers_of(numbers: dict[str, Any]) -> str:
             f"{count(numbers['sets'], 'sensitive set')}",
             f"  planned      {count(numbers['pairs'], 'showing')} · "
             f"{count(numbers['held'], 'field')} held back",
+            *_moved(numbers),
             *_reserve(numbers),
             f"  utility      {share:.3f} of the best without limits{by}{_proven(numbers)}",
             f"  worst share  {nearest}   complete sets: {numbers['complete']}",

@@ -139,6 +139,8 @@ def _plan(found: Status, plan: PlanInForce) -> str:
         if plan.gap is not None:
             best = "best for what can be placed" if found.held else "best plan"
             parts.append(f"within {plan.gap:.2%} of the {best}")
+        if plan.moves:
+            parts.append(f"moved {count(plan.moves, 'showing')}")
     return "   ".join(parts)
 
 
