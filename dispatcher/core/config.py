@@ -24,6 +24,7 @@ from pydantic import (
 
 from dispatcher.core.errors import Invalid
 from dispatcher.core.input_files import read_input
+from policies.model.objective import Preference
 
 CONFIG_NAME = "dispatcher.toml"
 POLICY_NAME = "policy.toml"
@@ -75,8 +76,10 @@ class Planning(_Section):
     it as it is. Where not everything has a plan (E701, E702) no record is begun that is
     new; ``partial`` begins those that have one, and holds back the rest. Where others may
     work than before, a plan replaces the one in force if it is worth more by the share
-    ``min_gain``.
+    ``min_gain``. ``prefer`` says which of the plans that place the most fields is wanted.
     """
+
+    prefer: Preference = Preference.UTILITY
 
     seconds: Annotated[float, Field(ge=0, le=86_400)] = 3.0
     partial: bool = False

@@ -17,6 +17,7 @@ from dispatcher.stages.planning.plan_summary import lack
 from dispatcher.store import Store
 from dispatcher.store import planning as rows
 from dispatcher.strategies import find_solver
+from policies.model.objective import Preference
 from policies.planning.frontier import Frontier
 from policies.solvers import Limits
 
@@ -51,6 +52,7 @@ def draft(
     seed: int | None = None,
     algorithm: str = "auto",
     time_limit: float | None = None,
+    prefer: Preference | None = None,
 ) -> Drafted:
     """Plan all fields that lack answers; nothing is sent before the plan is applied.
 
@@ -68,6 +70,8 @@ def draft(
         ``auto``, or a solver.
     time_limit : float, optional
         Seconds of search, at most; None: those of the settings.
+    prefer : Preference, optional
+        Which of the plans is wanted; None: that of the settings.
 
     Raises
     ------
@@ -81,6 +85,7 @@ def draft(
         workspace.clock,
         preflight=preflight,
         seconds=workspace.config.planning.seconds,
+        prefer=prefer or Preference(workspace.config.planning.prefer),
     )
     return planning.draft(
         partial=partial,

@@ -1,6 +1,7 @@
 """Planning on both databases: what is planned can be booked, nothing is planned twice."""
 
 import json
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from dispatcher.ledger.active_policy import current_policy
 from dispatcher.ledger.book import Asks, Push, book
 from dispatcher.ledger.decision import decide
 from dispatcher.ledger.identity_changes import merge
-from dispatcher.model import UNIT, Budget
+from dispatcher.model import UNIT, Budget, GoldQuestion
 from dispatcher.model.states import record_unit
 from dispatcher.operations.status import status
 from dispatcher.preflight import Preflight
@@ -21,7 +22,9 @@ from dispatcher.stages.planning.plan_summary import digest
 from dispatcher.store import accounts, gold_questions, lease, money
 from dispatcher.store import planning as rows
 from dispatcher.store.settings import SafeWorkers
+from dispatcher.surfaces.cli.plan import numbers_of
 from dispatcher.surfaces.cli.status import lay_out
+from policies.model.objective import Preference
 from policies.solvers import Solution, Verdict
 from tests import builders, sql
 from tests.contract.memory_feed import MemoryFeed
@@ -647,9 +650,7 @@ def planned_before_cat(case, weight, *, min_gain=0.1):
     case.load(*((f"r{i}", "p", None, "ab") for i in range(4)))
     with case.store.write() as tx:
         epoch = lease.take(tx, lease.SHARD, "test", case.now, case.now + 10**9)
-    stage = Planning(
-        case.store, case.tick, rest=0.0, seconds=3600.0, min_gain=min_gain
-    )
+    stage = Planning(case.store, case.tick, rest=0.0, seconds=3600.0, min_gain=min_gain)
     assert stage.tick(epoch) == 8
     case.book(*(pair for pair in pairs(case) if pair[1] == "r0.a"))
     case.add("x/cat")
@@ -665,16 +666,15 @@ def test_what_is_still_planned_moves_to_a_better_worker_and_what_was_shown_stays
     moved = stage.tick(epoch)
     after = pairs(case)
     assert moved == len(after - before) == 4
-    assert {entry for _, entry in after} == {entry for _, entry in before}
+    assert {e for _, e in after} == {e for _, e in before} - {"r0.a"}
     assert {entry[:2] for who, entry in after if who == "x/cat"} == {
         "r0", "r1", "r2", "r3",
     }  # fmt: skip
-    assert ("x/cat", "r0.a") not in after
     found = status(case.store, clock())
     assert found.plan.moves == 4
     assert "moved 4 showings" in lay_out(found)
     assert stage.tick(epoch) == 0
-    assert len(book_all(case)) == 8
+    assert len(book_all(case)) == 7
 
 
 def test_nothing_moves_for_less_than_the_gain_that_is_asked_for(case):
@@ -700,6 +700,63 @@ def test_what_is_shown_while_a_better_plan_is_searched_stays(case, monkeypatch):
     assert stage.tick(epoch) == 0
     assert len(booked) == 8
     assert pairs(case) == set()
+
+
+@pytest.mark.parametrize(
+    ("prefer", "loads"),
+    [
+        (Preference.UTILITY, None),
+        (Preference.FEWEST_WORKERS, [4, 4]),
+        (Preference.FAIREST_LOAD, [2, 2, 2, 2]),
+    ],
+)
+def test_a_plan_is_of_the_kind_that_is_preferred(case, prefer, loads):
+    """Four records of two fields that may not meet; cat is worth more than the others."""
+    rules = PAIR + '[[utility]]\nworker = "x/cat"\nweight = 5.0\n'
+    ready(case, rules, accounts=("x/ann", "x/bob", "x/cat", "x/dan"))
+    case.load(*((f"r{i}", "p", None, "ab") for i in range(4)))
+    stage = Planning(case.store, case.tick, rest=0.0, seconds=3600.0, prefer=prefer)
+    drafted = stage.draft(seed=1)
+    stage.apply(drafted.plan_id)
+    given = Counter(who for who, _ in pairs(case))
+    numbers = drafted.summary["prefer"]
+    if prefer is Preference.UTILITY:
+        assert (numbers, given["x/cat"]) == (None, 4)
+        return
+    assert sorted(given.values()) == loads
+    assert (numbers["value"], numbers["bound"]) == (2, 2)
+    assert prefer.replace("-", " ") in numbers_of(drafted.summary)
+
+
+def test_most_agreement_goes_by_made_up_questions_of_the_field_and_by_price(case):
+    """Ann is right in a, and cat in b, but a field costs twice as much at her market."""
+    ready(case, accounts=("x/ann", "x/bob", "pay/cat"))
+    case.load(("r1", "p", None, "ab"))
+    with case.store.write() as tx:
+        for number, name in enumerate("ab", start=1):
+            asked = GoldQuestion(
+                id=number, field_id=gold_questions.field_named(tx, name),
+                purpose="gold", shown=b"x", media="text/plain", answer=b"x",
+            )  # fmt: skip
+            gold_questions.add(tx, [asked])
+    for question, who in ((1, "x/ann"), (2, "pay/cat")):
+        for _ in range(5):
+            builders.answer_gold(case.store, question, case.accounts[who], 1)
+    market = Preflight({"x": Memory(), "pay": PayingMarket(Outside())})
+
+    def planned():
+        stage = Planning(
+            case.store, case.tick, rest=0.0, seconds=3600.0, preflight=market,
+            prefer=Preference.MOST_AGREEMENT,
+        )  # fmt: skip
+        stage.apply(stage.draft(seed=1).plan_id)
+        return pairs(case)
+
+    budget(case, reward=2, fee=1)
+    assert planned() == {("x/ann", "r1.a"), ("x/bob", "r1.b")}
+    case.load(("r2", "p", None, "ab"))
+    budget(case, bonus=0, reward=2, fee=1)  # what a field costs is not known
+    assert planned() >= {("x/ann", "r2.a"), ("pay/cat", "r2.b")}
 
 
 def test_how_many_workers_must_stay_follows_who_comes_and_goes(case, clock):

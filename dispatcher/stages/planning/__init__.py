@@ -46,9 +46,11 @@ from dispatcher.store import policies as policy_rows
 from dispatcher.store.accounts import Account
 from dispatcher.store.planning import LeftRow
 from dispatcher.strategies import find_solver, solvers_for
+from policies.model.objective import Preference
 from policies.model.problem import Problem
 from policies.planning.frontier import Frontier, frontier
 from policies.planning.improving import improve
+from policies.planning.preferences import fairest, fewest, with_room
 from policies.planning.solving import plan_rest, solve
 from policies.solvers import SOLVERS, Limits, Solution, Verdict
 from policies.solvers.template_assignment import evenly
@@ -64,6 +66,9 @@ REST: Final = 3.0
 Tasks return all the time, and planning a few of them reads the whole backlog: without a
 pause a large backlog would be planned endlessly, and the page would starve.
 """
+
+PREFER_SECONDS: Final = 60.0
+"""Seconds of search for the fewest workers, or the fairest load."""
 
 SECOND: Final = 1_000_000
 
@@ -111,6 +116,8 @@ class Planning:
         record then.
     min_gain : float
         By what share a plan must be worth more to replace the one in force, >= 0.
+    prefer : Preference
+        Which of the plans that place the most entries is wanted.
     """
 
     def __init__(
@@ -123,11 +130,13 @@ class Planning:
         seconds: float = 0.0,
         partial: bool = False,
         min_gain: float = 0.0,
+        prefer: Preference = Preference.UTILITY,
     ) -> None:
         self._store = store
         self._seconds = seconds
         self._partial = partial
         self._min_gain = min_gain
+        self._prefer = prefer
         self._preflight = preflight
         self._clock = clock
         self._rest = rest
@@ -199,6 +208,9 @@ class Planning:
             part = made.only(made.backlog.begun)
             solution = solve(part, solver, auto, seed, chosen)
         solution = plan_rest(part, solution, auto, seed, chosen)
+        part, solution, preferred = self._preferred(
+            part, solution, seed, chosen.left(began / SECOND)
+        )
         rest = chosen.left(began / SECOND)
         seconds = self._seconds if limits is None else rest.seconds
         search = algorithm == "auto" and seconds > 0
@@ -214,6 +226,7 @@ class Planning:
         numbers = summary(made, solution) | {
             "base": base,
             "joins": joins,
+            "prefer": preferred,
             "sha256": digest(planned),
         }
         with self._store.read() as tx:
@@ -246,6 +259,11 @@ class Planning:
             made = self._problem(tx, self._force(tx), self._look(tx))
         return frontier(made.problem, count, find_solver("auto"), seed, limits)
 
+    @property
+    def _by_room(self) -> bool:
+        """Whether what is preferred is a matter of rooms, not of worth."""
+        return self._prefer in (Preference.FEWEST_WORKERS, Preference.FAIREST_LOAD)
+
     def _force(self, tx: Tx) -> ActivePolicy:
         force = current_policy(tx)
         if force is None:
@@ -255,7 +273,35 @@ class Planning:
     def _problem(self, tx: Tx, force: ActivePolicy, clear: Clearance) -> Translation:
         """Read what lacks answers."""
         backlog = backlogs.read(tx, force, clear)
-        return translate(tx, force, backlog, self._clock(), clear)
+        return translate(tx, force, backlog, self._clock(), clear, self._prefer)
+
+    def _preferred(
+        self, made: Translation, found: Solution, seed: int, limits: Limits
+    ) -> tuple[Translation, Solution, Summary | None]:
+        """Plan within the rooms that are preferred; return what came of that, too."""
+        prefer, auto = self._prefer, find_solver("auto")
+        if prefer is Preference.UTILITY or not len(found.plan):
+            return made, found, None
+        numbers: Summary = {"objective": prefer.value, "value": None, "bound": None}
+        if prefer is Preference.MOST_AGREEMENT:
+            return made, found, numbers
+        limits = replace(limits, seconds=min(limits.seconds, PREFER_SECONDS))
+        began = limits.clock()
+
+        def ask(room: Ids) -> Solution:
+            narrow, part = with_room(made, room), limits.left(began)
+            part = replace(part, spread=math.inf)
+            return plan_rest(
+                narrow, solve(narrow, auto, auto, seed, part), auto, seed, part
+            )
+
+        if prefer is Preference.FEWEST_WORKERS:
+            exact = made.loose is None
+            best = fewest(made.problem, found, ask, seed, limits, exact=exact)
+        else:
+            best = fairest(made.problem, found, ask, limits, made.workforce.workers)
+        numbers |= {"value": best.value, "bound": best.bound}
+        return with_room(made, best.room), best.solution, numbers
 
     def apply(self, plan_id: int, *, epoch: int | None = None) -> int:
         """Apply a draft together with the remaining pairs of the previous plan.
@@ -339,7 +385,8 @@ class Planning:
         """Move planned showings to others, if the plan gets worth enough more by it.
 
         The search starts from the plan in force, for as long as any is searched.
-        Nothing moves under a limit on an average: a part of such a plan has no judge.
+        Nothing moves under a limit on an average, since a part of such a plan has no
+        judge, nor where the fewest workers or the fairest load is preferred to utility.
 
         Parameters
         ----------
@@ -355,10 +402,10 @@ class Planning:
             force, clear = self._force(tx), self._look(tx)
             base, joins = _last_applied(tx), rows.joins(tx)
             left = backlogs.unserved(tx, rows.left_of_plans(tx, force.version))
-            if not left or not self._seconds or force.averages:
+            if not left or not self._seconds or force.averages or self._by_room:
                 return 0
             backlog = backlogs.read(tx, force, clear, planned=False)
-            made = translate(tx, force, backlog, self._clock(), clear)
+            made = translate(tx, force, backlog, self._clock(), clear, self._prefer)
         seed, seconds = self._clock(), self._seconds
         limits = replace(self.limits(seconds), work=seconds)
         found = revise(made, left, seed, limits)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 
@@ -16,7 +17,8 @@ from dispatcher.stages.planning.backlog import Flags, Ints
 from dispatcher.stages.planning.translation import Translation
 from dispatcher.stages.planning.workforce import Workforce
 from dispatcher.store.planning import LeftRow
-from policies.model.problem import Pairs, Plan
+from policies.model.problem import Pairs, Plan, Problem
+from policies.model.weights import Weights
 from policies.planning.improving import improve
 from policies.planning.solving import after
 from policies.solvers import Limits, Solution
@@ -81,7 +83,11 @@ def revise(
     before = answer(problem, start)
     if before.judged is None or before.value <= 0:
         return None
-    found = improve(made, before, seed, limits)
+    weights = _favouring(problem, start)
+    better = improve(
+        replace(made, problem=replace(problem, weights=weights)), before, seed, limits
+    )
+    found = improve(made, answer(problem, better.plan), seed, limits, search=False)
     new = ~found.plan.within(start)
     if found.value <= before.value or not new.any():
         return None
@@ -97,6 +103,33 @@ def revise(
         {a: lost[account[~kept] == a] for a in set(account[~kept].tolist())},
         float((found.value - before.value) / before.value),
     )
+
+
+MOST_WEIGHTS: Final = 4_000_000
+"""Weights, of adversaries and kinds of entries, that are told apart by who has what."""
+
+
+def _favouring(problem: Problem, plan: Plan) -> Weights:
+    """Return weights by which a pair of the plan is worth one step of utility more.
+
+    Else pairs that are worth the same would move for nothing.
+    """
+    weights, start = problem.weights, plan.start(problem.n_entries)
+    holders = np.split(plan.adversary, start[1:-1])
+    numbers: dict[tuple[int, bytes], int] = {}
+    kind = np.array(
+        [
+            numbers.setdefault((one, who.tobytes()), len(numbers))
+            for one, who in zip(weights.kind.tolist(), holders, strict=True)
+        ],
+        np.int64,
+    )
+    if len(numbers) * problem.n_adversaries > MOST_WEIGHTS:
+        return weights
+    factor = weights.factor[:, [one for one, _ in numbers]].copy()
+    for column, (_, who) in enumerate(numbers):
+        factor[np.frombuffer(who, np.int64), column] += 1
+    return replace(weights, kind=kind, factor=factor)
 
 
 def _planned(made: Translation, left: Sequence[LeftRow]) -> tuple[Ints, Ints, Ints]:

@@ -20,6 +20,7 @@ from dispatcher.surfaces.cli.context import (
     told_moment,
 )
 from dispatcher.surfaces.cli.previews import count, people
+from policies.model.objective import Preference
 
 if TYPE_CHECKING:
     from dispatcher.stages.planning import Drafted
@@ -52,6 +53,10 @@ def plan(
         str, typer.Option(help="auto, or a solver: docs/reference/instances.md.")
     ] = "auto",
     time_limit: TimeLimit = None,
+    prefer: Annotated[
+        Preference | None,
+        typer.Option(help="Which plan is wanted (default: as in dispatcher.toml)."),
+    ] = None,
 ) -> None:
     """Plan whatever misses answers; nothing is sent before the plan is applied.
 
@@ -73,6 +78,7 @@ def plan(
             seed=seed,
             algorithm=algorithm,
             time_limit=time_limit,
+            prefer=prefer,
         )
     document = {
         "schema": "dispatcher.plan/1",
@@ -289,6 +295,23 @@ def lay_out(drafted: Drafted, *, dry_run: bool, auto: bool) -> str:
     return "\n".join(lines)
 
 
+PREFERRED: Final = {
+    "fewest-workers": "fewest workers: {value} used, and no plan uses fewer than {bound}",
+    "fairest-load": "fairest load: {value} showings of one at most, and in no plan fewer "
+    "than {bound}",
+    "most-agreement": "most agreement for the money: utility is right answers to be "
+    "expected, over what they cost",
+}
+
+
+def _preferred(numbers: dict[str, Any]) -> list[str]:
+    """Say what was preferred to utility, and how near it comes to the best."""
+    prefer = numbers.get("prefer")
+    if prefer is None:
+        return []
+    return [f"  preferred    {PREFERRED[prefer['objective']].format(**prefer)}"]
+
+
 def _moved(numbers: dict[str, Any]) -> list[str]:
     """Say how it differs from the plan that it replaced."""
     if not numbers.get("moves"):
@@ -351,6 +374,7 @@ def numbers_of(numbers: dict[str, Any]) -> str:
             f"  planned      {count(numbers['pairs'], 'showing')} · "
             f"{count(numbers['held'], 'field')} held back",
             *_moved(numbers),
+            *_preferred(numbers),
             *_reserve(numbers),
             f"  utility      {share:.3f} of the best without limits{by}{_proven(numbers)}",
             f"  worst share  {nearest}   complete sets: {numbers['complete']}",
