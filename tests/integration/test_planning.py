@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -24,8 +25,10 @@ from dispatcher.store import planning as rows
 from dispatcher.store.settings import SafeWorkers
 from dispatcher.surfaces.cli.plan import numbers_of
 from dispatcher.surfaces.cli.status import lay_out
+from policies.instances.instance_file import read_instance
+from policies.instances.problem_document import document_of
 from policies.model.objective import Preference
-from policies.solvers import Solution, Verdict
+from policies.solvers import SOLVERS, Limits, Solution, Verdict
 from tests import builders, sql
 from tests.contract.memory_feed import MemoryFeed
 from tests.contract.paying_market import Outside, PayingMarket
@@ -757,6 +760,35 @@ def test_most_agreement_goes_by_made_up_questions_of_the_field_and_by_price(case
     case.load(("r2", "p", None, "ab"))
     budget(case, bonus=0, reward=2, fee=1)  # what a field costs is not known
     assert planned() >= {("x/ann", "r2.a"), ("pay/cat", "r2.b")}
+
+
+STAFF = ("x/ann", "x/bob", "x/cat", "x/dan", "x/eve")
+
+
+def test_what_is_to_be_planned_is_judged_alike_as_an_instance_file(case):
+    """Answers, history, capacity, a worker who knows the person, and quality: the plan
+    of the store and that of the file are worth the same, and neither name anything.
+    """
+    rules = (
+        '[[utility]]\nworker = "*"\nfrom = "quality"\n' + PAIR + PERSON
+        + '[capacity]\n"x/ann" = { total = 5 }\n'
+    )  # fmt: skip
+    ready(case, rules, accounts=STAFF, fields=TWO)
+    builders.rate(case.store, "x/ann", 0.95)
+    case.load(*((f"r{i}", "pat", None, "abc") for i in range(2)))
+    case.load(("r2", "kim", None, "abd"))
+    case.book(("x/bob", "r2.a"))
+    builders.recuse(case.store, "x/cat", record_unit(case.records["r2"]))
+    stage = Planning(case.store, case.tick, rest=0.0, seconds=3600.0)
+    told = stage.draft(seed=1, partial=True).summary
+    text = json.dumps(document_of(stage.problem().problem))
+    assert not any(word in text for word in ("ann", "pat", "kim", "r0", "shown"))
+    problem = read_instance(json.loads(text)).problem
+    found = SOLVERS["auto"](problem, np.random.default_rng(1), Limits(work=5.0))
+    assert (told["held"], found.verdict) == (0, Verdict.SOLVED)
+    assert len(found.plan) == told["pairs"] == told["answers"]
+    assert found.value == Fraction(told["utility"])
+    assert found.value == found.bound
 
 
 def test_how_many_workers_must_stay_follows_who_comes_and_goes(case, clock):

@@ -270,6 +270,20 @@ class Planning:
             raise no_policy()
         return force
 
+    def problem(self) -> Translation:
+        """Read what lacks answers, as if nothing was planned.
+
+        Raises
+        ------
+        Conflict
+            No policy is in force.
+        """
+        with self._store.read() as tx:
+            force, clear = self._force(tx), self._look(tx)
+            backlog = backlogs.read(tx, force, clear, planned=False)
+            now = self._clock()
+            return translate(tx, force, backlog, now, clear, self._prefer)
+
     def _problem(self, tx: Tx, force: ActivePolicy, clear: Clearance) -> Translation:
         """Read what lacks answers."""
         backlog = backlogs.read(tx, force, clear)

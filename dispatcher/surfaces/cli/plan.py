@@ -165,6 +165,43 @@ def show_plan(ctx: typer.Context, number: Number = None) -> None:
     )
 
 
+@app.command("export")
+def export(
+    ctx: typer.Context,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="The instance file to write.")
+    ],
+) -> None:
+    """Write what is to be planned as an instance file, for `solve` and other solvers.
+
+    It has numbers only: no name, no value, no key of the store; but whoever knows the
+    records could tell some by how many fields they have.
+    """
+    from dispatcher.operations import plans
+
+    context: CliContext = ctx.obj
+    with context.open_store() as store:
+        context.spare(output)
+        done = plans.export(context, store, output)
+    lines = [
+        f"wrote {output}: {count(done.entries, 'field')}, "
+        f"{count(done.adversaries, 'worker')}, "
+        f"{count(done.properties, 'set')} that nobody may hold whole",
+        *(f"  {note}" for note in done.notes),
+    ]
+    context.show(
+        {
+            "schema": "dispatcher.instance/1",
+            "output": str(output),
+            "entries": done.entries,
+            "adversaries": done.adversaries,
+            "properties": done.properties,
+            "notes": list(done.notes),
+        },
+        "\n".join(lines),
+    )
+
+
 @app.command("frontier")
 def sweep(
     ctx: typer.Context,
