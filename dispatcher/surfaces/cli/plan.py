@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 FRONTIER: Final = 60.0
 """Seconds of search for all points of a frontier."""
 
+BACKLOG: Final = Path("backlog.json")
+"""Where the backlog is written."""
+
 Number = Annotated[
     int | None,
     typer.Argument(min=1, help="As plan list shows it (default: the latest draft)."),
@@ -166,12 +169,7 @@ def show_plan(ctx: typer.Context, number: Number = None) -> None:
 
 
 @app.command("export")
-def export(
-    ctx: typer.Context,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="The instance file to write.")
-    ],
-) -> None:
+def export(ctx: typer.Context, output: Output = BACKLOG) -> None:
     """Write what is to be planned as an instance file, for `solve` and other solvers.
 
     It has numbers only: no name, no value, no key of the store; but whoever knows the
@@ -180,6 +178,7 @@ def export(
     from dispatcher.operations import plans
 
     context: CliContext = ctx.obj
+    output = output or BACKLOG
     with context.open_store() as store:
         context.spare(output)
         done = plans.export(context, store, output)
