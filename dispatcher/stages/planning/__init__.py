@@ -208,7 +208,7 @@ class Planning:
             part = made.only(made.backlog.begun)
             solution = solve(part, solver, auto, seed, chosen)
         solution = plan_rest(part, solution, auto, seed, chosen)
-        part, solution, preferred = self._preferred(
+        within, solution, preferred = self._preferred(
             part, solution, seed, chosen.left(began / SECOND)
         )
         rest = chosen.left(began / SECOND)
@@ -216,7 +216,7 @@ class Planning:
         search = algorithm == "auto" and seconds > 0
         if search:
             rest = replace(rest, seconds=seconds, work=seconds)
-        solution = improve(part, solution, seed, rest, search=search)
+        solution = improve(within, solution, seed, rest, search=search)
         waiting = np.empty(0, np.int64)
         if part is not made:
             gone = np.union1d(solution.held, whole.held)
