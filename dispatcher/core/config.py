@@ -151,7 +151,8 @@ def split_address(address: str, where: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Whether an address or a name is this machine's own."""
     try:
         return ip_address(host).is_loopback
     except ValueError:
@@ -180,7 +181,7 @@ class Surfaces(_Section):
     def _addresses(self) -> Self:
         for name in ("operators", "workers", "admin"):
             host, _ = split_address(getattr(self, name), f"surfaces.{name}")
-            if not _is_loopback(host) and not self.behind_proxy:
+            if not is_loopback(host) and not self.behind_proxy:
                 msg = (
                     f"surfaces.{name} listens on {host}, which others can reach, "
                     "without TLS: put a proxy with TLS before it and set "

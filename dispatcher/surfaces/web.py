@@ -6,7 +6,6 @@ from collections.abc import Callable, Hashable, Mapping
 from functools import cache, partial
 from hashlib import sha256
 from importlib.resources import files
-from ipaddress import ip_address
 from typing import Final, Protocol
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -171,11 +170,3 @@ def own_page(request: Request) -> bool | None:
     """
     site = request.headers.get("sec-fetch-site")
     return None if site is None else site == "same-origin"
-
-
-def is_loopback(host: str) -> bool:
-    """Whether an address is this machine's own."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from dispatcher.core.errors import EXIT_FINDINGS, Invalid
+from dispatcher.core.plurals import count
 from dispatcher.surfaces.cli.context import CliContext, leave, wall_clock
-from dispatcher.surfaces.cli.previews import count
 
 if TYPE_CHECKING:
     from dispatcher.operations.layouts import Drawing

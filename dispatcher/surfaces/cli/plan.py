@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from dispatcher.core.errors import EXIT_PARTLY, Usage
+from dispatcher.core.plurals import count
 from dispatcher.surfaces.cli.context import (
     DRY_RUN,
     CliContext,
@@ -19,7 +20,7 @@ from dispatcher.surfaces.cli.context import (
     leave,
     told_moment,
 )
-from dispatcher.surfaces.cli.previews import count, people
+from dispatcher.surfaces.cli.previews import people
 from policies.model.objective import Preference
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final, Self
 import typer
 
 from dispatcher.core.errors import EXIT_PARTLY, NoStore, Usage
-from dispatcher.surfaces.cli import completion, previews
+from dispatcher.core.plurals import count
+from dispatcher.surfaces.cli import completion
 from dispatcher.surfaces.cli.context import (
     DRY_RUN,
     CliContext,
@@ -257,8 +258,8 @@ def load(
         "rejects": str(loaded.rejects) if loaded.rejects else None,
     }
     context.say(_facts_line(loaded.facts))
-    words = [f"{previews.count(counts.records, 'record')} loaded into run {run}"]
-    words.append(previews.count(counts.entries, "field"))
+    words = [f"{count(counts.records, 'record')} loaded into run {run}"]
+    words.append(count(counts.entries, "field"))
     if counts.skipped:
         words.append(f"{counts.skipped:,} skipped: in the store already")
     if counts.rejected:
@@ -330,7 +331,7 @@ def reassemble(
             )
     states = ", ".join(f"{n:,} {state}" for state, n in done.states.items() if n)
     text = (
-        f"{previews.count(done.records, 'record')}, {done.whole:,} whole  "
+        f"{count(done.records, 'record')}, {done.whole:,} whole  "
         f"({states or 'no fields'})"
     )
     if to_stream:
@@ -659,7 +660,7 @@ class LoadProgress:
         records = progress.records + progress.skipped
         rate = records / max(time.monotonic() - self._began, 0.001)
         rejected = f", {progress.rejected:,} rejected" if progress.rejected else ""
-        what = f"{previews.count(records, 'record')}{rejected}, {rate:,.0f} a second"
+        what = f"{count(records, 'record')}{rejected}, {rate:,.0f} a second"
         self._counted.show(progress.position, progress.size, what)
 
 
@@ -685,17 +686,16 @@ def purge(
     moment = context.clock() - _micros(older_than)
     word = f"purge-{older_than}"
     with context.open_store() as store:
-        count = subjects.count_older(store, moment)
+        older = subjects.count_older(store, moment)
         if dry_run:
             context.show(
-                {"schema": "dispatcher.purge/1", "dry_run": True, "records": count},
-                f"{DRY_RUN}\nwould erase the values of {previews.count(count, 'record')}",
+                {"schema": "dispatcher.purge/1", "dry_run": True, "records": older},
+                f"{DRY_RUN}\nwould erase the values of {count(older, 'record')}",
             )
             return
         if confirm != word:
             raise Usage(
-                f"erasing the values of {previews.count(count, 'record')} "
-                "cannot be undone",
+                f"erasing the values of {count(older, 'record')} cannot be undone",
                 why="it was not confirmed",
                 fix=f"repeat the command with --confirm={word}",
             )

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from dispatcher.core.errors import EXIT_FINDINGS
+from dispatcher.core.plurals import count
 from dispatcher.surfaces.cli.context import CliContext, ExitCode, leave
-from dispatcher.surfaces.cli.previews import count, people
+from dispatcher.surfaces.cli.previews import people
 
 if TYPE_CHECKING:
     from dispatcher.operations.status import PlanInForce, Status

@@ -13,10 +13,11 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from dispatcher import access
 from dispatcher.access import Operator
+from dispatcher.core.config import is_loopback
 from dispatcher.core.rate_limit import Rate, RateLimiter
 from dispatcher.store import Clock, Store
 from dispatcher.surfaces.console.pages import Pages
-from dispatcher.surfaces.web import caller, is_loopback, own_page, pace, read_form
+from dispatcher.surfaces.web import caller, own_page, pace, read_form
 
 
 @dataclass(frozen=True)
@@ -166,6 +167,6 @@ class Sessions:
     def _check_host(self, request: Request) -> None:
         """Refuse names that are not ours: another site may resolve to this machine."""
         host = urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
-        mine = is_loopback(host) or host in ("localhost", self._settings.host)
+        mine = is_loopback(host) or host == self._settings.host
         if not mine and not (self._settings.behind_proxy and not self._settings.url):
             raise HTTPException(421)
