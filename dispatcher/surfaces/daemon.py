@@ -24,10 +24,10 @@ from dispatcher.app.ticks import make_ticks
 from dispatcher.core.config import Config, Surfaces, split_address
 from dispatcher.core.errors import DispatcherError, Usage
 from dispatcher.core.log import get_logger
+from dispatcher.core.plurals import count
 from dispatcher.ledger.limit_usage import LimitUsages
 from dispatcher.operations.daemon import make_sign_in_link
 from dispatcher.operations.dry_run import withdrawing
-from dispatcher.operations.status import count
 from dispatcher.operations.subjects import erase_restored
 from dispatcher.operations.workspace import Workspace
 from dispatcher.stages.serving import SessionTerms, Terms
