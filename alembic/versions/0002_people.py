@@ -1,4 +1,4 @@
-"""Add users, API tokens and the audit chain."""
+"""Add users, API tokens, requests of the API and the audit chain."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -14,6 +14,7 @@ APPEND_ONLY = ("audit_line",)
 def upgrade() -> None:
     _people()
     _audit()
+    _requests()
     if op.get_context().dialect.name == "sqlite":
         _sqlite_guards()
     else:
@@ -96,6 +97,25 @@ def _audit() -> None:
     )
     op.create_index("ix_audit_line_actor", "audit_line", ["actor"])
     op.create_index("ix_audit_line_operation", "audit_line", ["operation"])
+
+
+def _requests() -> None:
+    op.create_table(
+        "api_request",
+        _text("id", 40),
+        _text("caller", 200),
+        _text("operation", 60),
+        _text("key", 255, null=True),
+        _text("digest", 64),
+        _text("state", 12),
+        _text("process", 16),
+        _big("status"),
+        _bytes("body", null=True),
+        _big("started_at"),
+        _big("ended_at", null=True),
+        sa.PrimaryKeyConstraint("id", name="pk_api_request"),
+        sa.UniqueConstraint("caller", "key", name="uq_api_request_caller_key"),
+    )
 
 
 def _sqlite_guards() -> None:

@@ -125,12 +125,22 @@ class Guard:
         Of the application, for the log.
     https : bool
         Whether the page is reached over TLS.
+    most : int
+        Most bytes of a request's body.
     """
 
-    def __init__(self, app: Callable[..., Any], name: str, *, https: bool) -> None:
+    def __init__(
+        self,
+        app: Callable[..., Any],
+        name: str,
+        *,
+        https: bool,
+        most: int = MAX_BODY,
+    ) -> None:
         self._app = app
         self._name = name
         self._https = https
+        self._most = most
 
     async def __call__(
         self, scope: Scope, receive: Callable[..., Any], send: Callable[..., Any]
@@ -160,7 +170,9 @@ class Guard:
             await _plain(answer, 400, fault, close=True)
             return
         try:
-            await self._app(scope, _limited(receive, _announced(scope)), answer)
+            await self._app(
+                scope, _limited(receive, _announced(scope), self._most), answer
+            )
         except HTTPException as refused:  # by _limited, where no application has pages
             if not started:
                 await _plain(answer, refused.status_code, "That cannot be taken.")
@@ -192,7 +204,9 @@ def _is_host(text: str) -> bool:
     return parts.netloc == text and "@" not in text
 
 
-def _limited(receive: Callable[..., Any], announced: int) -> Callable[..., Any]:
+def _limited(
+    receive: Callable[..., Any], announced: int, most: int
+) -> Callable[..., Any]:
     """Pass a body on; answer one that is too long or breaks off with a status.
 
     Starlette would answer an error of another kind as a server error (500). A body that
@@ -202,13 +216,13 @@ def _limited(receive: Callable[..., Any], announced: int) -> Callable[..., Any]:
 
     async def limited() -> Message:
         nonlocal size
-        if announced > MAX_BODY:
+        if announced > most:
             raise HTTPException(413)
         message: Message = await receive()
         if message["type"] == "http.disconnect":
             raise HTTPException(400)
         size += len(message.get("body", b""))
-        if size > MAX_BODY:
+        if size > most:
             raise HTTPException(413)
         return message
 

@@ -48,6 +48,7 @@ from dispatcher.model.records import (
     ValueKey,
 )
 from dispatcher.model.running import (
+    ApiRequest,
     BrowserArrival,
     Cursor,
     Event,
@@ -77,6 +78,7 @@ __all__ = [
     "UNIT",
     "Account",
     "Answer",
+    "ApiRequest",
     "ApiToken",
     "AppUser",
     "Assignment",

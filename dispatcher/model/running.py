@@ -1,6 +1,6 @@
 """What the daemon and the surfaces keep of themselves."""
 
-from sqlalchemy import Column, Index, String, Text
+from sqlalchemy import Column, Index, LargeBinary, String, Text, UniqueConstraint
 from sqlmodel import Field, SQLModel
 
 from dispatcher.model.columns import big, number, word
@@ -117,3 +117,24 @@ class Event(SQLModel, table=True):
     actor: str = Field(sa_column=Column(Text, nullable=False))
     action: str = Field(sa_column=word(40))
     detail: str = Field(default="{}", sa_column=Column(Text, nullable=False))
+
+
+class ApiRequest(SQLModel, table=True):
+    """A request of the API that acts, for two days: what was asked, what came of it.
+
+    ``key`` is the caller's Idempotency-Key; NULL for what is worked on after the answer.
+    """
+
+    __tablename__ = "api_request"
+    __table_args__ = (UniqueConstraint("caller", "key"),)
+    id: str = Field(sa_column=Column(String(40), primary_key=True))
+    caller: str = Field(sa_column=Column(String(200), nullable=False))
+    operation: str = Field(sa_column=word(60))
+    key: str | None = Field(default=None, sa_column=Column(String(255)))
+    digest: str = Field(sa_column=word(64))
+    state: str = Field(sa_column=word(12))  # running, done, failed, interrupted
+    process: str = Field(sa_column=word(16))
+    status: int = Field(sa_column=big())
+    body: bytes | None = Field(default=None, sa_column=Column(LargeBinary))
+    started_at: int = Field(sa_column=big())
+    ended_at: int | None = Field(default=None, sa_column=big(null=True))

@@ -30,19 +30,25 @@ class Listing:
     Attributes
     ----------
     fields : sequence of Shown
-    keys : Mapping[int, str]
-        The operator's keys of their records, by id.
+    keys, pseudonyms : Mapping[int, str]
+        The operator's keys of their records, and the pseudonyms, by id.
     total : int
         Number of fields found, as far as they were counted.
     """
 
     fields: Sequence[Shown]
     keys: Mapping[int, str]
+    pseudonyms: Mapping[int, str]
     total: int
 
 
 def list_fields(
-    store: Store, *, burnt: bool = False, state: str | None = None, limit: int = 100
+    store: Store,
+    *,
+    burnt: bool = False,
+    state: str | None = None,
+    limit: int = 100,
+    after: int = 0,
 ) -> Listing:
     """Fields with their showings and answers.
 
@@ -55,15 +61,19 @@ def list_fields(
         Only those in this state; not together with ``burnt``.
     limit : int
         Most fields to return.
+    after : int
+        Only those of entries above this id.
     """
     with store.read() as tx:
         if burnt:
-            found = gate.burnt(tx)
+            found = [one for one in gate.burnt(tx) if one.entry_id > after]
         else:
-            found = gate.shown(tx, exhausted_fields.in_state(tx, state, limit))
+            found = gate.shown(tx, exhausted_fields.in_state(tx, state, limit, after))
         first = found[:limit]
-        record_keys = record_states.record_keys(tx, [one.record_id for one in first])
-    return Listing(first, record_keys, len(found))
+        ids = [one.record_id for one in first]
+        record_keys = record_states.record_keys(tx, ids)
+        pseudonyms = record_states.pseudonyms(tx, ids)
+    return Listing(first, record_keys, pseudonyms, len(found))
 
 
 def grant_showings(
@@ -140,6 +150,8 @@ def _grant(
 def find_entry(store: Store, tx: Tx, text: str) -> int:
     """Find the entry that RECORD.FIELD names: FIELD is the longest that fits.
 
+    A record is named by its key, or else by its pseudonym.
+
     Raises
     ------
     NotFound
@@ -149,12 +161,12 @@ def find_entry(store: Store, tx: Tx, text: str) -> int:
     mistyped = ""
     for field in fields:
         if text.endswith(f".{field}") and len(text) > len(field) + 1:
-            record = keys.pseudonym(
-                store.key("pseudonym-key"), "r", text[: -len(field) - 1]
-            )
-            entry_id = record_states.entry_named(tx, record, field)
-            if entry_id is not None:
-                return entry_id
+            name = text[: -len(field) - 1]
+            record = keys.pseudonym(store.key("pseudonym-key"), "r", name)
+            for known in (record, name):
+                entry_id = record_states.entry_named(tx, known, field)
+                if entry_id is not None:
+                    return entry_id
             if record_states.has_record(tx, record):
                 raise NotFound(
                     "the record has no such entry",

@@ -86,11 +86,11 @@ def resume(
 
 
 def list_messages(
-    store: Store, state: str | None = None, limit: int = 100
+    store: Store, state: str | None = None, limit: int = 100, after: int = 0
 ) -> list[tuple[object, ...]]:
-    """Messages, oldest first: id, connector, account, kind, state, tries, error."""
+    """Messages above an id: id, connector, account, kind, state, tries, error."""
     with store.read() as tx:
-        return rows.messages(tx, state, limit)
+        return rows.messages(tx, state, limit, after)
 
 
 def find_dead(

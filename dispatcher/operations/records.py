@@ -162,11 +162,18 @@ def reassemble_to_stream(
 
 
 def list_records(
-    store: Store, run: str | None = None, state: str | None = None, limit: int = 100
+    store: Store,
+    run: str | None = None,
+    state: str | None = None,
+    limit: int = 100,
+    after: str = "",
 ) -> Sequence[Row]:
-    """Records: key, run, state, asked fields, answered ones, conflicts, and the pseudonym."""
+    """Records: key, run, state, asked fields, answered ones, conflicts, and the pseudonym.
+
+    ``after`` is the pseudonym of the record before the first one.
+    """
     with store.read() as tx:
-        return record_states.records(tx, asked_fields(tx), run, state, limit)
+        return record_states.records(tx, asked_fields(tx), run, state, limit, after)
 
 
 def show(store: Store, key: str) -> tuple[str, Sequence[Row]]:

@@ -135,6 +135,16 @@ class Store:
         acting._act = act  # noqa: SLF001 - its own
         return acting
 
+    def trial(self) -> Self:
+        """Return this store with every write undone, as after :meth:`undo_writes`.
+
+        It uses the same connections and waits for the same locks; this one goes on.
+        """
+        tried = copy(self)
+        tried._lasting = {}  # noqa: SLF001 - what is undone is remembered by nobody
+        tried.undo_writes()
+        return tried
+
     def key(self, name: str) -> bytes:
         """Return one of the store's random keys: 32 bytes.
 

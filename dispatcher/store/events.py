@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from sqlalchemy import Text, bindparam, or_
+from sqlalchemy import Text, bindparam, func, or_
 from sqlmodel import col, select
 
 from dispatcher.model import Event
@@ -28,6 +28,13 @@ _NEWEST: Final = (
     .order_by(col(Event.id).desc())
     .limit(bindparam("most"))
 )
+_FOLLOWING: Final = (
+    select(Event)
+    .where(col(Event.id) > bindparam("after"))
+    .order_by(col(Event.id))
+    .limit(bindparam("most"))
+)
+_LAST: Final = select(func.coalesce(func.max(Event.id), 0))
 
 
 def add_event(
@@ -55,3 +62,13 @@ def details(
 def newest(tx: Tx, actor: str | None, action: str | None, limit: int) -> list[Event]:
     """Lines of the audit log, the newest first; None: by anybody, of any action."""
     return tx.models(_NEWEST, {"by": actor, "of_action": action, "most": limit})
+
+
+def following(tx: Tx, after: int, limit: int) -> list[Event]:
+    """Lines above an id, the oldest first."""
+    return tx.models(_FOLLOWING, {"after": after, "most": limit})
+
+
+def last(tx: Tx) -> int:
+    """Id of the newest line; 0: there is none."""
+    return int(tx.scalar(_LAST) or 0)

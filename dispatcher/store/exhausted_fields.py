@@ -67,6 +67,7 @@ _IN_STATE: Final = (
     .where(
         col(Record.erased_at).is_(None),
         or_(_WANTED.is_(None), _RESULT_STATE == _WANTED),
+        col(Entry.id) > bindparam("after"),
     )
     .order_by(col(Entry.id))
     .limit(bindparam("most"))
@@ -120,9 +121,9 @@ def often_shown(tx: Tx, least: int) -> list[int]:
     return tx.scalars(_OFTEN_SHOWN, {"least": least})
 
 
-def in_state(tx: Tx, state: str | None, limit: int) -> list[int]:
-    """Entries in a state of their answers (None: any), in the order of loading."""
-    return tx.scalars(_IN_STATE, {"state": state, "most": limit})
+def in_state(tx: Tx, state: str | None, limit: int, after: int = 0) -> list[int]:
+    """Entries above an id in a state of their answers (None: any), by id."""
+    return tx.scalars(_IN_STATE, {"state": state, "most": limit, "after": after})
 
 
 def fields(tx: Tx, entry_ids: Sequence[int]) -> list[FieldRow]:

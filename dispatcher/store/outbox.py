@@ -308,7 +308,10 @@ _MESSAGES: Final = (
         func.coalesce(Outbox.error, ""),
     )
     .join(Account, col(Account.id) == Outbox.account_id)
-    .where(or_(_STATE.is_(None), col(Outbox.state) == _STATE))
+    .where(
+        or_(_STATE.is_(None), col(Outbox.state) == _STATE),
+        col(Outbox.id) > bindparam("after"),
+    )
     .order_by(col(Outbox.id))
     .limit(bindparam("most"))
 )
@@ -338,9 +341,11 @@ _RECEIVERS: Final = (
 )
 
 
-def messages(tx: Tx, state: str | None, limit: int) -> list[tuple[object, ...]]:
-    """Messages, oldest first: id, connector, account, kind, state, tries, error."""
-    found = tx.execute(_MESSAGES, {"wanted": state, "most": limit})
+def messages(
+    tx: Tx, state: str | None, limit: int, after: int = 0
+) -> list[tuple[object, ...]]:
+    """Messages above an id: id, connector, account, kind, state, tries, error."""
+    found = tx.execute(_MESSAGES, {"wanted": state, "most": limit, "after": after})
     return [tuple(row) for row in found]
 
 

@@ -25,6 +25,9 @@ from dispatcher.store.transaction import Tx
 
 _RUN: Final = bindparam("run", type_=Text())
 _STATE: Final = bindparam("wanted", type_=Text())
+_AFTER: Final = (
+    select(Record.id).where(Record.pseudonym == bindparam("after")).scalar_subquery()
+)
 _COUNTED: Final = (
     select_columns(
         Record.id,
@@ -72,7 +75,10 @@ _RECORDS: Final = (
         _COUNTED.key_id,
         _COUNTED.pseudonym,
     )
-    .where(or_(_STATE.is_(None), _IN_STATE == _STATE))
+    .where(
+        or_(_STATE.is_(None), _IN_STATE == _STATE),
+        _COUNTED.id > func.coalesce(_AFTER, 0),
+    )
     .order_by(_COUNTED.id)
     .limit(bindparam("most"))
 )
@@ -130,13 +136,19 @@ reason, and not_valid, why an answer of it does not count; each empty if there i
 
 
 def records(
-    tx: Tx, asked: Sequence[int], run: str | None, state: str | None, limit: int
+    tx: Tx,
+    asked: Sequence[int],
+    run: str | None,
+    state: str | None,
+    limit: int,
+    after: str = "",
 ) -> list[RecordRow]:
     """Records in the order of loading, of a run (None: any) and in a state.
 
-    ``asked`` has the numbers of the fields that count.
+    ``asked`` has the numbers of the fields that count; ``after`` is the pseudonym of
+    the record before the first one.
     """
-    given = {"asked": asked, "run": run, "wanted": state, "most": limit}
+    given = {"asked": asked, "run": run, "wanted": state, "most": limit, "after": after}
     found = tx.execute(_RECORDS, given).all()
     return [
         (_text(row[1]) or row[8], row[2], row[3], *map(int, row[4:7]), row[8])
@@ -200,6 +212,12 @@ def record_keys(tx: Tx, record_ids: Sequence[int]) -> dict[int, str]:
         row[0]: row[3] if row[4] else row[1].decode("utf-8", errors="replace")
         for row in tx.vault.opened(tx, found, [(1, "record.key")], 2)
     }
+
+
+def pseudonyms(tx: Tx, record_ids: Sequence[int]) -> dict[int, str]:
+    """Pseudonyms of records."""
+    given = {"records": sorted(set(record_ids))}
+    return {row[0]: row[3] for row in tx.execute(_KEYS, given)}
 
 
 def first_keys(tx: Tx) -> list[str]:

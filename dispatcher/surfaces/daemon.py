@@ -21,13 +21,13 @@ from dispatcher.app.metrics import Events, Tables, Timed, health_app, make_regis
 from dispatcher.app.servers import Listener, Swap, bind, serve
 from dispatcher.app.systemd import Notifier
 from dispatcher.app.ticks import make_ticks
-from dispatcher.core.config import Config, Surfaces, split_address
+from dispatcher.core.config import Config, split_address
 from dispatcher.core.errors import DispatcherError, Usage
 from dispatcher.core.log import get_logger
-from dispatcher.core.plurals import count
 from dispatcher.ledger.limit_usage import LimitUsages
 from dispatcher.operations.daemon import make_sign_in_link
 from dispatcher.operations.dry_run import withdrawing
+from dispatcher.operations.status import status
 from dispatcher.operations.subjects import erase_restored
 from dispatcher.operations.workspace import Workspace
 from dispatcher.stages.serving import SessionTerms, Terms
@@ -36,7 +36,9 @@ from dispatcher.surfaces.console import ConsoleSettings, console_app
 from dispatcher.surfaces.taskpage import PageSettings, task_app
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from dispatcher.surfaces.api import Shared
 
 AT_START: Final = (
     "store",
@@ -130,34 +132,6 @@ def run(
                 break
         store.checkpoint()
     daemon.raise_if_lost()
-
-
-def page_settings(surfaces: Surfaces) -> PageSettings:
-    """Return what the settings say of the task page."""
-    https = (surfaces.worker_url or "").startswith("https://")
-    return PageSettings(https=https, contact=surfaces.contact)
-
-
-def stopping(in_hand: int | None, drain: float) -> str:
-    """Say what a daemon waits for that was told to stop.
-
-    Parameters
-    ----------
-    in_hand : int or None
-        Tasks in workers' hands; None: unknown.
-    drain : float
-        Seconds to wait for their answers, at most.
-    """
-    known = "some tasks" if in_hand is None else count(in_hand, "task")
-    answers = (
-        ""
-        if in_hand == 0
-        else f"for {known} in workers' hands, at most {drain:g} s, then "
-    )
-    return (
-        f"stopping: nothing new is shown; waiting {answers}for what is under way "
-        "(a second signal ends it at once, which is safe too)"
-    )
 
 
 def stand_by(daemon: Daemon, store: Store, notifier: Notifier, clock: Clock) -> bool:
@@ -274,6 +248,7 @@ class DaemonServers:
         )
         self._registry, self._timing = make_registry(tables, Events(webhooks))
         self._listeners: list[Listener] = []
+        self._api: Shared | None = None
 
     def bind(self) -> None:
         """Take the ports, before anything ticks.
@@ -289,6 +264,8 @@ class DaemonServers:
 
     def close(self) -> None:
         """Give the ports back, also those that nothing was served on."""
+        if self._api is not None:
+            self._api.requests.close()
         for listener in self._listeners:
             listener.socket.close()
 
@@ -307,8 +284,6 @@ class DaemonServers:
             if not self._daemon.was_lost():  # else it may stand by and lead again
                 self._notifier.stopping(drain + MARGIN)
             self._daemon.begin_drain()
-            with suppress(OSError, ValueError):  # nobody reads any more
-                print(stopping(self._in_hand(), drain), file=sys.stderr, flush=True)
 
         serve(
             self._listeners,
@@ -363,6 +338,8 @@ class DaemonServers:
             ),
             preflight=self._workspace.preflight(self._store, self._connectors),
         )
+        if config.surfaces.api:
+            operators = _by_path(self._rest_api(config), operators)
         return {
             "operators": Timed(operators, "operators", self._timing),
             "workers": Timed(self._task_page(config), "workers", self._timing),
@@ -370,6 +347,37 @@ class DaemonServers:
                 self._store, self._daemon, self._workspace.clock, self._registry
             ),
         }
+
+    def _rest_api(self, config: Config) -> ASGIApp:
+        """Make the REST API; what it remembers outlives a reload."""
+        from dispatcher.access import authenticate_token
+        from dispatcher.surfaces.api import (
+            ApiSettings,
+            Requests,
+            Shared,
+            Stream,
+            api_app,
+        )
+
+        store, clock = self._store, self._workspace.clock
+        if self._api is None:
+            preflight = self._workspace.preflight(store, self._connectors)
+            self._api = Shared(
+                Requests(store, clock),
+                Stream(store),
+                lambda: status(store, clock(), preflight, self._nearness),
+            )
+            self._api.requests.open()
+        return api_app(
+            self._workspace,
+            store,
+            authenticate_token,
+            shared=self._api,
+            settings=ApiSettings(
+                url=config.surfaces.operator_url or "",
+                behind_proxy=config.surfaces.behind_proxy,
+            ),
+        )
 
     def _task_page(self, config: Config) -> Any:  # noqa: ANN401 - an ASGI application
 
@@ -404,7 +412,9 @@ class DaemonServers:
                 shared_browser=config.sessions.shared_browser,
                 withdrawing=withdrawing(self._workspace),
             ),
-            settings=page_settings(config.surfaces),
+            settings=PageSettings(
+                https=(config.surfaces.worker_url or "").startswith("https://")
+            ),
             feeds={
                 name: connector
                 for name, connector in self._connectors.items()
@@ -423,17 +433,14 @@ class DaemonServers:
                 print(f"sign in   {link}   (once, within 10 min)", file=sys.stderr)
 
     def _drained(self) -> bool:
-        return self._in_hand() == 0
 
-    def _in_hand(self) -> int | None:
-        """Count tasks in workers' hands that this daemon waits for; None: unknown."""
         if not self._daemon.is_leading():
-            return 0  # another one leads: nothing is ours to wait for
+            return True  # another one leads: nothing is ours to wait for
         try:
             with self._store.read() as tx:
-                return statistics.live_shown(tx, self._workspace.clock())
+                return statistics.live_shown(tx, self._workspace.clock()) == 0
         except DispatcherError:
-            return None  # busy: asked again in a moment
+            return False  # busy: asked again in a moment
 
     def _alive(self) -> bool:
         """Whether the loop that books still turns: it keeps the lease."""
@@ -443,3 +450,13 @@ class DaemonServers:
         except DispatcherError:
             return True  # the store is away: to be started anew would not help
         return found is None or found.leased_until > self._workspace.clock()
+
+
+def _by_path(api: ASGIApp, console: ASGIApp) -> ASGIApp:
+    """Serve the API under its own path, and the console at all others."""
+
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        app = api if scope["path"].startswith("/api/") else console
+        await app(scope, receive, send)
+
+    return serve

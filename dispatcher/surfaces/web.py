@@ -6,7 +6,9 @@ from collections.abc import Callable, Hashable, Mapping
 from functools import cache, partial
 from hashlib import sha256
 from importlib.resources import files
+from ipaddress import ip_address
 from typing import Final, Protocol
+from urllib.parse import urlsplit
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.convertors import IntegerConvertor, register_url_convertor
@@ -163,6 +165,17 @@ def pace(limiter: RateLimiter, who: Hashable, now: int) -> None:
         raise HTTPException(429, headers={"retry-after": str(wait)})
 
 
+def is_our_host(request: Request, url: str, *, behind_proxy: bool) -> bool:
+    """Whether a request names this machine, or the address that `url` says.
+
+    Another site's name may resolve to this machine (DNS rebinding). Behind a proxy
+    without a `url` it is the proxy that decides.
+    """
+    host = urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
+    mine = is_loopback(host) or host in ("localhost", urlsplit(url).hostname)
+    return mine or (behind_proxy and not url)
+
+
 def own_page(request: Request) -> bool | None:
     """Whether a page of ours sent the request; None where the browser does not say.
 
@@ -170,3 +183,11 @@ def own_page(request: Request) -> bool | None:
     """
     site = request.headers.get("sec-fetch-site")
     return None if site is None else site == "same-origin"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is this machine's own."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -34,7 +34,7 @@ def safe_workers(
     now : int
         Microseconds UTC.
     """
-    backlog = backlogs.read(tx, force, clear, planned=False, live=False)
+    backlog = backlogs.read(tx, force, clear, anew=True)
     made = translate(tx, force, backlog, now, clear)
     present = int(made.workforce.workers.sum())
     if force.averages:  # one showing changes what the next may be, of any field

@@ -15,7 +15,6 @@ import typer.main
 from typer.core import TyperGroup
 
 from dispatcher.surfaces.cli.context import CliContext
-from dispatcher.surfaces.cli.progress import SILENT, Busy
 from dispatcher.surfaces.cli.tree import ABOUT, ANYWHERE, COMMANDS, OPTIONS, help_page
 
 BY_NAME: Final = {entry.name: entry for entry in COMMANDS}
@@ -143,13 +142,7 @@ def options(
         color=not plain,
         header=not no_header,
     )
-    command = ctx.invoked_subcommand
-    shows = sys.stderr.isatty() and not quiet and os.environ.get("TERM") != "dumb"
-    if shows and command not in SILENT:
-        ctx.obj.busy = Busy(command or "", color=not plain)
-        ctx.obj.busy.go_on()
-        ctx.call_on_close(ctx.obj.busy.end)
-    if command is None:
+    if ctx.invoked_subcommand is None:
         _show_position(ctx.obj)
 
 

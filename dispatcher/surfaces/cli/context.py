@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json as json_module
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +17,6 @@ from dispatcher.core.input_files import read_input
 from dispatcher.operations.workspace import Workspace
 from dispatcher.operations.workspace import wall_clock as wall_clock  # noqa: PLC0414
 from dispatcher.surfaces.cli import completion
-from dispatcher.surfaces.cli.progress import Busy, Counted
 from dispatcher.surfaces.cli.terminal import plain
 
 if TYPE_CHECKING:
@@ -104,8 +102,6 @@ class CliContext(Workspace):
     yes: bool = False
     color: bool = True
     header: bool = True
-    busy: Busy | None = None
-    """Says that a command takes its time; None without a terminal."""
 
     def open_store(self, *, older: bool = False, dry_run: bool = False) -> Store:
         """Open the store; with ``dry_run`` one that undoes all that is written."""
@@ -126,29 +122,10 @@ class CliContext(Workspace):
     def say(self, text: str = "") -> None:
         """Print a message for the person (stderr)."""
         if not self.quiet:
-            with self.shown():
-                print(plain(text, lines=True), file=sys.stderr)
-
-    @contextmanager
-    def shown(self) -> Iterator[None]:
-        """Take what says that a command runs away while something is written."""
-        if self.busy is None:
-            yield
-            return
-        self.busy.hide()
-        try:
-            yield
-        finally:
-            self.busy.go_on()
-
-    def counted(self) -> Counted:
-        """Return what shows how much is done, with rate and time left."""
-        return Counted(self.busy, quiet=self.quiet, color=self.color, say=self.say)
+            print(plain(text, lines=True), file=sys.stderr)
 
     def show(self, document: Mapping[str, Any], text: str, *, end: str = "\n") -> None:
         """Print the result: as JSON with ``--json`` or ``--jsonl``, else the text."""
-        if self.busy is not None:
-            self.busy.end()  # the result is there
         if self.jsonl:
             for row in rows_of(document):
                 print(json_module.dumps(row, ensure_ascii=False), flush=True)
@@ -193,9 +170,8 @@ class CliContext(Workspace):
                 why="an answer is needed and there is no terminal to ask on",
                 fix=f"repeat the command with {flag}",
             )
-        with self.shown():
-            print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
-            answer = sys.stdin.readline()
+        print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+        answer = sys.stdin.readline()
         if not answer:
             raise typer.Abort  # the input ended: Ctrl-D
         if answer.strip().lower() not in ("y", "yes"):

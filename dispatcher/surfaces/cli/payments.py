@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from dispatcher.core.errors import Usage
-from dispatcher.core.plurals import count
 from dispatcher.surfaces.cli.context import (
     CliContext,
     DryRun,
@@ -19,6 +18,7 @@ from dispatcher.surfaces.cli.context import (
     Reason,
     told_moment,
 )
+from dispatcher.surfaces.cli.previews import count
 
 app = typer.Typer(
     help="What workers are owed and paid, and what waits for you.",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from urllib.parse import urlsplit
 
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -13,11 +12,17 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from dispatcher import access
 from dispatcher.access import Operator
-from dispatcher.core.config import is_loopback
 from dispatcher.core.rate_limit import Rate, RateLimiter
 from dispatcher.store import Clock, Store
 from dispatcher.surfaces.console.pages import Pages
-from dispatcher.surfaces.web import caller, own_page, pace, read_form
+from dispatcher.surfaces.web import (
+    caller,
+    is_loopback,
+    is_our_host,
+    own_page,
+    pace,
+    read_form,
+)
 
 
 @dataclass(frozen=True)
@@ -47,11 +52,6 @@ class ConsoleSettings:
     def https(self) -> bool:
         """Whether browsers come over TLS: cookies are then ``Secure``, ``__Host-``."""
         return self.url.startswith("https://")
-
-    @property
-    def host(self) -> str | None:
-        """Name under which it is reached from outside."""
-        return urlsplit(self.url).hostname
 
 
 Handler = Callable[[Request], Awaitable[Response]]
@@ -166,7 +166,6 @@ class Sessions:
 
     def _check_host(self, request: Request) -> None:
         """Refuse names that are not ours: another site may resolve to this machine."""
-        host = urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
-        mine = is_loopback(host) or host == self._settings.host
-        if not mine and not (self._settings.behind_proxy and not self._settings.url):
+        settings = self._settings
+        if not is_our_host(request, settings.url, behind_proxy=settings.behind_proxy):
             raise HTTPException(421)

@@ -1,0 +1,1176 @@
+"""Documents of the API: what requests contain, and what responses contain.
+
+A response takes its members from the attributes of what an operation returns. No member
+has a value of a field, except in what is revealed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Any, Generic, Literal, TypeVar
+
+from pydantic import AliasPath, BaseModel, BeforeValidator, ConfigDict, Field
+
+T = TypeVar("T")
+
+
+def _moment(at: object) -> object:
+    return datetime.fromtimestamp(at / 1e6, UTC) if isinstance(at, int) else at
+
+
+def _amount(text: object) -> object:
+    if not isinstance(text, str):
+        return text
+    sign, rest = ("-", text[1:]) if text.startswith("-") else ("", text)
+    return {"amount": sign + rest[4:], "currency": rest[:3]}  # GBP:1.20
+
+
+Ratio = Annotated[float, BeforeValidator(float)]
+"""An exact ratio, as near as a float comes."""
+Moment = Annotated[datetime, BeforeValidator(_moment)]
+"""A moment, UTC (RFC 3339)."""
+Account = Annotated[
+    str,
+    Field(
+        pattern=r"^[a-z][a-z0-9_-]{0,39}/[^\x00-\x1f\x7f]{1,400}$",
+        description="CONNECTOR/NAME",
+    ),
+]
+Reason = Annotated[
+    str,
+    Field(min_length=1, max_length=500, description="One line; kept for auditors."),
+]
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+Count = Annotated[int, Field(ge=0, le=10**9)]
+Id = Annotated[int, Field(ge=1, le=2**62)]
+
+
+class Request(BaseModel):
+    """The body of a request; unknown members are refused."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class Document(BaseModel):
+    """The body of a response."""
+
+    model_config = ConfigDict(from_attributes=True, frozen=True)
+
+
+class Page(Document, Generic[T]):
+    """A part of a list, and the cursor of the next part; null at the end."""
+
+    items: Sequence[T]
+    next_cursor: str | None = None
+
+
+class Problem(Document):
+    """Why a request was refused (RFC 9457), and the way out."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: str
+    fix: str
+    retryable: bool
+    instance: str
+    why: str | None = None
+    facts: Mapping[str, str | int | float] | None = None
+    errors: Sequence[Mapping[str, str]] | None = None
+
+
+class Amount(Document):
+    """An amount of money, exactly."""
+
+    amount: str
+    currency: str
+
+
+Money = Annotated[Amount, BeforeValidator(_amount)]
+
+
+# -- the work as a whole -----------------------------------------------------------------
+
+
+class Paused(Document):
+    """Why something is paused, and since when."""
+
+    reason: str
+    since: Moment
+
+
+class NearestLimit(Document):
+    """The rule whose limit is nearest."""
+
+    rule: str
+    f: str
+    limit: str
+    share: float
+
+
+class Status(Document):
+    """The numbers of one snapshot."""
+
+    at: Moment
+    policy_version: int
+    leader: str | None
+    epoch: int
+    counts: Mapping[str, int]
+    asked: int
+    tasks: Mapping[str, int]
+    outbox: Mapping[str, int]
+    results: Mapping[str, int]
+    workers: Mapping[str, int]
+    payments: Mapping[str, int]
+    oldest_waiting_minutes: int
+    sealed_minutes_ago: int | None
+    paused: Mapping[str, Paused]
+    needs_you: Sequence[str]
+
+
+class Finding(Document):
+    """Something that a check of the installation found."""
+
+    part: str
+    severity: str
+    text: str
+    why: str
+    fix: str
+
+
+class PauseRequest(Request):
+    """What to pause: everything, one connector or one run."""
+
+    reason: Reason
+    connector: Name | None = None
+    run: Name | None = None
+
+
+class ResumeRequest(Request):
+    """What to resume."""
+
+    connector: Name | None = None
+    run: Name | None = None
+
+
+class Scope(Document):
+    """What was paused: ``all``, ``connector:NAME`` or ``run:NAME``."""
+
+    scope: str
+
+
+class Resumed(Document):
+    """What was resumed, and what is still paused."""
+
+    scope: str
+    was_paused: bool
+    still_paused: Sequence[str]
+
+
+# -- records and fields --------------------------------------------------------------------
+
+
+class RecordLine(Document):
+    """A record by its pseudonym, and how many of its fields are in which state."""
+
+    id: str
+    run: str
+    state: str
+    fields: int
+    answered: int
+    conflict: int
+
+
+class RecordField(Document):
+    """A field of a record; its value stays hidden."""
+
+    field: str
+    state: str
+    tasks: int
+    live: int
+    answers: int
+    held_back: str
+    not_valid: str
+
+
+class Record(Document):
+    """A record by its pseudonym, with its fields."""
+
+    id: str
+    fields: Sequence[RecordField]
+
+
+class FindRecord(Request):
+    """The operator's key of a record, which no address ever contains."""
+
+    key: Annotated[str, Field(min_length=1, max_length=4000)]
+
+
+class Reveal(Request):
+    """Why values are shown."""
+
+    reason: Reason
+
+
+class FieldLine(Document):
+    """A field, as PSEUDONYM.FIELD, with its showings and answers."""
+
+    id: str
+    run: str
+    state: str
+    burnt: bool
+    shown: int
+    t: int
+    answers: int
+    wanted: int
+    open_tasks: int
+
+
+class Unburn(Request):
+    """Fields that may be shown to more workers than t says; null: all burnt ones."""
+
+    fields: Annotated[list[Name], Field(min_length=1, max_length=1000)] | None = None
+    extra: Annotated[int, Field(ge=1, le=1000)]
+    reason: Reason
+
+
+class Unburnt(Document):
+    """How many fields may be shown again."""
+
+    fields: int
+    extra_showings: int
+
+
+class Explain(Request):
+    """A field, as RECORD.FIELD by key or pseudonym, and maybe a worker."""
+
+    field: Annotated[str, Field(min_length=3, max_length=4200)]
+    worker: Account | None = None
+
+
+class RuleEffect(Document):
+    """What a showing would do to one rule."""
+
+    rule: str
+    before: str
+    after: str
+    tau: str | None
+    refused: bool
+
+
+class Explanation(Document):
+    """Who could be shown a field and, where one worker is named, what the gate says."""
+
+    to: str
+    can_take: Sequence[str]
+    adversaries: int
+    worker: str | None = None
+    allowed: bool | None = None
+    held: bool | None = None
+    refused_by: str | None = None
+    why: str | None = None
+    showings: int | None = None
+    t: int | None = None
+    rules: Sequence[RuleEffect] = ()
+    obstacle: str | None = None
+
+
+class RevealedValues(Document):
+    """Values by field; the audit log says who asked, and why."""
+
+    values: Mapping[str, str]
+
+
+# -- runs ----------------------------------------------------------------------------------
+
+
+class Budget(Document):
+    """A run's budget and its use."""
+
+    run: str
+    cap: Money
+    per_day: Money | None
+    reward: Money
+    bonus: Money
+    fee_percent: str
+    promised: Money
+    paid: Money
+    today: Money
+    room: Money
+    used_up: str
+
+
+class LoadedFile(Document):
+    """A file that was loaded; complete once it was read to its end."""
+
+    source: str
+    started_at: Moment
+    complete: bool
+    records: int
+    rejected: int
+
+
+class Export(Document):
+    """A file that a run's records were written to."""
+
+    path: str
+    at: Moment
+
+
+class Run(Document):
+    """A run: its files and its budget."""
+
+    run: str
+    state: str
+    created_at: Moment
+    loads: Sequence[LoadedFile]
+    exports: Sequence[Export]
+    budget: Budget | None
+
+
+class RunLine(Document):
+    """A run by its name."""
+
+    run: str
+
+
+class AmountRequest(Request):
+    """An amount of money, exactly."""
+
+    amount: Annotated[str, Field(pattern=r"^[0-9]{1,12}(\.[0-9]{1,6})?$")]
+    currency: Annotated[str, Field(pattern="^[A-Z]{3}$")]
+
+
+class BudgetRequest(Request):
+    """Changes to a budget; what is left out stays unchanged."""
+
+    cap: AmountRequest | None = None
+    per_day: AmountRequest | None = None
+    reward: AmountRequest | None = None
+    bonus: AmountRequest | None = None
+    fee_percent: Annotated[float, Field(ge=0, le=100)] | None = None
+    no_daily_limit: bool = False
+
+
+class PilotRequest(Request):
+    """How many records are shown until the pilot is accepted."""
+
+    records: Annotated[int, Field(ge=1, le=10**6)]
+
+
+class PilotField(Document):
+    """Results of one field in a pilot."""
+
+    field: str
+    entries: int
+    answered: int
+    conflicts: int
+    answers: int
+    agreement: float | None
+    seconds: float | None
+
+
+class Pilot(Document):
+    """Results of a run's released records."""
+
+    run: str = Field(validation_alias=AliasPath("row", "name"))
+    waiting: int
+    answers: int
+    seconds: float | None
+    fields: Sequence[PilotField]
+
+
+class PilotAccepted(Document):
+    """How many records waited."""
+
+    released: int
+
+
+# -- workers -------------------------------------------------------------------------------
+
+
+class WorkerLine(Document):
+    """A worker account."""
+
+    worker: str = Field(validation_alias="text")
+    state: str
+    adversary: int = Field(validation_alias="adversary_id")
+
+
+class RuleShare(Document):
+    """How near a worker is to one limit."""
+
+    rule: str
+    f: str
+    limit: str | None
+    share: float
+    left: int | None
+    units: int
+    full: int
+    refused: Sequence[str]
+
+
+class Worker(Document):
+    """A worker: what it saw, how near it is to each limit, how good it is."""
+
+    worker: str
+    state: str
+    adversary: str
+    accounts: Sequence[str]
+    groups: Sequence[str]
+    may_be_one_person_with: Sequence[str]
+    fields_seen: int
+    records_seen: int
+    open_tasks: int
+    agreement: float
+    gold_accuracy: float
+    exposure: Sequence[RuleShare]
+
+
+class Workers(Request):
+    """Workers, as CONNECTOR/NAME."""
+
+    workers: Annotated[list[Account], Field(min_length=1, max_length=1000)]
+
+
+class AddWorkers(Workers):
+    """Workers to add, and as many sets past a limit as the dry run shows, exactly."""
+
+    accept_past: Count = 0
+
+
+class Added(Document):
+    """Which workers were added, and which were there before."""
+
+    added: Sequence[str]
+    known: Sequence[str]
+    adversaries_joined: int
+    past: int
+
+
+class InviteWorkers(Workers):
+    """Workers to invite, and for how many days the links are valid."""
+
+    days: Annotated[int, Field(ge=1, le=3650)] = 90
+
+
+class Invited(Document):
+    """Personal links to the task page by worker: each is the worker's key."""
+
+    links: Mapping[str, str]
+
+
+class Group(Document):
+    """A group of the policy in force."""
+
+    name: str
+    accounts: Sequence[str]
+    trusted: Sequence[str]
+
+
+class MergeWorkers(Request):
+    """Accounts that are one worker, and as many sets past a limit as are accepted."""
+
+    accounts: Annotated[list[Account], Field(min_length=2, max_length=1000)]
+    reason: Reason
+    accept_past: Count = 0
+
+
+class PastSet(Document):
+    """A set that a change puts past a limit."""
+
+    adversary: str
+    rule: str
+    record: str | None
+    subjects: Sequence[str]
+
+
+class Merge(Document):
+    """What a merge did, or would do."""
+
+    accounts: Sequence[Sequence[str]]
+    joined: int = Field(validation_alias=AliasPath("merged", "joined"))
+    fields: int = Field(validation_alias=AliasPath("merged", "entries"))
+    by_rule: Mapping[str, int]
+    findings: Sequence[PastSet]
+
+
+class Suspects(Document):
+    """Two accounts that may be one person."""
+
+    accounts: Sequence[str]
+    noted: Moment
+    merge: Merge
+
+
+class Distinguish(Request):
+    """Two accounts that are two people."""
+
+    first: Account
+    second: Account
+    reason: Reason
+
+
+class Pair(Document):
+    """Two accounts that are kept apart."""
+
+    accounts: Sequence[str]
+
+
+# -- plans ---------------------------------------------------------------------------------
+
+
+class Plan(Document):
+    """A plan, with its numbers."""
+
+    id: int
+    state: str
+    verdict: str
+    policy_version: int
+    algorithm: str
+    seed: int
+    created_at: Moment
+    applied_at: Moment | None
+    summary: Mapping[str, Any]
+
+
+class DraftPlan(Request):
+    """How to plan."""
+
+    partial: bool = False
+    seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
+    algorithm: Name = "auto"
+    time_limit: Annotated[float, Field(ge=0.1, le=3600)] | None = None
+
+
+class Drafted(Document):
+    """A plan that was made; nothing is sent before it is applied."""
+
+    plan: int | None = Field(validation_alias="plan_id")
+    verdict: str
+    summary: Mapping[str, Any]
+
+
+class AppliedPlan(Document):
+    """An applied plan, and how many showings are planned now."""
+
+    plan: int = Field(validation_alias="plan_id")
+    pairs: int
+
+
+class FrontierRequest(Request):
+    """How many limits on f are tried, from none to 0, and for how long at most."""
+
+    points: Annotated[int, Field(ge=2, le=50)] = 8
+    seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
+    time_limit: Annotated[float, Field(ge=0.1, le=3600)] = 60.0
+
+
+# -- the policy ------------------------------------------------------------------------------
+
+
+class PolicyText(Request):
+    """A policy file, as text (TOML)."""
+
+    source: Annotated[str, Field(min_length=1, max_length=1_000_000)]
+
+
+class PolicyVersion(Document):
+    """A version of the policy, byte for byte."""
+
+    version: int
+    sha256: str
+    applied_at: Moment
+    source: str
+
+
+class VersionLine(Document):
+    """A version that was applied, and until when it was in force; null: it still is."""
+
+    version: int = Field(validation_alias=AliasPath("row", "version"))
+    name: str = Field(validation_alias=AliasPath("row", "name"))
+    sha256: str = Field(validation_alias=AliasPath("row", "sha256"))
+    applied_at: Moment = Field(validation_alias=AliasPath("row", "applied_at"))
+    accepted_past: int = Field(validation_alias=AliasPath("row", "accepted"))
+    reason: str = Field(validation_alias=AliasPath("row", "reason"))
+    until: Moment | None
+
+
+class Diagnostic(Document):
+    """What a check of a policy file found, and where."""
+
+    code: str
+    severity: str
+    line: int
+    column: int
+    message: str
+    why: str
+    fix: str
+
+
+class Checked(Document):
+    """Whether a policy file is valid, and what was found in it."""
+
+    valid: bool
+    diagnostics: Sequence[Diagnostic]
+
+
+class Difference(Document):
+    """One difference between two policies."""
+
+    sign: str
+    part: str
+    name: str
+    changes: Sequence[str]
+    looser: bool
+
+
+class Comparison(Document):
+    """Differences between a policy file and a version; 0: no version."""
+
+    against: int
+    differences: Sequence[Difference]
+
+
+class ApplyPolicy(PolicyText):
+    """A policy to put in force; ``If-Match`` says over which version."""
+
+    in_flight: Literal["recall", "drain", "keep"] = "recall"
+    accept_past: Count = 0
+    reason: Annotated[str, Field(max_length=500)] = ""
+    sample: bool = False
+
+
+class PlanPolicy(PolicyText):
+    """A policy whose effect is asked."""
+
+    in_flight: Literal["recall", "drain", "keep"] = "recall"
+    time_limit: Annotated[float, Field(ge=0.1, le=600)] = 10.0
+
+
+class AppliedPolicy(Document):
+    """A version that is in force now."""
+
+    version: int
+    sha256: str
+    changed: bool
+    adversaries_joined: int = Field(validation_alias="joined")
+
+
+class PolicyImpact(Document):
+    """What putting a policy in force would do."""
+
+    in_force: int
+    version: int = Field(validation_alias=AliasPath("applied", "version"))
+    changed: bool = Field(validation_alias=AliasPath("applied", "changed"))
+    planned: int = Field(validation_alias=AliasPath("impact", "planned"))
+    refused: int = Field(validation_alias=AliasPath("impact", "refused"))
+    verdict: str = Field(validation_alias=AliasPath("impact", "verdict"))
+    adversaries: int = Field(validation_alias=AliasPath("impact", "present"))
+    needed: int | None = Field(validation_alias=AliasPath("impact", "needed"))
+    held: int = Field(validation_alias=AliasPath("impact", "held"))
+    safe_with: int = Field(validation_alias=AliasPath("impact", "safe_with"))
+    why: Sequence[str] = Field(validation_alias=AliasPath("impact", "why"))
+    by_rule: Mapping[str, int]
+    findings: Sequence[PastSet]
+
+
+# -- connectors and the queue --------------------------------------------------------------
+
+
+class Connector(Document):
+    """A connector of the settings, and what it declares."""
+
+    name: str
+    kind: str
+    origin: str
+    role: str = Field(validation_alias=AliasPath("manifest", "role"))
+    binding: str = Field(validation_alias=AliasPath("manifest", "binding"))
+    identity: str = Field(validation_alias=AliasPath("manifest", "identity"))
+    content: str = Field(validation_alias=AliasPath("manifest", "content"))
+    preview: str = Field(validation_alias=AliasPath("manifest", "preview"))
+    idempotency: str = Field(validation_alias=AliasPath("manifest", "idempotency"))
+    finds: bool = Field(validation_alias=AliasPath("manifest", "finds"))
+    withdraws: bool = Field(validation_alias=AliasPath("manifest", "withdraws"))
+
+
+class ConnectorState(Document):
+    """Whether a connector works: ``ok``, ``LATER`` or ``FAIL``."""
+
+    state: str
+    why: str
+
+
+class Enabled(Document):
+    """Whether a connector is enabled."""
+
+    name: str
+    enabled: bool
+
+
+class Enable(Request):
+    """Whether to enable a connector that was not asked whether it works."""
+
+    untested: bool = False
+
+
+class Drift(Document):
+    """How a market's list differs from what the store knows."""
+
+    listed: int
+    differs: bool
+    doubtful: bool
+    counts: Mapping[str, int]
+
+
+class Reconcile(Request):
+    """Whether to mend differences, and to trust the list if most of it is missing."""
+
+    mend: bool = False
+    trust: bool = False
+
+
+class Message(Document):
+    """A message to a connector, without what it shows."""
+
+    id: int
+    connector: str
+    worker: str
+    kind: str
+    state: str
+    tries: int
+    error: str
+
+
+class RetryMessages(Request):
+    """Messages that were given up: by id, or all (of one connector)."""
+
+    ids: Annotated[list[Id], Field(max_length=1000)] = []
+    connector: Name | None = None
+
+
+class Retried(Document):
+    """Requeued messages, and their fields that are past a limit by now."""
+
+    messages: int
+    kept_back: int
+
+
+# -- answers, payments, questions ------------------------------------------------------------
+
+
+class RefusedAnswer(Document):
+    """An answer that fits no task; what it says stays hidden."""
+
+    id: int
+    connector: str
+    reason: str
+    at: Moment
+    dismissed_at: Moment | None
+    dismissed_why: str | None
+
+
+class RevealAnswers(Request):
+    """Answers to show, and why."""
+
+    ids: Annotated[list[Id], Field(min_length=1, max_length=100)]
+    reason: Reason
+
+
+class RevealedAnswers(Document):
+    """What refused answers say; the audit log says who asked, and why."""
+
+    answers: Mapping[int, str]
+
+
+class DismissAnswers(Request):
+    """Answers that were looked at; null: all of them."""
+
+    ids: Annotated[list[Id], Field(min_length=1, max_length=1000)] | None = None
+    reason: Reason
+
+
+class Dismissed(Document):
+    """How many answers were marked as looked at."""
+
+    dismissed: int
+
+
+class Payment(Document):
+    """A payment and its state."""
+
+    payment: str
+    run: str
+    worker: str
+    amount: Money
+    state: str
+    at: Moment
+    why: str
+
+
+class PaymentChange(Document):
+    """A change of a payment, and who made it."""
+
+    at: Moment
+    state: str
+    amount: Money
+    by: str
+    why: str
+
+
+class Owed(Document):
+    """What a worker is owed whom no market pays."""
+
+    run: str
+    worker: str
+    amount: Money
+    fields: int
+
+
+class DecidePayments(Request):
+    """Payments, such as ``reward-12``, and the reason of the decision."""
+
+    payments: Annotated[list[Name], Field(min_length=1, max_length=1000)]
+    reason: Reason
+
+
+class SettlePayments(Request):
+    """Payments by name, or all that one worker is owed."""
+
+    payments: Annotated[list[Name], Field(max_length=1000)] = []
+    worker: Account | None = None
+    reason: Reason
+
+
+class Decided(Document):
+    """All payments that the decision was about."""
+
+    payments: Sequence[str]
+
+
+class QuestionTest(Document):
+    """The qualification test of a field."""
+
+    field: str
+    questions: int
+
+
+class QuestionGold(Document):
+    """Made-up questions of a field that check workers, and how many are left."""
+
+    field: str
+    left: int
+
+
+class Questions(Document):
+    """Made-up questions by field."""
+
+    tests: Sequence[QuestionTest]
+    gold: Sequence[QuestionGold]
+
+
+class DropQuestions(Request):
+    """Whose questions are dropped."""
+
+    field: Name
+    purpose: Literal["test", "gold"]
+
+
+class Dropped(Document):
+    """How many questions were dropped."""
+
+    dropped: int
+
+
+# -- the ledger, evidence, people ------------------------------------------------------------
+
+
+class Root(Document):
+    """The root of the last seal."""
+
+    root: str
+    seq: int
+    at: Moment
+
+
+class LedgerCheck(Document):
+    """What a check of the ledger found."""
+
+    ok: bool
+    lines: int
+    chains: int
+    seals: int
+    root: str | None
+    shipped: int | None
+    missing_heads: Sequence[str]
+    edited: int
+
+
+class VerifyLedger(Request):
+    """Heads and roots that auditors have, and that the ledger must contain."""
+
+    heads: Annotated[
+        list[Annotated[str, Field(pattern="^[0-9a-f]{64}$")]], Field(max_length=1000)
+    ] = []
+
+
+class Proof(Document):
+    """A proof of what was shown of a record or worker, for the verifier."""
+
+    document: Mapping[str, Any]
+    showings: Sequence[Mapping[str, Any]]
+
+
+class ProveRequest(Request):
+    """Whose showings are proven: a worker, or RECORD.FIELD."""
+
+    about: Annotated[str, Field(min_length=1, max_length=4200)]
+
+
+class AuditLine(Document):
+    """Who did what, when and why, and what came of it."""
+
+    seq: int
+    at: Moment
+    actor: str
+    surface: str
+    operation: str
+    target: str
+    reason: str
+    outcome: str
+
+
+class Subject(Document):
+    """What the store has of a person or record, by pseudonym."""
+
+    id: str
+    counts: Mapping[str, int]
+    open_tasks: Mapping[str, int]
+    showings: int
+    adversaries: int
+
+
+class Erased(Document):
+    """What was deleted, and what cannot be."""
+
+    deleted: Mapping[str, int]
+    recalled: Mapping[str, int] = {}
+    not_recalled: Mapping[str, int] = {}
+    scrubbed: bool = False
+    receipt: str | None = None
+
+
+class Backup(Document):
+    """A backup that can be restored."""
+
+    id: str
+    at: Moment
+    bytes: int = Field(validation_alias="size")
+    ledger_lines: int = Field(validation_alias="lines")
+
+
+class Operation(Document):
+    """Work that takes long: its state, and its result or problem at the end."""
+
+    id: str
+    operation: str
+    state: Literal["running", "done", "failed", "interrupted"]
+    started_at: Moment
+    ended_at: Moment | None
+    result: Any = None
+    problem: Problem | None = None
+
+
+class Loaded(Document):
+    """What became of a file of records."""
+
+    run: str
+    records: int
+    entries: int
+    skipped: int
+    rejected: int
+
+
+# -- what was added with uploads, exports and long operations ---------------------------------
+
+
+class ColumnFacts(Document):
+    """Facts of a column, without its values."""
+
+    name: str
+    type: str = Field(validation_alias="kind")
+    empty: int
+    distinct: int
+    looks_like: str
+    suggestion: str
+
+
+class RejectedRow(Document):
+    """A row that a load would reject: where and why, never its content."""
+
+    line: int
+    column: str
+    reason: str
+
+
+class Preview(Document):
+    """What a file has in it, and which rows a load would reject."""
+
+    rows: int
+    columns: Sequence[ColumnFacts]
+    rejections: int
+    rejected: Sequence[RejectedRow]
+
+
+class ExportRun(Request):
+    """How the records of a run are written, and why they are taken out."""
+
+    format: Literal["csv", "jsonl"] = "jsonl"
+    excel_guard: bool = True
+    reason: Reason
+
+
+class Exported(Document):
+    """What was written; ``GET /operations/{id}/content`` gives it once."""
+
+    records: int
+    whole: int
+    fields: Mapping[str, int] = Field(validation_alias="states")
+
+
+class FrontierPoint(Document):
+    """One limit on f, and what plans under it are worth."""
+
+    limit: Ratio | None
+    verdict: str
+    utility: Ratio | None
+    utility_at_most: Ratio | None = Field(validation_alias="bound")
+    worst_f: Ratio | None = Field(validation_alias="f")
+
+
+class Frontier(Document):
+    """Workers and utility over the strictness of the policy."""
+
+    adversaries: int
+    answers: int
+    points: Sequence[FrontierPoint]
+
+
+class PolicyTest(Document):
+    """One test of a policy."""
+
+    test: str
+    passed: bool
+
+
+class TestedPolicy(Document):
+    """Outcomes of a policy's own tests."""
+
+    tests: Sequence[PolicyTest]
+
+
+class GoldAdded(Document):
+    """How many made-up questions are new, and how many were there before."""
+
+    new: int
+    known: int
+
+
+class QuestionsOfTest(Document):
+    """How many questions the test of a field has."""
+
+    questions: int
+
+
+class AddConnector(Request):
+    """A connector to set up: its settings, and its secret."""
+
+    name: Annotated[str, Field(pattern="^[a-z][a-z0-9_-]{0,39}$")]
+    settings: Annotated[dict[Name, Name], Field(max_length=50)]
+    secret: Annotated[str, Field(min_length=1, max_length=10_000)] | None = None
+
+
+class Secret(Request):
+    """A secret; it is shown by nothing."""
+
+    secret: Annotated[str, Field(min_length=1, max_length=10_000)]
+
+
+class ConnectorName(Document):
+    """The connector that was changed; the daemon reads its settings when it starts."""
+
+    name: str
+
+
+class FindSubject(Request):
+    """The key of a person or record, which no address ever contains."""
+
+    key: Annotated[str, Field(min_length=1, max_length=4000)]
+
+
+class EraseSubject(Request):
+    """The pseudonym once more, as a confirmation."""
+
+    confirm: Name
+
+
+class PurgeRecords(Request):
+    """Records loaded so many days ago, or before, lose their values."""
+
+    older_than_days: Annotated[int, Field(ge=1, le=36_500)]
+
+
+class ReportSubject(Request):
+    """Whether the report names the workers who saw something."""
+
+    with_names: bool = False
+
+
+class Reported(Document):
+    """What the report has in it; ``GET /operations/{id}/content`` gives it once."""
+
+    counts: Mapping[str, int]
+
+
+class Evidence(Document):
+    """The bundle that was made; ``GET /operations/{id}/content`` gives it once."""
+
+    root: str
+    lines: int
+    counts: Mapping[str, int]
+
+
+class BackupProof(Document):
+    """Whether a backup can be restored."""
+
+    file: str
+    ok: bool
+    lines: int
+
+
+class BackupCheck(Document):
+    """Whether each backup can be restored."""
+
+    backups: Sequence[BackupProof]
+
+
+class ExplainedField(Document):
+    """Who has seen a field, and how many could."""
+
+    field: str
+    state: str
+    seen_by: Sequence[str]
+    open_tasks: int
+    answers: int
+    could_take: int | None
+    recipients: str
+    held_back: str
+
+
+class RecordExplanation(Document):
+    """Who has seen which field of a record, by pseudonym, and how many could."""
+
+    id: str
+    fields: Sequence[ExplainedField]

@@ -1,0 +1,171 @@
+"""The ledger and the audit log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated, BinaryIO
+from zipfile import ZIP_DEFLATED, ZipFile
+
+from fastapi import Header
+from starlette.responses import JSONResponse, Response, StreamingResponse
+
+from dispatcher.operations import backups, ledger
+from dispatcher.store import audit_log
+from dispatcher.surfaces.api import documents as d
+from dispatcher.surfaces.api.calls import (
+    Called,
+    Filter,
+    Named,
+    Parted,
+    take,
+)
+from dispatcher.surfaces.api.problems import ProblemError
+
+# -- ledger --------------------------------------------------------------------------------
+
+
+def show_root(call: Called) -> d.Root:
+    """Show the root of the last seal."""
+    return take(d.Root, ledger.last_root(call.workspace, call.store))
+
+
+def list_audit(
+    call: Called, part: Parted, actor: Filter = None, operation: Filter = None
+) -> d.Page[d.AuditLine]:
+    """List who did what, the newest first."""
+    with call.store.read() as tx:
+        found = audit_log.newest(
+            tx,
+            actor=actor,
+            operation=operation,
+            before=part.after or 2**63 - 1,
+            limit=part.limit + 1,
+        )
+    return part.page(found, lambda one: one.seq, lambda one: take(d.AuditLine, one))
+
+
+async def follow_events(
+    call: Called,
+    last_event_id: Annotated[
+        str | None, Header(pattern="^[0-9]{1,18}$", description="Where to go on.")
+    ] = None,
+) -> Response:
+    """Follow what happens, as server-sent events: ids, moments and actions."""
+    stream = call.shared.stream
+    if stream.is_full():
+        raise ProblemError(
+            429,
+            "too many readers follow the events",
+            "come again later, or poll GET /audit-log",
+            headers={"retry-after": "30"},
+        )
+    after = None if last_event_id is None else int(last_event_id)
+    return StreamingResponse(stream.read(after), media_type="text/event-stream")
+
+
+def verify_ledger(call: Called, body: d.VerifyLedger) -> JSONResponse:
+    """Check every line and seal, in the store and as shipped, and that both agree."""
+
+    def work(_: str) -> d.LedgerCheck:
+        found = ledger.verify(call.workspace, call.store, body.heads)
+        return d.LedgerCheck(
+            ok=found.holds,
+            lines=found.lines,
+            chains=found.chains,
+            seals=found.seals,
+            root=found.root,
+            shipped=found.shipped,
+            missing_heads=found.missing,
+            edited=len(found.edited),
+        )
+
+    return call.later(d.LedgerCheck, work)
+
+
+def export_ledger(call: Called) -> Response:
+    """Write out the ledger, one line of JSON each; ids only, no value."""
+    lines = ledger.export(call.store)
+    return StreamingResponse(lines, media_type="application/x-ndjson")
+
+
+def prove_showings(call: Called, body: d.ProveRequest) -> d.Proof:
+    """Prove who saw a field (RECORD.FIELD), or anything of a person (by pseudonym)."""
+    return take(d.Proof, ledger.prove(call.store, body.about))
+
+
+def export_evidence(call: Called) -> JSONResponse:
+    """Make the evidence bundle, a zip without a value in it; fetch it once."""
+    call.refuse_trial("a seal is written")
+
+    def work(number: str) -> d.Evidence:
+        with TemporaryDirectory(prefix="dispatcher-evidence-") as place:
+            folder = Path(place) / "evidence"
+            done = ledger.export_evidence(call.workspace, call.store, folder)
+            file = call.shared.requests.file(number, "evidence.zip")
+            with ZipFile(file, "w", ZIP_DEFLATED) as archive:
+                for path in sorted(folder.rglob("*")):
+                    archive.write(path, path.relative_to(folder))
+        return d.Evidence(root=done.root, lines=done.lines, counts=done.counts)
+
+    return call.later(d.Evidence, work)
+
+
+# -- backups, and operations that take long --------------------------------------------------
+
+
+def list_backups(call: Called) -> Sequence[d.Backup]:
+    """List the backups of this store."""
+    good, _ = backups.found_in(backups.folder_of(call.workspace))
+    return [take(d.Backup, one) for one in good]
+
+
+def create_backup(call: Called) -> JSONResponse:
+    """Write a backup, sealed by the key file, and try whether it can be restored."""
+    call.refuse_trial("a backup is written")
+
+    def work(_: str) -> object:
+        space, folder = call.workspace, backups.folder_of(call.workspace)
+        return backups.create(space, backups.key_secret(space), folder).backup
+
+    return call.later(d.Backup, work)
+
+
+def verify_backups(call: Called) -> JSONResponse:
+    """Check whether each backup can be restored."""
+
+    def work(_: str) -> d.BackupCheck:
+        folder, secret = (
+            backups.folder_of(call.workspace),
+            backups.key_secret(call.workspace),
+        )
+        return d.BackupCheck(
+            backups=[
+                d.BackupProof(file=one.path.name, ok=one.error is None, lines=one.lines)
+                for one in backups.verify_all(folder, secret)
+            ]
+        )
+
+    return call.later(d.BackupCheck, work)
+
+
+def show_operation(call: Called, operation: Named) -> d.Operation:
+    """Show the state of an operation, and its result or problem at the end."""
+    return call.shared.requests.show(call.principal.name, operation)
+
+
+def fetch_content(call: Called, operation: Named) -> Response:
+    """Fetch the file that an operation wrote, once: it is kept nowhere."""
+    file, name = call.shared.requests.take(call.principal.name, operation)
+    return StreamingResponse(
+        _pieces(file),
+        media_type="application/octet-stream",
+        headers={"content-disposition": f'attachment; filename="{name}"'},
+    )
+
+
+def _pieces(file: BinaryIO) -> Iterator[bytes]:
+    with file:
+        while piece := file.read(1 << 16):
+            yield piece

@@ -1,0 +1,299 @@
+"""Requests that are remembered: repeated under one key, or worked on for long."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from tempfile import TemporaryFile
+from threading import Semaphore, Thread
+from typing import Any, BinaryIO, Final, cast
+
+from pydantic import BaseModel
+from starlette.responses import JSONResponse, Response
+
+from dispatcher.core.errors import DispatcherError, NotFound
+from dispatcher.core.log import get_logger
+from dispatcher.model import ApiRequest
+from dispatcher.store import Clock, Store, api_requests
+from dispatcher.surfaces.api.documents import Operation
+from dispatcher.surfaces.api.problems import ProblemError, document
+
+KEPT: Final = 48 * 3600 * 1_000_000
+"""For how long a request is remembered (microseconds)."""
+AT_ONCE: Final = 2
+"""How many long operations a process works on; others wait their turn."""
+FILES: Final = 16
+"""How many files wait to be fetched; of more, the oldest is deleted."""
+WAITING: Final = 32
+"""How many may be under way or wait."""
+PROCESS: Final = secrets.token_hex(8)
+"""This process, among all that ever served the store."""
+
+_log = get_logger("api")
+
+
+@dataclass
+class Requests:
+    """What was asked of this API, as the store remembers it.
+
+    Parameters
+    ----------
+    store : Store
+    clock : Clock
+    """
+
+    store: Store
+    clock: Clock
+    _turns: Semaphore = field(default_factory=lambda: Semaphore(AT_ONCE))
+    _threads: list[Thread] = field(default_factory=list)
+    _files: dict[str, tuple[BinaryIO, str]] = field(default_factory=dict)
+
+    def open(self) -> None:
+        """Mark what an earlier process left unfinished."""
+        with self.store.write() as tx:
+            api_requests.interrupt(tx, PROCESS, self.clock())
+
+    def begin(
+        self, caller: str, operation: str, key: str, digest: str
+    ) -> tuple[str, Response | None]:
+        """Begin a request under a key.
+
+        Returns
+        -------
+        str
+            Its number.
+        Response or None
+            What was answered to the same request before; None: it is new.
+
+        Raises
+        ------
+        ProblemError
+            409 while the first one is under way, or was broken off; 422 if the key was
+            used for another request.
+        """
+        number = f"req_{secrets.token_hex(16)}"
+        now = self.clock()
+        with self.store.write() as tx:
+            api_requests.forget_before(tx, now - KEPT)
+            if api_requests.begin(
+                tx,
+                number,
+                caller=caller,
+                operation=operation,
+                key=key,
+                digest=digest,
+                process=PROCESS,
+                now=now,
+            ):
+                return number, None
+        with self.store.read() as tx:
+            found = api_requests.by_key(tx, caller, key)
+        if found is None:  # the first one failed in this moment
+            raise _in_progress()
+        return number, _repeated(found, operation, digest)
+
+    def end(self, number: str, response: Response, *, keeps: bool) -> None:
+        """Remember what was answered; of what may hold a secret only that it was done."""
+        body = bytes(response.body) if keeps else None
+        with self.store.write() as tx:
+            api_requests.end(
+                tx,
+                number,
+                state="done",
+                status=response.status_code,
+                body=body,
+                now=self.clock(),
+            )
+
+    def drop(self, number: str) -> None:
+        """Forget a request that changed nothing."""
+        with self.store.write() as tx:
+            api_requests.drop(tx, number)
+
+    # -- long operations -----------------------------------------------------------------
+
+    def later(
+        self,
+        caller: str,
+        operation: str,
+        returns: type[BaseModel],
+        work: Callable[[str], object],
+        ended: Callable[[str], object],
+    ) -> JSONResponse:
+        """Work on something after the answer: 202 with the address of its state.
+
+        Parameters
+        ----------
+        caller, operation : str
+        returns : type
+            Document of the result.
+        work : callable
+            Takes the number of the operation, and returns its result.
+        ended : callable
+            Takes the outcome: ``done``, or the code of an error.
+        """
+        self._threads = [one for one in self._threads if one.is_alive()]
+        if len(self._threads) >= WAITING:
+            raise ProblemError(
+                429,
+                f"{WAITING} operations are under way",
+                "wait until one of them ends",
+                headers={"retry-after": "10"},
+            )
+        number = f"op_{secrets.token_hex(16)}"
+        with self.store.write() as tx:
+            api_requests.begin(
+                tx,
+                number,
+                caller=caller,
+                operation=operation,
+                key=None,
+                digest="",
+                process=PROCESS,
+                now=self.clock(),
+            )
+        # a daemon's thread: the process may end while it works, and says so later
+        thread = Thread(
+            target=self._work, args=(number, returns, work, ended), daemon=True
+        )
+        self._threads.append(thread)
+        thread.start()
+        return JSONResponse(
+            self.show(caller, number).model_dump(mode="json"),
+            202,
+            {"location": f"/api/v1/operations/{number}"},
+        )
+
+    def _work(
+        self,
+        number: str,
+        returns: type[BaseModel],
+        work: Callable[[str], object],
+        ended: Callable[[str], object],
+    ) -> None:
+        state, status, outcome = "failed", 500, "done"
+        try:
+            with self._turns:
+                found = returns.model_validate(work(number), from_attributes=True)
+            state, status, body = "done", 200, found.model_dump_json().encode()
+        except (DispatcherError, ProblemError) as error:
+            told = document(error)
+            status, outcome = told["status"], told["code"]
+            body = _problem(told, number)
+        except Exception as error:  # noqa: BLE001 - told by its type: it may hold a value
+            _log.error("api.operation-failed", error=type(error).__name__)
+            body, outcome = _problem(document(error), number), "E001"
+        with suppress(DispatcherError):  # busy: the act's own line stands
+            ended(outcome)
+        with self.store.write() as tx:
+            api_requests.end(
+                tx, number, state=state, status=status, body=body, now=self.clock()
+            )
+
+    def show(self, caller: str, number: str) -> Operation:
+        """Show an operation to whoever began it.
+
+        Raises
+        ------
+        NotFound
+        """
+        with self.store.read() as tx:
+            found = api_requests.by_id(tx, number)
+        if found is None or found.caller != caller or not number.startswith("op_"):
+            raise NotFound(
+                "there is no such operation",
+                why="operations are shown to the token that began them, for 48 hours",
+                fix="take its address from the Location of the answer",
+            )
+        said = json.loads(found.body) if found.body else None
+        return Operation.model_validate(
+            {
+                "id": found.id,
+                "operation": found.operation,
+                "state": found.state,
+                "started_at": found.started_at,
+                "ended_at": found.ended_at,
+                "result": said if found.state == "done" else None,
+                "problem": said if found.state == "failed" else None,
+            }
+        )
+
+    def file(self, number: str, name: str) -> BinaryIO:
+        """Make the file that an operation writes: no path, gone with the process."""
+        made = cast(BinaryIO, TemporaryFile())  # noqa: SIM115 - whoever takes it closes it
+        safe = "".join(
+            c if c.isascii() and (c.isalnum() or c in "-_.") else "_" for c in name
+        )
+        while len(self._files) >= FILES:  # nobody fetched it
+            self._files.pop(next(iter(self._files)))[0].close()
+        self._files[number] = made, safe
+        return made
+
+    def take(self, caller: str, number: str) -> tuple[BinaryIO, str]:
+        """Return the file of an operation that is done, once, and its name.
+
+        Raises
+        ------
+        NotFound
+        """
+        if self.show(caller, number).state != "done" or number not in self._files:
+            raise NotFound(
+                "there is no file of this operation",
+                why="it wrote none, or the file was fetched before, or the daemon was "
+                "started anew: it is kept nowhere",
+                fix="export again",
+            )
+        found = self._files.pop(number)
+        found[0].seek(0)
+        return found
+
+    def wait(self) -> None:
+        """Wait for what is under way."""
+        for thread in self._threads:
+            thread.join()
+
+    def close(self) -> None:
+        """Delete the files that nobody fetched."""
+        while self._files:
+            self._files.popitem()[1][0].close()
+
+
+def _repeated(found: ApiRequest, operation: str, digest: str) -> Response:
+    if (found.operation, found.digest) != (operation, digest):
+        raise ProblemError(
+            422,
+            "this Idempotency-Key was used for another request",
+            "make a new key for each act; repeat one only with the same body",
+        )
+    if found.state == "running":
+        raise _in_progress()
+    if found.state != "done" or found.body is None:
+        raise ProblemError(
+            409,
+            "this request was sent before, and its response is not kept"
+            if found.state == "done"
+            else "this request was sent before, and the daemon ended while it acted",
+            "look whether it was done; to act again, take a new Idempotency-Key",
+        )
+    return Response(
+        found.body,
+        found.status,
+        {"idempotency-replayed": "true"},
+        media_type="application/json",
+    )
+
+
+def _in_progress() -> ProblemError:
+    return ProblemError(
+        409,
+        "the same request is under way",
+        "ask again in a moment, with the same key",
+        headers={"retry-after": "1"},
+    )
+
+
+def _problem(told: dict[str, Any], number: str) -> bytes:
+    return json.dumps({**told, "instance": number}, ensure_ascii=False).encode()

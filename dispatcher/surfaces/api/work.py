@@ -1,0 +1,352 @@
+"""The work as a whole: runs, plans, the policy, connectors and the queue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from starlette.responses import JSONResponse
+
+from dispatcher.core.errors import NotFound
+from dispatcher.operations import connectors, doctor, plans, policies, queue, runs
+from dispatcher.strategies import find_solver
+from dispatcher.surfaces.api import documents as d
+from dispatcher.surfaces.api.calls import (
+    Call,
+    Called,
+    Filter,
+    Named,
+    Number,
+    Parted,
+    take,
+)
+from dispatcher.surfaces.api.problems import ProblemError
+from policies.document import Severity, parse, run_test
+
+# -- the work as a whole -------------------------------------------------------------------
+
+
+def show_status(call: Called) -> d.Status:
+    """Show the numbers of the work, and what needs a person."""
+    return take(d.Status, call.shared.status())
+
+
+def list_findings(call: Called) -> Sequence[d.Finding]:
+    """Check the installation: store, ledger, queue, connectors, disk."""
+    return [take(d.Finding, one) for one in doctor.diagnose(call.workspace)]
+
+
+def pause(call: Called, body: d.PauseRequest) -> d.Scope:
+    """Stop new showings at once, of everything, one connector or one run."""
+    return d.Scope(
+        scope=queue.pause(
+            call.workspace,
+            call.store,
+            body.reason,
+            connector=body.connector,
+            run=body.run,
+        )
+    )
+
+
+def resume(call: Called, body: d.ResumeRequest) -> d.Resumed:
+    """End a pause; other pauses stay."""
+    done = queue.resume(
+        call.workspace, call.store, connector=body.connector, run=body.run
+    )
+    return take(d.Resumed, done)
+
+
+# -- runs ----------------------------------------------------------------------------------
+
+
+def list_runs(call: Called) -> Sequence[d.RunLine]:
+    """List runs: named sets of records."""
+    return [d.RunLine(run=name) for name in runs.list_runs(call.store)]
+
+
+def show_run(call: Called, run: Named) -> d.Run:
+    """Show a run: the files that it came from and was written to, and its budget."""
+    return take(d.Run, runs.show(call.workspace, call.store, run))
+
+
+def show_budget(call: Called, run: Named) -> d.Budget:
+    """Show what a run may cost, and what of it is used."""
+    found = runs.budgets(call.workspace, call.store, run)
+    if not found:
+        raise NotFound(
+            "the run has no budget",
+            why="none was set: what its work costs is not limited",
+            fix="PUT /runs/{run}/budget with If-None-Match: * makes one",
+        )
+    return take(d.Budget, found[0])
+
+
+def set_budget(call: Called, run: Named, body: d.BudgetRequest) -> d.Budget:
+    """Set what a run may cost; a cap below what is taken stops new work."""
+    amounts = {
+        name: runs.read_amount(f"{given.currency}:{given.amount}", name)
+        for name in ("cap", "per_day", "reward", "bonus")
+        if (given := getattr(body, name)) is not None
+    }
+    fee = None if body.fee_percent is None else round(body.fee_percent * 10_000)
+    change = runs.BudgetChange(amounts, fee, body.no_daily_limit)
+    return take(d.Budget, runs.set_budget(call.workspace, call.store, run, change))
+
+
+def show_pilot(call: Called, run: Named) -> d.Pilot:
+    """Show the results of a run's released records."""
+    return take(d.Pilot, runs.show_pilot(call.workspace, call.store, run))
+
+
+def begin_pilot(call: Called, run: Named, body: d.PilotRequest) -> d.Pilot:
+    """Show only so many records of a run, picked at random, until it is accepted."""
+    begun = runs.begin_pilot(call.workspace, call.store, run, body.records)
+    return take(d.Pilot, begun)
+
+
+def accept_pilot(call: Called, run: Named) -> d.PilotAccepted:
+    """Release all records of a run."""
+    released = runs.accept_pilot(call.workspace, call.store, run)
+    return d.PilotAccepted(released=released)
+
+
+# -- plans and the policy ------------------------------------------------------------------
+
+
+def list_plans(call: Called, part: Parted) -> d.Page[d.Plan]:
+    """List plans, the newest first."""
+    return part.slice(plans.list_plans(call.store), _plan)
+
+
+def show_plan(call: Called, plan: Number) -> d.Plan:
+    """Show a plan with its numbers."""
+    return _plan(plans.show(call.store, plan))
+
+
+def _plan(plan: plans.Plan) -> d.Plan:
+    return d.Plan(**(plan.row.model_dump() | {"summary": plan.summary}))
+
+
+def apply_plan(call: Called, plan: Number) -> d.AppliedPlan:
+    """Apply a plan: from now on its showings are booked and sent."""
+    return take(d.AppliedPlan, plans.apply(call.workspace, call.store, plan))
+
+
+def list_policies(call: Called) -> Sequence[d.VersionLine]:
+    """List the versions of the policy that were applied, the first one first."""
+    return [take(d.VersionLine, one) for one in policies.list_versions(call.store)]
+
+
+def show_policy(call: Called) -> d.PolicyVersion:
+    """Show the policy that is in force, byte for byte."""
+    return take(d.PolicyVersion, policies.show(call.store))
+
+
+def show_version(call: Called, version: Number) -> d.PolicyVersion:
+    """Show a version of the policy, byte for byte."""
+    return take(d.PolicyVersion, policies.show(call.store, version))
+
+
+def draft_plan(call: Called, body: d.DraftPlan) -> JSONResponse:
+    """Plan all fields that lack answers; nothing is sent before it is applied."""
+    find_solver(body.algorithm)
+    return call.later(
+        d.Drafted,
+        lambda _: plans.draft(
+            call.workspace,
+            call.store,
+            partial=body.partial,
+            dry_run=call.dry_run,
+            seed=body.seed,
+            algorithm=body.algorithm,
+            time_limit=body.time_limit,
+        ),
+    )
+
+
+def sweep_frontier(call: Called, body: d.FrontierRequest) -> JSONResponse:
+    """Sweep the strictness of the policy: workers and utility at each limit on f."""
+    return call.later(
+        d.Frontier,
+        lambda _: plans.sweep(
+            call.workspace,
+            call.store,
+            body.points,
+            seed=body.seed,
+            time_limit=body.time_limit,
+        ),
+    )
+
+
+def check_policy(call: Called, body: d.PolicyText) -> d.Checked:
+    """Check a policy file: every error and doubt with its place."""
+    del call
+    found = parse(body.source.encode())
+    return d.Checked(
+        valid=found.policy is not None,
+        diagnostics=[take(d.Diagnostic, one) for one in found.diagnostics],
+    )
+
+
+def test_policy(call: Called, body: d.PolicyText) -> d.TestedPolicy:
+    """Run a policy's own tests."""
+    policy = _policy(call, body).policy
+    return d.TestedPolicy(
+        tests=[
+            d.PolicyTest(test=case.name, passed=run_test(policy, case).passed)
+            for case in policy.tests
+        ]
+    )
+
+
+def compare_policy(call: Called, body: d.PolicyText) -> d.Comparison:
+    """Compare a policy with the one in force."""
+    found = policies.compare(call.store, _policy(call, body).policy)
+    return take(d.Comparison, found)
+
+
+def plan_policy(call: Called, body: d.PlanPolicy) -> JSONResponse:
+    """Find what putting a policy in force would do; nothing is changed."""
+    file = _policy(call, body)
+
+    def work(_: str) -> d.PolicyImpact:
+        found = policies.preview(
+            call.workspace,
+            call.store,
+            file,
+            in_flight=body.in_flight,
+            time_limit=body.time_limit,
+        )
+        masked = replace(found, findings=tuple(call.masked(found.findings)))
+        return take(d.PolicyImpact, masked)
+
+    return call.later(d.PolicyImpact, work)
+
+
+def apply_policy(call: Called, body: d.ApplyPolicy) -> d.AppliedPolicy:
+    """Put a policy in force, over the version that `If-Match` names."""
+    versions = policies.list_versions(call.store)
+    done = policies.apply(
+        call.workspace,
+        call.store,
+        _policy(call, body),
+        in_flight=body.in_flight,
+        if_active=versions[-1].row.version if versions else 0,
+        accept_past=body.accept_past,
+        reason=body.reason,
+        sample=body.sample,
+    )
+    return take(d.AppliedPolicy, done)
+
+
+def _policy(call: Call, body: d.PolicyText) -> policies.PolicyFile:
+    """Read a policy; one that is invalid is refused with its first error."""
+    source = body.source.encode()
+    found = parse(source)
+    if found.policy is None:
+        first = next(one for one in found.diagnostics if one.severity is Severity.ERROR)
+        raise ProblemError(
+            422,
+            f"line {first.line}, column {first.column}: {first.code}",
+            "POST /policies:check names every error",
+            pointer="/source",
+        )
+    return policies.PolicyFile(call.workspace.policy_path, source, found.policy)
+
+
+# -- connectors and the queue --------------------------------------------------------------
+
+
+def list_connectors(call: Called) -> Sequence[d.Connector]:
+    """List the connectors of the settings."""
+    return [
+        take(d.Connector, one) for one in connectors.list_connectors(call.workspace)
+    ]
+
+
+def list_kinds(call: Called) -> Sequence[d.Connector]:
+    """List all kinds of connectors that can be set up."""
+    del call
+    return [take(d.Connector, one) for one in connectors.list_kinds()]
+
+
+def show_connector(call: Called, connector: Named) -> d.Connector:
+    """Show a connector with all that it declares."""
+    return take(d.Connector, connectors.show(call.workspace, connector))
+
+
+def disable_connector(call: Called, connector: Named, body: d.Reveal) -> d.Enabled:
+    """Stop sending and showing through a connector; answers are still taken."""
+    connectors.values_of(call.workspace, connector)
+    connectors.disable(call.workspace, call.store, connector, body.reason)
+    return d.Enabled(name=connector, enabled=False)
+
+
+def enable_connector(call: Called, connector: Named, body: d.Enable) -> d.Enabled:
+    """Enable a connector, once it works."""
+    connectors.values_of(call.workspace, connector)
+    if not body.untested:
+        opened = connectors.open_one(call.workspace, connector)
+        connectors.check_answer(connector, connectors.ask(opened))
+    connectors.enable(call.store, connector)
+    return d.Enabled(name=connector, enabled=True)
+
+
+def list_messages(
+    call: Called, part: Parted, state: Filter = None
+) -> d.Page[d.Message]:
+    """List messages to connectors, oldest first."""
+    rows = queue.list_messages(call.store, state, part.limit + 1, part.after or 0)
+    names = ("id", "connector", "worker", "kind", "state", "tries", "error")
+    return part.page(
+        rows,
+        lambda row: row[0],
+        lambda row: d.Message.model_validate(dict(zip(names, row, strict=True))),
+    )
+
+
+def retry_messages(call: Called, body: d.RetryMessages) -> d.Retried:
+    """Requeue messages that were given up; the gate judges what they show anew."""
+    found = queue.find_dead(call.store, body.ids, body.connector)
+    return take(d.Retried, queue.retry(call.workspace, call.store, found))
+
+
+def test_connector(call: Called, connector: Named) -> d.ConnectorState:
+    """Ask a connector for something that is not there, to see whether it answers."""
+    found = connectors.ask(connectors.open_one(call.workspace, connector))
+    return take(d.ConnectorState, found)
+
+
+def reconcile_connector(
+    call: Called, connector: Named, body: d.Reconcile
+) -> JSONResponse:
+    """Compare what a market has of this store with what the store knows."""
+    connectors.values_of(call.workspace, connector)
+    return call.later(
+        d.Drift,
+        lambda _: connectors.reconcile(
+            call.workspace,
+            call.store,
+            connector,
+            mend=body.mend and not call.dry_run,
+            trust=body.trust,
+        ),
+    )
+
+
+def add_connector(call: Called, body: d.AddConnector) -> d.ConnectorName:
+    """Add a connector to the settings; it stays disabled until it is enabled."""
+    secret = None if body.secret is None else body.secret.encode()
+    connectors.add(
+        call.workspace, body.name, body.settings, secret, dry_run=call.dry_run
+    )
+    return d.ConnectorName(name=body.name)
+
+
+def set_secret(call: Called, connector: Named, body: d.Secret) -> d.ConnectorName:
+    """Replace a connector's secret, once it opens with the new one."""
+    connectors.set_secret(
+        call.workspace, connector, body.secret.encode(), dry_run=call.dry_run
+    )
+    return d.ConnectorName(name=connector)
