@@ -6,10 +6,10 @@
 It starts a real ``dispatcher up`` on a new store, and so many in-house workers who answer
 by HTTP as fast as they are served, or ``--rate`` answers a second at most. Every 30 s it
 prints the answers and the daemon's resident memory; at the end a line fitted to the second
-half: MiB for each 10,000 answers. A store's caches fill up first, so only the second half
-says whether memory grows: give SQLite a ``cache_mib`` that is full by then (16 takes some
-10,000 answers). On PostgreSQL the memory goes up and down by 10 MiB. The limit is judged
-after an hour: at most 2 MiB for each 10,000 answers.
+half, after the first 10,000 answers: MiB for each 10,000 answers. The caches of store and
+keys fill up before, so only what follows says whether memory grows: give SQLite a
+``cache_mib`` that is full by then (16 is). On PostgreSQL the memory goes up and down by
+10 MiB. The limit is judged after an hour: at most 2 MiB for each 10,000 answers.
 
 ``--set`` adds a line to the settings. The PostgreSQL server is one of its own that waits
 for the disk; its memory is not counted.
@@ -49,6 +49,8 @@ patience = 0.0
 """
 EVERY = 30.0  # seconds between two lines
 GROWTH = 2.0  # MiB for each 10,000 answers
+WARM = 10_000  # answers after which the caches are full
+FEWEST = 10  # lines that a growth is fitted to
 
 _TASK = re.compile(r'data-token="([^"]+)"')
 _FORM = re.compile(r'name="form_token" value="([^"]+)"')
@@ -137,8 +139,11 @@ def resident(pid: int) -> float:
 
 
 def growth(seen: list[tuple[int, float]]) -> float:
-    """MiB for each 10,000 answers, fitted to the second half of what was seen."""
-    answers, memory = np.array(seen[len(seen) // 2 :], float).T
+    """MiB for each 10,000 answers, fitted to the second half after the warm-up."""
+    warm = [line for line in seen[len(seen) // 2 :] if line[0] >= WARM]
+    if len(warm) < FEWEST:
+        sys.exit(f"too few answers after the first {WARM:,}: give it more --minutes")
+    answers, memory = np.array(warm, float).T
     return float(np.polyfit(answers, memory, 1)[0]) * 10_000
 
 
