@@ -169,20 +169,22 @@ def test_two_browsers_tell_nothing(make_app, house):
     assert pairs(house) == []
 
 
-def test_they_need_you_and_each_shows_the_other(shared, house, clock):
+@pytest.fixture
+def workspace(tmp_path, clock):
+    return Workspace(directory=tmp_path, clock=clock)
+
+
+def test_they_need_you_and_each_shows_the_other(shared, house, clock, workspace):
     told = status(house.store, clock())
     assert told.suspects == 1
     assert (
         "1 pair of accounts arrived with one browser and may be one person: "
         "dispatcher workers suspects"
     ) in told.needs_you
-    assert workers.show(house.store, "inhouse/ann").may_be == ("inhouse/bob",)
-    assert workers.show(house.store, "turkle/cid").may_be == ()
-
-
-@pytest.fixture
-def workspace(tmp_path, clock):
-    return Workspace(directory=tmp_path, clock=clock)
+    assert workers.show(workspace, house.store, "inhouse/ann").may_be == (
+        "inhouse/bob",
+    )
+    assert workers.show(workspace, house.store, "turkle/cid").may_be == ()
 
 
 def test_they_are_listed_with_what_a_merge_would_do(shared, house, workspace):
