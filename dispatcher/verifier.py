@@ -109,6 +109,8 @@ cert.json +told worst:any assumed:[text] engine:text time:time
 columns vector?:{text} count?:{whole}
 keys.jsonl +columns entry:text record:text field:text subject?:text time?:time
 relations.jsonl relation:text ends:pair
+act chain:text seq:whole prev:hash hash:hash at:time actor:text surface:text
+audit.jsonl +act operation:text target?:text reason?:text outcome:text
 tables.jsonl property:text chance:chance secret:natural values:[natural]
 shown utility?:amount send?:flag free?:flag redact?:[text] image?:text answers?:whole
 asked ask?:transcribe|choose|number|date|yes_no|spans|table question?:any help?:any
@@ -1468,6 +1470,24 @@ def merkle_root(leaves: dict[str, str]) -> str:
     return level[0].hex()
 
 
+def check_acts(folder: Path, noted: set[str]) -> list[str]:
+    """Check the chain of the audit log, if the bundle has it; say where it ends."""
+    name, seq, last = "audit.jsonl", 0, "0" * 64
+    if not (folder / name).exists():
+        return []
+    for first, _, lines in blocks(folder, name):
+        for number, text in enumerate(text_of(lines).split("\n")[:-1], first):
+            line = parse(text, number, name)
+            own, seq = line.pop("hash"), seq + 1
+            right = (line["chain"], line["seq"], line["prev"]) == ("audit", seq, last)
+            need(right, "the line does not follow the one before it", number, name)
+            right = sha256((last + ENCODE(line)).encode()).hexdigest() == own
+            need(right, "the line has not the hash that it says", number, name)
+            last = own
+            noted.discard(own)
+    return [f"ACTS {seq}, the last {last}"]
+
+
 # -- The verdict ---------------------------------------------------------------------
 
 
@@ -1478,6 +1498,7 @@ def judge(folder: Path, heads: set[str]) -> tuple[int, list[str]]:
         audit = Audit(folder, file)
         audit.read_system()
         audit.read_ledger()
+        acts = check_acts(folder, heads)
         audit.check_seals(heads)
         audit.read_joins()
         audit.read_points()
@@ -1507,6 +1528,7 @@ def judge(folder: Path, heads: set[str]) -> tuple[int, list[str]]:
     }
     shown += [f"CROP {crop}" for crop in sorted(declared)]
     shown += [f"JOINED {json.dumps(join)}" for join in certificate["joins"]]
+    shown += acts
     shown += ["ASSUMED who is whom, and in which group, is as the ledger says"]
     shown += [f"ASSUMED {json.dumps(text)}" for text in line["assumed"]]
     if not audit.violations:

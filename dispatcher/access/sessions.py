@@ -175,8 +175,8 @@ def _drawn(entropy: Entropy) -> str:
     return urlsafe_b64encode(entropy(_SECRET_BYTES)).rstrip(b"=").decode()
 
 
-def sign_in_link(base: str, secret: str) -> str:
-    """Return a sign-in link; the part after ``#`` reaches no server's log.
+def sign_in_link(base: str, secret: str, *, page: str = "login") -> str:
+    """Return a link; the part after ``#`` reaches no server's log.
 
     Parameters
     ----------
@@ -184,8 +184,10 @@ def sign_in_link(base: str, secret: str) -> str:
         URL of the console: ``http://127.0.0.1:8420``.
     secret : str
         From :func:`make_link`.
+    page : str
+        ``enrol`` where a password is chosen with it.
     """
-    return f"{base.rstrip('/')}/login#k={secret}"
+    return f"{base.rstrip('/')}/{page}#k={secret}"
 
 
 def authenticate_session(

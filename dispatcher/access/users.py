@@ -8,9 +8,11 @@ them, and no command takes one.
 from __future__ import annotations
 
 import hmac
+import threading
 from base64 import b32encode
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from pwdlib.hashers.argon2 import Argon2Hasher
@@ -43,6 +45,9 @@ INVITE_SECONDS: Final = 24 * 3600
 FAILURES: Final = Rate(per_minute=5, burst=5)
 """How often a name, and a network, may fail to sign in."""
 
+_AT_ONCE: Final = 2
+"""Passwords that are hashed at a time: each takes 64 MiB."""
+
 _SALT_BYTES: Final = 16
 _SECRET_BYTES: Final = 20
 _GUESSED: Final = 3  # of 4: "safely unguessable" begins here
@@ -61,15 +66,22 @@ class Passwords:
 
     def __init__(self, hasher: Argon2Hasher | None = None) -> None:
         self._hasher = hasher or Argon2Hasher()
-        self._nobodys = self._hasher.hash("nobody's password", salt=bytes(_SALT_BYTES))
+        self._turns = threading.Semaphore(_AT_ONCE)
+
+    @cached_property
+    def _nobodys(self) -> str:
+        return self._hasher.hash("nobody's password", salt=bytes(_SALT_BYTES))
 
     def hash(self, password: str, entropy: Entropy) -> str:
         """Return argon2id's text of a password."""
-        return self._hasher.hash(password, salt=entropy(_SALT_BYTES))
+        with self._turns:
+            return self._hasher.hash(password, salt=entropy(_SALT_BYTES))
 
     def verify(self, password: str, hashed: str | None) -> bool:
         """Whether a password is the one of a hash; with None it is not, as slowly."""
-        right = self._hasher.verify(password[:MOST_CHARS], hashed or self._nobodys)
+        with self._turns:
+            nobodys = self._nobodys  # made once, for whoever comes first
+            right = self._hasher.verify(password[:MOST_CHARS], hashed or nobodys)
         return right and hashed is not None and len(password) <= MOST_CHARS
 
 
@@ -205,9 +217,14 @@ class Enrolment:
     name: str
     secret: bytes = field(repr=False)
 
+    @property
+    def key(self) -> str:
+        """The secret as a person types it: base32."""
+        return b32encode(self.secret).decode()
+
     def uri(self, name: str = "") -> str:
         """Address that authenticators read: ``otpauth://totp/...``."""
-        return TOTP(b32encode(self.secret).decode()).provisioning_uri(
+        return TOTP(self.key).provisioning_uri(
             name=self.name or name, issuer_name="dispatcher"
         )
 

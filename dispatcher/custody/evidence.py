@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final, TextIO
@@ -30,6 +30,7 @@ from dispatcher.store import (
     Clock,
     Store,
     audit,
+    audit_log,
     comparison,
     entry_registrations,
     relations,
@@ -65,12 +66,18 @@ class Bundle:
         Ledger lines.
     counts : dict of str to int
         As in the certificate.
+    acts : int
+        Lines of the audit log.
+    last_act : str
+        Hash of the last of them: whoever notes it down detects any later rewrite.
     """
 
     folder: Path
     root: str
     lines: int
     counts: dict[str, int]
+    acts: int
+    last_act: str
 
 
 @dataclass(frozen=True)
@@ -144,7 +151,7 @@ def export(store: Store, folder: Path, *, clock: Clock) -> Bundle:
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
         raise
-    return Bundle(folder, sealed.root, bundle.lines, bundle.counts)
+    return replace(bundle, folder=folder)
 
 
 class _Writer:
@@ -203,7 +210,24 @@ class _Writer:
         }
         text = canonical(certificate) + "\n"
         (self.folder / "cert.json").write_text(text, encoding="utf-8", newline="\n")
-        return Bundle(self.folder, self.sealed.root, sum(self.kinds.values()), counts)
+        return Bundle(
+            self.folder,
+            self.sealed.root,
+            sum(self.kinds.values()),
+            counts,
+            *self._acts(),
+        )
+
+    def _acts(self) -> tuple[int, str]:
+        """Write the audit log; return its lines and the hash of the last."""
+        count, prev = 0, NO_HASH
+        path = self.folder / "audit.jsonl"
+        with path.open("x", encoding="utf-8", newline="\n") as file:
+            for line in audit_log.lines_after(self.tx):
+                members = audit_log.members_of(line, prev)
+                count, prev = count + 1, line.hash.hex()
+                file.write(canonical({**members, "hash": prev}) + "\n")
+        return count, prev
 
     def _as_told(self, entry: FactsRow) -> FactsRow:
         """Return an entry with the ledger's facts where its row was edited."""

@@ -12,12 +12,19 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from dispatcher.core.errors import DispatcherError
+from dispatcher.core.errors import DispatcherError, LedgerBroken
 from dispatcher.custody import erasure_list
 from dispatcher.ledger import comparison
 from dispatcher.ledger.shipping.shipper import look as look_at_shipped
 from dispatcher.operations.workspace import Workspace
-from dispatcher.store import Store, checks, migrations, settings, statistics
+from dispatcher.store import (
+    Store,
+    audit_log,
+    checks,
+    migrations,
+    settings,
+    statistics,
+)
 
 MINUTE: Final = 60_000_000
 LATE: Final = 10
@@ -25,6 +32,9 @@ LATE: Final = 10
 
 TAIL: Final = 100
 """Lines at the end of each chain that are hashed again."""
+
+ACTS: Final = 1000
+"""Lines at the end of the audit log that are."""
 
 FULL: Final = (0.9, 0.97)
 """Shares of a disk in use: WARN from the first, FAIL from the second."""
@@ -179,21 +189,26 @@ def _ledger(workspace: Workspace, store: Store) -> Findings:
     with store.read() as tx:
         chains, lines, _ = statistics.lines(tx)
         good = comparison.chain_ends_hold(tx, lines=TAIL, every=True)
+        broken = [] if good else ["a chain"]
+        try:
+            audit_log.check_chain(tx, last=ACTS)
+        except LedgerBroken:
+            broken.append("the audit log")
         wrong = comparison.compare(tx).differences
         # A store younger than a day could not have been verified a day ago.
         verified = settings.moment(tx, settings.LEDGER_VERIFIED) or checks.first_moment(
             tx
         )
-    if good:
+    if not broken:
         text = (
             f"ledger: {lines:,} lines in {chains:,} chains, their ends read as written"
         )
         yield Finding(Part.LEDGER, Severity.OK, text)
-    else:
+    for what in broken:
         yield Finding(
             Part.LEDGER,
             Severity.FAIL,
-            "ledger: a chain's last lines do not follow from each other",
+            f"ledger: {what}'s last lines do not follow from each other",
             "somebody wrote into the tables past the program",
             "stop the daemon, keep the store as it is: dispatcher ledger verify",
         )

@@ -23,7 +23,7 @@ from dispatcher.ledger.shipping.anchors import anchored
 from dispatcher.ledger.shipping.checking import store_lines
 from dispatcher.operations.fields import find_entry
 from dispatcher.operations.workspace import Workspace
-from dispatcher.store import Store, Tx, audit, events, settings
+from dispatcher.store import Store, Tx, audit, audit_log, events, settings
 
 FOLLOW_SECONDS: Final = 0.3
 """Time between two checks for new lines."""
@@ -109,6 +109,8 @@ class Verification:
         Differences between the tables that the gate trusts and the ledger.
     forgotten : int
         Chains of the shipped ledger that go further than the store.
+    acts : int
+        Lines of the audit log, which follow from each other too.
     """
 
     lines: int
@@ -120,6 +122,7 @@ class Verification:
     missing: tuple[str, ...]
     edited: tuple[Difference, ...]
     forgotten: int
+    acts: int
 
     @property
     def holds(self) -> bool:
@@ -166,6 +169,7 @@ def verify(
         files = checking.check_files(workspace.shipped, store=owner)
     with store.read() as tx:
         found = checking.check_store(tx)
+        acts = audit_log.check_chain(tx)
         behind = checking.compare(tx, files) if files is not None else []
     noted = list(heads)
     if workspace.anchor is not None:
@@ -181,6 +185,7 @@ def verify(
         missing=tuple(checking.missing_roots(found, noted)),
         edited=tuple(edited),
         forgotten=sum(seq > have for _, have, seq in behind),
+        acts=acts,
     )
     if verification.holds:
         with suppress(DispatcherError), store.write() as tx:  # it may be read-only
@@ -367,7 +372,7 @@ def verify_evidence(directory: Path, heads: Sequence[str] = ()) -> Verdict:
     return evidence.verify(directory, heads=heads)
 
 
-def audit_log(
+def list_events(
     store: Store,
     *,
     actor: str | None = None,

@@ -16,6 +16,7 @@ from sqlalchemy import BigInteger, Text, bindparam, or_
 from sqlmodel import col, select
 
 from dispatcher.core.canonical import NO_HASH, line_hash
+from dispatcher.core.errors import LedgerBroken
 from dispatcher.model import AuditLine
 from dispatcher.store.settings import hold_setting, set_setting, setting
 from dispatcher.store.transaction import Tx
@@ -112,7 +113,7 @@ class Act:
             "reason": self.reason,
             "outcome": outcome,
         }
-        own = line_hash(prev, {**members, "chain": CHAIN, "prev": prev})
+        own = line_hash(prev, _line(members, prev))
         row = (*members.values(), bytearray.fromhex(own))
         tx.insert_many("audit_line", _COLUMNS, [row])
         set_setting(tx, _HEAD, f"{seq + 1} {own}".encode())
@@ -138,7 +139,13 @@ def _head(value: bytes) -> tuple[int, str]:
 def members_of(line: AuditLine, prev: str) -> dict[str, Any]:
     """Members of a line as they are hashed and handed out, but for ``hash``."""
     found = {name: getattr(line, name) for name in _COLUMNS if name != "hash"}
-    return {**found, "chain": CHAIN, "prev": prev}
+    return _line(found, prev)
+
+
+def _line(members: dict[str, Any], prev: str) -> dict[str, Any]:
+    """Put a line into the form of evidence, which knows no empty text."""
+    filled = {name: value for name, value in members.items() if value != ""}
+    return {**filled, "chain": CHAIN, "prev": prev}
 
 
 def newest(
@@ -184,3 +191,44 @@ def lines_after(tx: Tx, seq: int = 0) -> Iterator[AuditLine]:
     while found := tx.models(_LINES, {"after": seq, "most": PIECE}):
         yield from found
         seq = found[-1].seq
+
+
+def check_chain(tx: Tx, *, last: int | None = None) -> int:
+    """Check that every line follows from the one before; return how many there are.
+
+    Parameters
+    ----------
+    tx : Tx
+    last : int, optional
+        Only so many at the end.
+
+    Raises
+    ------
+    LedgerBroken
+        A line was edited, or lines are missing.
+    """
+    end, own = head(tx)
+    seq = 0 if last is None else max(0, end - last)
+    prev = NO_HASH
+    if seq:
+        first = tx.models(_LINES, {"after": seq - 1, "most": 1})
+        prev = first[0].hash.hex() if first else ""
+    for line in lines_after(tx, seq):
+        seq += 1
+        prev = line_hash(prev, members_of(line, prev))
+        if line.seq != seq or line.hash.hex() != prev:
+            raise _broken(seq)
+    if (seq, prev) != (end, own):
+        raise _broken(seq + 1)
+    return end
+
+
+def _broken(seq: int) -> LedgerBroken:
+    return LedgerBroken(
+        f"the audit log is broken at line {seq}",
+        why="A line was edited, or lines are missing: somebody changed the store past "
+        "the program.",
+        fix="Keep the store as it is, and compare its audit log with evidence exported "
+        "earlier.",
+        facts={"line": seq},
+    )

@@ -27,6 +27,7 @@ from dispatcher.core.log import get_logger
 from dispatcher.ledger.limit_usage import LimitUsages
 from dispatcher.operations.daemon import make_sign_in_link
 from dispatcher.operations.dry_run import withdrawing
+from dispatcher.operations.people import invite_first_admin
 from dispatcher.operations.status import status
 from dispatcher.operations.subjects import erase_restored
 from dispatcher.operations.workspace import Workspace
@@ -431,6 +432,8 @@ class DaemonServers:
                 url = self._listeners[0].url
                 link = make_sign_in_link(self._workspace, self._store, url)
                 print(f"sign in   {link}   (once, within 10 min)", file=sys.stderr)
+                first = invite_first_admin(self._workspace, self._store, url)
+                print(f"be admin  {first}   (as above)", file=sys.stderr)
 
     def _drained(self) -> bool:
 

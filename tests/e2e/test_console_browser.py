@@ -225,7 +225,7 @@ def test_without_scripts_it_is_read_all_the_same(running, open_page):
     page = open_page(java_script_enabled=False)
     page.goto(running.base)
     page.get_by_label("Sign-in link or code").fill(running.link())
-    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("button", name="Use the link").click()
     expect(page.locator("[data-page=overview]")).to_be_visible()
     page.get_by_role("link", name="Workers").click()
     expect(page.locator("table.heat")).to_be_visible()

@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 
+from dispatcher.access import Act
 from dispatcher.core.errors import Conflict
 from dispatcher.custody.evidence import export, verify
 from dispatcher.ledger.chains import seal
@@ -195,3 +196,34 @@ def test_an_edited_bundle_is_broken(case, tmp_path, clock):
         text = (copy / name).read_bytes()
         (copy / name).write_bytes(text[:-4] + b"#" + text[-3:])
         assert verify(copy).status == 2
+
+
+def test_safety_36_the_audit_log_goes_along_and_no_edit_of_it_goes_unseen(
+    case, tmp_path, clock
+):
+    for number in range(3):
+        act = Act("ann", "command", f"runs.{number}", clock, reason="asked")
+        act.end(case.store)
+    bundle = export(case.store, tmp_path / "one", clock=clock)
+    assert bundle.acts == 3
+    verdict = verify(bundle.folder, heads=[bundle.last_act, bundle.root])
+    assert verdict.status == 0
+    assert f"ACTS 3, the last {bundle.last_act}\n" in verdict.text
+    path = bundle.folder / "audit.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    for edited in (
+        [lines[0].replace("ann", "eve"), *lines[1:]],
+        [lines[0], lines[2]],
+        [lines[1], lines[0], lines[2]],
+        lines[1:],
+        [lines[0].replace('"at"', ' "at"'), *lines[1:]],
+        [*lines, lines[2]],
+    ):
+        path.write_text("".join(edited))
+        found = verify(bundle.folder)
+        assert (found.status, '"file":"audit.jsonl"' in found.text) == (2, True)
+    path.write_text("".join(lines[:2]))  # cut off: found by whoever noted its end
+    assert verify(bundle.folder).status == 0
+    assert verify(bundle.folder, heads=[bundle.last_act]).status == 2
+    path.unlink()
+    assert verify(bundle.folder).status == 0

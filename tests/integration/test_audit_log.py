@@ -2,12 +2,15 @@
 
 import pytest
 
-from dispatcher.access import Act
+from dispatcher.access import OPERATIONS, Act
 from dispatcher.core.canonical import NO_HASH, line_hash
-from dispatcher.core.errors import Conflict, NotFound
-from dispatcher.store import audit_log, pause
+from dispatcher.core.errors import Conflict, LedgerBroken, NotFound
+from dispatcher.core.keys import pseudonym
+from dispatcher.store import audit_log, open_store, pause
+from dispatcher.surfaces.cli.context import CliContext
 from tests import sql
 from tests.integration.ledger_cases import PAIR, Case, policy
+from tests.unit.dispatcher.surfaces.cli.test_tree import LEAVES, options_of
 
 
 @pytest.fixture
@@ -129,3 +132,96 @@ def test_an_act_that_books_has_its_line_with_the_booking(store, act):
     case.store = store.acting(act("plan.apply"))
     case.book(("x/1", "r0.a"))
     assert [line.operation for line in lines(store)] == ["plan.apply"]
+
+
+@pytest.mark.parametrize("own", ["sqlite_path", "postgres_own_url"])
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE audit_line SET actor = 'eve' WHERE seq = 2",
+        "DELETE FROM audit_line WHERE seq = 2",
+        "DELETE FROM audit_line WHERE seq = 3",
+        "DELETE FROM audit_line",
+    ],
+)
+def test_safety_36_an_edited_audit_log_is_found(own, statement, request, act):
+    place = str(request.getfixturevalue(own))
+    with open_store(place) as store:
+        for number in range(3):
+            act(f"runs.{number}").end(store)
+        with store.read() as tx:
+            assert audit_log.check_chain(tx) == audit_log.check_chain(tx, last=1) == 3
+        with store.write() as tx:
+            for name in guards(tx):
+                sql.execute(tx, name)
+            sql.execute(tx, statement)
+        with store.read() as tx, pytest.raises(LedgerBroken, match="audit log"):
+            audit_log.check_chain(tx)
+        with store.read() as tx, pytest.raises(LedgerBroken, match="audit log"):
+            audit_log.check_chain(tx, last=2)
+
+
+def guards(tx):
+    """What takes the guards away."""
+    if tx.dialect == "sqlite":
+        return [f"DROP TRIGGER audit_line_no_{verb}" for verb in ("update", "delete")]
+    return ["ALTER TABLE audit_line DISABLE TRIGGER ALL"]
+
+
+# -- by command ------------------------------------------------------------------------
+
+
+def called(command, context, **given):
+    """Call a command as its noun does, whatever it would do itself."""
+    ctx = command.context_class(command, obj=context)
+    ctx.params = given
+    command.invoke(ctx)
+
+
+def test_every_command_that_writes_leaves_a_line_and_tried_dry_none(
+    sqlite_path, monkeypatch
+):
+    writing = {
+        path: one for path, one in LEAVES.items() if "--dry-run" in options_of(one)
+    }
+    assert len(writing) > 50
+    context = CliContext(store=str(sqlite_path))
+    for command in writing.values():
+        monkeypatch.setattr(command, "callback", lambda **_: None)
+        called(command, context, dry_run=True)
+        called(command, context, dry_run=False)
+    with open_store(sqlite_path) as store:
+        found = [line.operation for line in lines(store)]
+    assert found == [path.replace(" ", ".") for path in writing]
+    assert set(found) <= OPERATIONS.keys()
+
+
+def test_a_command_that_fails_leaves_the_code_and_nothing_that_was_typed(
+    sqlite_path, monkeypatch
+):
+    def failing(**_):
+        with context.open_store():
+            raise NotFound("it is not there")
+
+    context = CliContext(store=str(sqlite_path))
+    monkeypatch.setattr(LEAVES["workers block"], "callback", failing)
+    with pytest.raises(NotFound):
+        called(LEAVES["workers block"], context, dry_run=False, account="Canary")
+    with open_store(sqlite_path) as store:
+        assert [(one.outcome, one.target) for one in lines(store)] == [("E004", "")]
+
+
+def test_records_stand_in_the_log_by_their_pseudonyms(sqlite_path, monkeypatch):
+    context = CliContext(store=str(sqlite_path))
+    monkeypatch.setattr(LEAVES["fields unburn"], "callback", lambda **_: None)
+    called(
+        LEAVES["fields unburn"],
+        context,
+        dry_run=False,
+        fields=["rx-1.name", "rx-1.disease"],
+        reason="asked",
+    )
+    with open_store(sqlite_path) as store:
+        name = pseudonym(store.key("pseudonym-key"), "r", "rx-1")
+        (line,) = lines(store)
+    assert (line.target, line.reason) == (f"{name}.name {name}.disease", "asked")

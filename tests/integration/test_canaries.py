@@ -131,6 +131,18 @@ audit verify proof.json
 audit export evidence
 audit verify evidence
 audit log
+audit events
+users invite
+users add ann --role operator
+users list
+users role ann --role viewer
+users disable ann
+users reset ann
+tokens make load --scope records:write
+tokens list
+tokens revoke 1
+sessions list
+sessions revoke none
 records reassemble -o whole.csv
 subject find --key-from person.txt
 subject report s0 -o report.zip

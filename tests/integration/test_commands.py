@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import pwd
 import stat
 import subprocess
 import sys
@@ -619,23 +620,82 @@ def test_a_run_is_shown_with_its_files(house, tmp_path):
     fails(house("runs", "show", "none"), 1, "E004")
 
 
-def test_the_audit_log_says_who_did_what(house):
+def test_the_events_say_what_was_done_by_whom(house):
     house("pause", "--all", "--reason", "wait")
     house("runs", "budget", "default", "--cap", "GBP:10")
     house("workers", "block", "inhouse/ann")
-    lines = document(house("audit", "log", "--json"), "audit-log")["lines"]
+    lines = document(house("audit", "events", "--json"), "events")["lines"]
     actions = [line["action"] for line in lines]
     assert actions[:2] == ["account.blocked", "budget.set"]
     assert lines[0]["at"] >= lines[1]["at"]
     who = lines[0]["actor"]
     assert who
-    assert len(document(house("audit", "log", "--actor", who, "--json"), "audit-log")[
+    assert len(document(house("audit", "events", "--actor", who, "--json"), "events")[
         "lines"]) == actions.count("account.blocked") + sum(
             line["actor"] == who for line in lines[1:])  # fmt: skip
-    assert house("audit", "log", "--actor", "nobody", "--no-header").out == ""
-    shown = house("audit", "log", "--action", "budget.set", "--no-header").out
+    assert house("audit", "events", "--actor", "nobody", "--no-header").out == ""
+    shown = house("audit", "events", "--action", "budget.set", "--no-header").out
     assert f"\t{who}\tbudget.set\t" in shown
     assert len(shown.splitlines()) == 1
+
+
+def test_the_audit_log_says_who_did_what_and_why(house):
+    me = pwd.getpwuid(os.getuid()).pw_name
+    house("pause", "--all", "--reason", "wait")
+    house("pause", "--all", "--reason", "wait", "--dry-run")
+    house("workers", "block", "inhouse/ann")
+    house("workers", "block", "inhouse/nobody-of-this-name")
+    house("workers", "list")
+
+    def lines(*words):
+        shown = document(house("audit", "log", *words, "--json"), "audit-log")["lines"]
+        return [
+            tuple(
+                one[name]
+                for name in ("actor", "operation", "target", "reason", "outcome")
+            )
+            for one in shown
+        ]
+
+    found = lines()
+    assert found[:3] == [
+        (me, "workers.block", "", "", "E004"),
+        (me, "workers.block", "inhouse/ann", "", "done"),
+        (me, "pause", "", "wait", "done"),
+    ]
+    assert {"init", "policy.apply", "records.load"} & {one[1] for one in found}
+    assert lines("--operation", "workers", "--limit", "2") == found[:2]
+    assert lines("--actor", "nobody") == []
+    assert lines("--until", "2001-01-01") == []
+    assert lines("--since", "2001-01-01") == found
+
+
+def test_users_tokens_and_sessions_by_command(house):
+    link = house("users", "invite").out
+    assert link.startswith("http://127.0.0.1:8420/enrol#k=")
+    assert (
+        house("users", "add", "ann", "--role", "viewer", "--role", "operator").code == 0
+    )
+    fails(house("users", "invite"), 1, "E005")
+    fails(house("users", "add", "ann", "--role", "viewer"), 1, "E005")
+    refused = house(
+        "users", "add", "eve", "--role", "admin", "--role", "privacy-officer"
+    )
+    fails(refused, 5, "E003")
+    assert "separation of duties" in refused.err
+    house("users", "role", "ann", "--role", "viewer")
+    house("users", "disable", "ann")
+    (ann,) = document(house("users", "list", "--json"), "users")["users"]
+    assert (ann["name"], ann["roles"], ann["state"]) == ("ann", ["viewer"], "disabled")
+    made = house("tokens", "make", "load", "--scope", "records:write")
+    assert made.out.startswith("dsp_live_")
+    house("tokens", "revoke", "1")
+    listed = house("tokens", "list", "--no-header").out
+    assert made.out[:15] in listed
+    assert made.out.strip() not in listed
+    assert "\trevoked\t" in listed
+    assert house("sessions", "list", "--no-header").out == ""
+    fails(house("sessions", "revoke", "0" * 12), 1, "E004")
 
 
 def test_a_load_with_rejects_exits_3(house, tmp_path):

@@ -1,12 +1,16 @@
 """The operators' console over HTTP: who gets in, what is shown, and what never is."""
 
 import html
+import os
 import re
 
 import pytest
+from pwdlib.hashers.argon2 import Argon2Hasher
+from pyotp import TOTP
 from starlette.testclient import TestClient
 
 from dispatcher import access
+from dispatcher.access import users
 from dispatcher.core.errors import StoreLocked
 from dispatcher.core.rate_limit import Rate
 from dispatcher.ledger.chains import seal
@@ -18,6 +22,7 @@ from tests.integration.ledger_cases import Case, policy
 
 SAME = {"sec-fetch-site": "same-origin"}
 PAGES = ("/", "/workers", "/rules", "/rules/stranger", "/queue", "/records", "/ledger")
+PASSWORDS = access.Passwords(Argon2Hasher(time_cost=1, memory_cost=8, parallelism=1))
 CANARIES = ("Ada-Canary", "gout-canary", "key-canary", "person-canary")
 EVIL = "<script>alert(1)</script>{{7*7}}\u202e\"'&"
 
@@ -67,7 +72,10 @@ def make_app(case, clock):
 
     def make(**settings):
         return console_app(
-            case.store, clock=clock, settings=ConsoleSettings(stale=0, **settings)
+            case.store,
+            clock=clock,
+            settings=ConsoleSettings(stale=0, **settings),
+            passwords=PASSWORDS,
         )
 
     return make
@@ -131,12 +139,12 @@ def test_safety_5_who_is_not_signed_in_gets_the_sign_in_page_everywhere(app, pat
     assert response.status_code == 401
     assert page_of(response) == "login"
     assert "www-authenticate" in response.headers
-    assert response.text.count("<form") == 1
+    assert response.text.count("<form") == 2  # password, link
     assert "x/ann" not in response.text
 
 
 def test_safety_5_the_walk_knows_every_route(app):
-    walked = {*PAGES, "/login", "/logout", "/static/{name}", "/robots.txt"}
+    walked = {*PAGES, "/login", "/enrol", "/logout", "/static/{name}", "/robots.txt"}
     assert {route.path for route in app._app.routes} == {*walked, "/{rest:path}"}
 
 
@@ -199,6 +207,102 @@ def test_safety_1_another_machine_can_not_sign_in_without_a_proxy(app, case, clo
     link = access.make_link(case.store, clock())
     assert client.post("/login", data={"code": link}).status_code == 403
     assert browser(app).post("/login", data={"code": link}).status_code == 200
+
+
+# -- users: password and second factor ---------------------------------------------------
+
+
+PASSWORD = "four lamps over a green harbour"
+
+
+def enrolled(client, link, clock, **fields):
+    """Choose a password at the page that a link opens; the key for codes, the page."""
+    offered = client.post("/enrol", data={"code": link})
+    if page_of(offered) != "choose":
+        return None, offered
+    key = re.search(r"secret=([A-Z2-7]{32})", offered.text)[1]
+    code = TOTP(key).at(clock() // 1_000_000)
+    given = {"code": link, "password": PASSWORD, "totp": code, **fields}
+    return key, client.post("/enrol", data=given)
+
+
+def by_password(client, key, clock, **fields):
+    code = TOTP(key).at(clock() // 1_000_000)
+    given = {"name": "ann", "password": PASSWORD, "totp": code, **fields}
+    return client.post("/login", data=given)
+
+
+@pytest.fixture
+def admin(app, case, clock):
+    """The key of ann, who is the first admin."""
+    link = users.make_first_admin_link(case.store, clock(), os.urandom)
+    key, page = enrolled(browser(app), link, clock, name="ann")
+    assert page_of(page) == "overview", page.text
+    clock.advance(30)
+    return key
+
+
+def test_a_user_chooses_a_password_and_signs_in_with_it(app, admin, clock):
+    client = browser(app)
+    assert page_of(client.get("/enrol")) == "enrol"
+    assert page_of(by_password(client, admin, clock)) == "overview"
+    assert "ann" in text_of(client.get("/"))
+    assert client.post("/logout").status_code == 200
+    assert page_of(client.get("/")) == "login"
+
+
+def test_safety_2_what_is_wrong_is_not_said(app, admin, clock):
+    told = set()
+    for wrong in (
+        {"name": "eve"},
+        {"password": "x" * 20},
+        {"totp": "000000"},
+        {"totp": ""},
+    ):
+        refused = by_password(browser(app), admin, clock, **wrong)
+        assert refused.status_code == 403
+        told.add(text_of(refused))
+    assert len(told) == 1
+    assert "Name, password or code is wrong" in told.pop()
+
+
+def test_safety_4_signing_in_makes_a_session_of_its_own(app, admin, clock):
+    client = browser(app)
+    client.cookies.set("console", "chosen-by-somebody-else", domain="127.0.0.1")
+    by_password(client, admin, clock)
+    cookies = {one.value for one in client.cookies.jar if one.name == "console"}
+    assert any(len(value) == 43 for value in cookies)
+
+
+def test_a_password_that_will_not_do_may_be_chosen_again(app, case, clock):
+    link = users.add_user(case.store, "bob", ["viewer"], clock(), os.urandom)
+    client = browser(app)
+    _, refused = enrolled(client, link, clock, password="passwordpassword")
+    assert (refused.status_code, page_of(refused)) == (422, "choose")
+    assert "would be guessed" in text_of(refused)
+    assert "passwordpassword" not in refused.text
+    _, page = enrolled(client, link, clock)
+    assert page_of(page) == "overview"
+    assert enrolled(client, link, clock)[1].status_code == 403
+
+
+def test_safety_1_the_first_admin_enrols_on_this_machine_alone(make_app, case, clock):
+    app = make_app(url="https://ops.example.org", behind_proxy=True)
+    link = users.make_first_admin_link(case.store, clock(), os.urandom)
+    far = browser(app, base="https://ops.example.org", address="10.0.0.9")
+    assert enrolled(far, link, clock, name="eve")[1].status_code == 403
+    assert page_of(enrolled(browser(app), link, clock, name="ann")[1]) == "login"
+    assert users.list_users(case.store)[0].name == "ann"
+
+
+def test_safety_9_no_other_page_signs_anybody_in(app, admin, clock):
+    for site in ("cross-site", "same-site", None):
+        client = browser(app)
+        del client.headers["sec-fetch-site"]
+        if site:
+            client.headers["sec-fetch-site"] = site
+        assert by_password(client, admin, clock).status_code == 403
+    assert page_of(by_password(browser(app), admin, clock)) == "overview"
 
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", ""])

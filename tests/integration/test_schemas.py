@@ -29,6 +29,10 @@ workers groups
 workers suspects
 backup list
 audit log
+audit events
+users list
+tokens list
+sessions list
 schema
 """
 DOCUMENTS = """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from functools import partial
 from importlib import import_module
 from importlib.metadata import version as distribution_version
 from pathlib import Path
@@ -14,8 +15,12 @@ import typer
 import typer.main
 from typer.core import TyperGroup
 
+from dispatcher.core.errors import EXIT_PARTLY, DispatcherError
 from dispatcher.surfaces.cli.context import CliContext
 from dispatcher.surfaces.cli.tree import ABOUT, ANYWHERE, COMMANDS, OPTIONS, help_page
+
+_ACTED: Final = (0, EXIT_PARTLY)
+"""Exit statuses of commands that did what they were asked for, or a part."""
 
 BY_NAME: Final = {entry.name: entry for entry in COMMANDS}
 
@@ -57,7 +62,35 @@ def _loaded(name: str) -> Any:  # noqa: ANN401 - Typer names no public class for
         tree.add_typer(found, name=name)
     else:
         tree.command(name)(found)
-    return typer.main.get_group(tree).commands[name]
+    command = typer.main.get_group(tree).commands[name]
+    _observe(command, name)
+    return command
+
+
+def _observe(command: Any, operation: str) -> None:  # noqa: ANN401 - as above
+    """Let each command begin and end an act, called like it: ``workers.block``."""
+    for name, below in getattr(command, "commands", {}).items():
+        _observe(below, f"{operation}.{name}")
+    command.invoke = partial(_act, command.invoke, operation)
+
+
+def _act(invoke: Any, operation: str, ctx: Any) -> Any:  # noqa: ANN401 - as above
+    context: CliContext = ctx.obj
+    context.begin(operation, ctx.params)
+    try:
+        result = invoke(ctx)
+    except typer.Exit as ended:
+        if ended.exit_code in _ACTED:
+            context.end(operation)
+        raise
+    except typer.Abort:  # nobody answered: nothing was done
+        raise
+    except Exception as error:
+        known = isinstance(error, DispatcherError)
+        context.end(operation, error.code if known else DispatcherError.code)
+        raise
+    context.end(operation)
+    return result
 
 
 app = typer.Typer(

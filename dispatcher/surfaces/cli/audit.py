@@ -26,6 +26,10 @@ from dispatcher.surfaces.cli.ledger import Heads, showings, told
 SPOKEN: Final = {"accepted": "findings past a limit that were accepted"}
 """Names of counts that say too little by themselves."""
 
+Actor = Annotated[
+    str | None, typer.Option(help="Only what this one did, as the log names it.")
+]
+
 app = typer.Typer(
     help="Export evidence and verify it; read the audit log.", no_args_is_help=True
 )
@@ -56,6 +60,8 @@ def export(
             "directory": str(directory),
             "root": bundle.root,
             "lines": bundle.lines,
+            "acts": bundle.acts,
+            "last_act": bundle.last_act,
             **bundle.counts,
         },
         f"wrote {directory}: {bundle.lines:,} ledger lines, "
@@ -64,6 +70,7 @@ def export(
             for name, count in bundle.counts.items()
         )
         + f"\nroot {bundle.root}   note it down: no later rewrite goes unseen"
+        f"\naudit log: {bundle.acts:,} acts, the last {bundle.last_act}"
         f"\nnext: dispatcher audit verify {directory} --head {bundle.root}",
     )
 
@@ -141,33 +148,94 @@ def _verify_bundle(context: CliContext, path: Path, head: Sequence[str]) -> NoRe
 @app.command()
 def log(
     ctx: typer.Context,
-    actor: Annotated[
-        str | None, typer.Option(help="Only what this one did, as the log names it.")
+    actor: Actor = None,
+    operation: Annotated[
+        str | None,
+        typer.Option(metavar="NOUN", help="Only this noun, or this NOUN.VERB."),
     ] = None,
-    action: Annotated[
-        str | None, typer.Option(help="Only this, such as worker.merged.")
+    since: Annotated[
+        datetime | None, typer.Option(help="From this time on (UTC).")
+    ] = None,
+    until: Annotated[
+        datetime | None, typer.Option(help="Before this time (UTC).")
     ] = None,
     limit: Limit = 100,
 ) -> None:
-    """Show who did what, the newest first: ids, numbers and reasons, no value."""
-    from dispatcher.operations import ledger
+    """Show who did what, and why, by command, API and console; the newest first.
+
+    Records and people stand there by their pseudonyms. The lines form a chain of their
+    own, which ledger verify checks and audit export hands out.
+    """
+    from dispatcher.operations import people
 
     context: CliContext = ctx.obj
     with context.open_store() as store:
-        found = ledger.audit_log(store, actor=actor, action=action, limit=limit)
+        found = people.audit_lines(
+            store,
+            actor=actor,
+            operation=operation,
+            since=_micros(since, 0),
+            until=_micros(until, 2**63 - 1),
+            limit=limit,
+        )
     lines = [
-        (told_moment(one.at), one.actor, one.action, json.dumps(dict(one.detail)))
+        (
+            told_moment(one.at),
+            one.actor,
+            one.surface,
+            one.operation,
+            one.target or "-",
+            one.outcome,
+            one.reason,
+        )
         for one in found
     ]
+    header = ("at", "actor", "by", "operation", "on", "outcome", "reason")
     context.show(
         {
             "schema": "dispatcher.audit-log/1",
             "lines": [asdict(one) for one in found],
         },
+        context.table(lines, header),
+    )
+    _more(context, len(found), limit)
+
+
+def _micros(moment: datetime | None, default: int) -> int:
+    if moment is None:
+        return default
+    return round(moment.replace(tzinfo=UTC).timestamp() * 1_000_000)
+
+
+def _more(context: CliContext, shown: int, limit: int) -> None:
+    if shown == limit:
+        context.say(f"the newest {limit:,}; see more with --limit")
+
+
+@app.command()
+def events(
+    ctx: typer.Context,
+    actor: Actor = None,
+    action: Annotated[
+        str | None, typer.Option(help="Only this, such as worker.merged.")
+    ] = None,
+    limit: Limit = 100,
+) -> None:
+    """Show what happened, also by workers and the daemon: ids and numbers, no value."""
+    from dispatcher.operations import ledger
+
+    context: CliContext = ctx.obj
+    with context.open_store() as store:
+        found = ledger.list_events(store, actor=actor, action=action, limit=limit)
+    lines = [
+        (told_moment(one.at), one.actor, one.action, json.dumps(dict(one.detail)))
+        for one in found
+    ]
+    context.show(
+        {"schema": "dispatcher.events/1", "lines": [asdict(one) for one in found]},
         context.table(lines, ("at", "actor", "action", "detail")),
     )
-    if len(found) == limit:
-        context.say(f"the newest {limit:,}; see more with --limit")
+    _more(context, len(found), limit)
 
 
 def _verify_proof(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json as json_module
+import os
+import pwd
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 
-from dispatcher.core.errors import Invalid, Usage
+from dispatcher.core.errors import DispatcherError, Invalid, Usage
 from dispatcher.core.input_files import read_input
 from dispatcher.operations.workspace import Workspace
 from dispatcher.operations.workspace import wall_clock as wall_clock  # noqa: PLC0414
@@ -21,6 +23,7 @@ from dispatcher.surfaces.cli.terminal import plain
 
 if TYPE_CHECKING:
     from dispatcher.store import Store
+    from dispatcher.store.audit_log import Act
 
 
 DryRun = Annotated[
@@ -102,10 +105,58 @@ class CliContext(Workspace):
     yes: bool = False
     color: bool = True
     header: bool = True
+    operation: str = field(default="", init=False)
+    given: Mapping[str, Any] = field(default_factory=dict, init=False, repr=False)
+    act: Act | None = field(default=None, init=False, repr=False)
+
+    def begin(self, operation: str, given: Mapping[str, Any]) -> None:
+        """Begin a command: what it changes is one act of the audit chain."""
+        self.operation, self.given, self.act = operation, given, None
+
+    def end(self, operation: str, outcome: str = "done") -> None:
+        """End a command: one that changes something leaves a line, also if it failed.
+
+        A command that changes something is one that has ``--dry-run``; tried so, it
+        leaves none. Others leave a line where they wrote to the store after all.
+        """
+        changes = self.given.get("dry_run") is False
+        looks = any(self.given.get(name) is value for name, value in _LOOKS.items())
+        if operation != self.operation or looks or not changes:
+            return
+        failed = outcome != "done"
+        if failed and self.act is None:
+            return  # it found no store to act on
+        if self.act is not None and self.act.lines and not failed:
+            return
+        try:
+            with super().open_store() as store:
+                act = self._begun(store)
+                if failed:
+                    act.target = ""  # what was typed may be no name of ours
+                act.end(store, outcome)
+        except DispatcherError:
+            if not failed and self.act is not None:
+                raise
+
+    def _begun(self, store: Store) -> Act:
+        from dispatcher.store.audit_log import Act
+
+        if self.act is None:
+            self.act = Act(
+                _user(),
+                "command",
+                self.operation,
+                self.clock,
+                target=_target(self.given, store.key("pseudonym-key")),
+                reason=self.given.get("reason") or "",
+            )
+        return self.act
 
     def open_store(self, *, older: bool = False, dry_run: bool = False) -> Store:
         """Open the store; with ``dry_run`` one that undoes all that is written."""
         store = super().open_store(older=older)
+        if not older and self.operation and not self.given.get("dry_run"):
+            store = store.acting(self._begun(store))
         if dry_run:
             self.say(DRY_RUN)
             store.undo_writes()
@@ -177,6 +228,60 @@ class CliContext(Workspace):
         if answer.strip().lower() not in ("y", "yes"):
             self.say("nothing was changed")
             raise typer.Exit(1)
+
+
+_LOOKS: Final = {"sql": True, "breaches": True, "seal": False, "fix": False}
+"""Options of commands with ``--dry-run``, and where they change nothing either."""
+
+TARGETS: Final = (
+    "account",
+    "accounts",
+    "first",
+    "second",
+    "worker",
+    "connector",
+    "run",
+    "name",
+    "names",
+    "number",
+    "id",
+    "ids",
+    "field",
+    "user",
+    "token",
+    "session",
+)
+"""Parameters that name what a command acts on, without a value."""
+
+_NAMED: Final = 5
+
+
+def _target(given: Mapping[str, Any], key: bytes) -> str:
+    """Say what a command acts on; records stand there by their pseudonyms."""
+    from dispatcher.core.keys import pseudonym
+
+    words = [str(one) for name in TARGETS for one in _listed(given.get(name))]
+    for field_name in _listed(given.get("fields")):
+        record, dot, of = str(field_name).rpartition(".")
+        words.append(f"{pseudonym(key, 'r', record)}{dot}{of}")
+    if given.get("key"):
+        words.append(pseudonym(key, "r", str(given["key"])))
+    more = f" and {len(words) - _NAMED} more" if len(words) > _NAMED else ""
+    return " ".join(words[:_NAMED]) + more
+
+
+def _listed(value: Any) -> Sequence[Any]:  # noqa: ANN401 - what an option takes
+    if value is None:
+        return ()
+    return value if isinstance(value, list | tuple) else (value,)
+
+
+def _user() -> str:
+    """Name of the machine's user who runs the command."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())
 
 
 def rows_of(document: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:

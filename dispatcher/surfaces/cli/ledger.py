@@ -62,6 +62,7 @@ def verify(ctx: typer.Context, head: Heads = None) -> None:
             "heads": found.noted,
             "missing_heads": list(found.missing),
             "edited": [one.column for one in found.edited],
+            "acts": found.acts,
         },
         _verdict(found),
     )
@@ -74,6 +75,7 @@ def _verdict(found: Verification) -> str:
     lines = [
         f"{found.lines:,} lines of {found.chains:,} chains follow from each other,"
         f" {found.seals:,} seals hold",
+        f"audit log: {found.acts:,} acts follow from each other",
         f"last root {found.root or 'none: nothing was sealed yet'}",
         "not shipped"
         if found.shipped is None

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 DAILY: Final = "Daily use"
 WORK: Final = "Work, answers and money"
 RUNNING: Final = "Run and stop"
+ACCESS: Final = "Who may come in"
 PRIVACY: Final = "Privacy: evidence and requests"
 STORE: Final = "Keep the store"
 PAPER: Final = "Solve an instance of the paper's problem"
@@ -157,8 +158,29 @@ COMMANDS: Final = (
         "console",
         "daemon",
         "console",
-        RUNNING,
+        ACCESS,
         "Sign in to the operators' console, and out.",
+    ),
+    Entry(
+        "users",
+        "people",
+        "users",
+        ACCESS,
+        "Who signs in to the console, and in which roles.",
+    ),
+    Entry(
+        "tokens",
+        "people",
+        "tokens",
+        ACCESS,
+        "Tokens with which programs call the API.",
+    ),
+    Entry(
+        "sessions",
+        "people",
+        "sessions",
+        ACCESS,
+        "Who is signed in to the console now; end one.",
     ),
     Entry(
         "audit",

@@ -1,10 +1,14 @@
 """The operators' console: the state of the work, read only.
 
 ==============================  ====================================================
-``GET /login``                  asks for a sign-in link; what follows ``#k=`` is
-                                posted once and taken out of the address bar
-``POST /login``                 ``code`` = the link or what follows its ``#k=``;
-                                opens the session
+``GET /login``                  asks for name, password and code, or a link; what
+                                follows ``#k=`` is posted once and taken out of the
+                                address bar
+``POST /login``                 ``name``, ``password``, ``totp``; or ``code`` = the
+                                link or what follows its ``#k=``; opens the session
+``GET /enrol``                  takes a link with which a password is chosen
+``POST /enrol``                 ``code``; then ``password`` and ``totp`` too, and
+                                ``name`` of the first admin; opens a session
 ``GET /``                       overview
 ``GET /workers?page=N``         who was shown how much, and how near to each limit
 ``GET /rules``                  how near any worker is to each limit

@@ -9,6 +9,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
+from dispatcher.access import Passwords
 from dispatcher.app.guard import Guard
 from dispatcher.core.errors import DispatcherError
 from dispatcher.ledger.limit_usage import LimitUsages
@@ -35,6 +36,7 @@ def console_app(
     nearness: LimitUsages | None = None,
     settings: ConsoleSettings = ConsoleSettings(),
     preflight: Preflight | None = None,
+    passwords: Passwords | None = None,
 ) -> Callable[..., Any]:
     """Make the console's ASGI application.
 
@@ -48,9 +50,17 @@ def console_app(
     settings : ConsoleSettings
     preflight : Preflight, optional
         Tells what cannot be sent.
+    passwords : Passwords, optional
+        Argon2id with the library's parameters where none are given.
     """
     pages = Pages()
-    sessions = Sessions(store, pages, clock=clock, settings=settings)
+    sessions = Sessions(
+        store,
+        pages,
+        clock=clock,
+        settings=settings,
+        passwords=passwords or Passwords(),
+    )
     near = nearness or LimitUsages()
     cache = ReadCache(store, clock, near, stale=settings.stale, preflight=preflight)
     views = Views(cache, pages, clock)
@@ -71,6 +81,8 @@ def console_app(
             ),
             Route("/login", sessions.ask, methods=["GET"]),
             Route("/login", sessions.sign_in, methods=["POST"]),
+            Route("/enrol", sessions.ask_to_enrol, methods=["GET"]),
+            Route("/enrol", sessions.enrol, methods=["POST"]),
             Route("/logout", sessions.sign_out, methods=["POST"]),
             static("dispatcher.surfaces.console", _STATIC),
             Route("/robots.txt", robots, methods=["GET"]),

@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from dispatcher.access import Operator
+from dispatcher.access.users import Enrolment
 from dispatcher.model import TRANSITIONS
 from dispatcher.store import Clock
 from dispatcher.surfaces.console.read_cache import Limit, ReadCache
@@ -82,13 +83,34 @@ class Pages:
     """Renders the pages."""
 
     def login(
-        self, request: Request, *, status: int, refused: bool = False
+        self, request: Request, *, status: int, refused: str = ""
     ) -> HTMLResponse:
-        """Ask for a sign-in link."""
+        """Ask for name and password, or a link; ``refused`` says which was wrong."""
         response = self._html(request, "login.html", status, refused=refused)
         if status == 401:
             response.headers["www-authenticate"] = 'Link realm="console"'
         return response
+
+    def enrol(
+        self, request: Request, *, status: int, refused: bool = False
+    ) -> HTMLResponse:
+        """Ask for the link with which a password is chosen."""
+        return self._html(request, "enrol.html", status, refused=refused)
+
+    def choose(
+        self, request: Request, offered: Enrolment, link: str, *, wrong: str, name: str
+    ) -> HTMLResponse:
+        """Let the holder of a link choose a password; ``wrong`` says what was."""
+        status = 422 if wrong else 200
+        return self._html(
+            request,
+            "choose.html",
+            status,
+            offered=offered,
+            link=link,
+            wrong=wrong,
+            name=name,
+        )
 
     def page(
         self,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import os
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 from starlette.concurrency import run_in_threadpool
@@ -11,7 +12,8 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from dispatcher import access
-from dispatcher.access import Operator
+from dispatcher.access import Attempts, Operator, Passwords, users
+from dispatcher.core.errors import Invalid
 from dispatcher.core.rate_limit import Rate, RateLimiter
 from dispatcher.store import Clock, Store
 from dispatcher.surfaces.console.pages import Pages
@@ -62,13 +64,21 @@ class Sessions:
     """Signs in and out; lets nobody else see a page."""
 
     def __init__(
-        self, store: Store, pages: Pages, *, clock: Clock, settings: ConsoleSettings
+        self,
+        store: Store,
+        pages: Pages,
+        *,
+        clock: Clock,
+        settings: ConsoleSettings,
+        passwords: Passwords,
     ) -> None:
         self._store = store
         self._pages = pages
         self._clock = clock
         self._settings = settings
         self._pace = RateLimiter(settings.sign_in)
+        self._passwords = passwords
+        self._attempts = Attempts()
         self._cookie = f"{'__Host-' if settings.https else ''}console"
 
     def signed_in(self, page: Page) -> Handler:
@@ -93,31 +103,102 @@ class Sessions:
         self._check_host(request)
         return self._pages.login(request, status=200)
 
-    async def sign_in(self, request: Request) -> Response:
-        """``POST /login``: a link becomes a session, once.
+    async def ask_to_enrol(self, request: Request) -> Response:
+        """``GET /enrol``: takes the link, which no server has seen yet."""
+        self._check_host(request)
+        return self._pages.enrol(request, status=200)
 
-        Where the browser does not say which page sent the form, the link itself is the
-        token that no other page can know.
+    async def sign_in(self, request: Request) -> Response:
+        """``POST /login``: name, password and code, or a link, become a session.
+
+        Where the browser does not say which page sent the form, a link is the token
+        that no other page can know; a password is not taken then.
 
         Raises
         ------
         HTTPException
             403: the form came from another page. 429: too many attempts.
         """
+        form = await self._secret_form(request)
+        if "name" in form:
+            secret = await run_in_threadpool(self._by_password, request, form)
+        else:
+            secret = await run_in_threadpool(
+                access.sign_in_by_link, self._store, _link_of(form), self._clock()
+            )
+        if secret is None:
+            by = "password" if "name" in form else "link"
+            return self._pages.login(request, status=403, refused=by)
+        return self._entered(secret)
+
+    def _by_password(self, request: Request, form: Mapping[str, str]) -> str | None:
+        return access.sign_in(
+            self._store,
+            form["name"].strip(),
+            form.get("password", ""),
+            form.get("totp", ""),
+            self._clock(),
+            network=caller(request),
+            passwords=self._passwords,
+            attempts=self._attempts,
+            entropy=os.urandom,
+        )
+
+    async def enrol(self, request: Request) -> Response:
+        """``POST /enrol``: a link lets a user choose a password, and signs them in.
+
+        Raises
+        ------
+        HTTPException
+            As :meth:`sign_in`.
+        """
+        form = await self._secret_form(request)
+        return await run_in_threadpool(self._enrol, request, form)
+
+    def _enrol(self, request: Request, form: Mapping[str, str]) -> Response:
+        link, now, wrong = _link_of(form), self._clock(), ""
+        offered = users.enrolment(self._store, link, now)
+        if offered is None or not (offered.name or self._is_here(request)):
+            return self._pages.enrol(request, status=403, refused=True)
+        if "password" in form:
+            try:
+                secret = access.enrol(
+                    self._store,
+                    link,
+                    form["password"],
+                    form.get("totp", ""),
+                    now,
+                    passwords=self._passwords,
+                    entropy=os.urandom,
+                    name=form.get("name", "").strip(),
+                )
+            except Invalid as error:
+                wrong = f"{error.what}: {error.why}. {error.fix}."
+            else:
+                if secret is None:
+                    return self._pages.enrol(request, status=403, refused=True)
+                return self._entered(secret)
+        return self._pages.choose(
+            request, offered, link, wrong=wrong, name=form.get("name", "")
+        )
+
+    async def _secret_form(self, request: Request) -> dict[str, str]:
+        """Read a form with a secret from a page of ours, slowly enough."""
         self._check_host(request)
         form = await read_form(request)
-        if own_page(request) is False:
+        ours = own_page(request)
+        if ours is False or (ours is None and "code" not in form):
             raise HTTPException(403)
-        host = request.client.host if request.client else ""
-        if not self._settings.behind_proxy and not is_loopback(host):
+        if not self._settings.behind_proxy and not self._is_here(request):
             raise HTTPException(403)
         pace(self._pace, caller(request), self._clock())
-        code = form.get("code", "").strip().rpartition("#k=")[2]
-        secret = await run_in_threadpool(
-            access.sign_in_by_link, self._store, code, self._clock()
-        )
-        if secret is None:
-            return self._pages.login(request, status=403, refused=True)
+        return form
+
+    @staticmethod
+    def _is_here(request: Request) -> bool:
+        return is_loopback(request.client.host if request.client else "")
+
+    def _entered(self, secret: str) -> Response:
         response = RedirectResponse("/", 303)
         response.set_cookie(
             self._cookie,
@@ -169,3 +250,8 @@ class Sessions:
         settings = self._settings
         if not is_our_host(request, settings.url, behind_proxy=settings.behind_proxy):
             raise HTTPException(421)
+
+
+def _link_of(form: Mapping[str, str]) -> str:
+    """What follows ``#k=`` in a link, or the code itself."""
+    return form.get("code", "").strip().rpartition("#k=")[2]

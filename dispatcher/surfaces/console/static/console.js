@@ -26,10 +26,10 @@
   }
 
   // -- signing in: the secret leaves the address bar before anything else ----------
-  if (page === "login") {
+  if (page === "login" || page === "enrol") {
     const enter = () => {
       const code = new URLSearchParams(location.hash.slice(1)).get("k");
-      if (location.hash) history.replaceState(null, "", "/login");
+      if (location.hash) history.replaceState(null, "", location.pathname);
       if (code && code.length <= 512) {
         $("code").value = code;
         $("login").submit();
