@@ -86,8 +86,8 @@ def _act(invoke: Any, operation: str, ctx: Any) -> Any:  # noqa: ANN401 - as abo
     except typer.Abort:  # nobody answered: nothing was done
         raise
     except Exception as error:
-        known = isinstance(error, DispatcherError)
-        context.end(operation, error.code if known else DispatcherError.code)
+        known = error if isinstance(error, DispatcherError) else DispatcherError
+        context.end(operation, known.code)
         raise
     context.end(operation)
     return result
