@@ -156,7 +156,7 @@ def last(instruction: str) -> str:
     return [said for name, said in steps() if name == instruction][-1]
 
 
-def test_the_image_runs_as_nobody_special_and_writes_in_its_volume_only():
+def test_safety_47_the_image_runs_as_nobody_special_and_writes_in_its_volume_only():
     names = [name for name, _ in steps()]
     known = {"FROM", "WORKDIR", "COPY", "RUN", "USER", "ENV", "VOLUME", "STOPSIGNAL",
              "HEALTHCHECK", "ENTRYPOINT", "CMD"}  # fmt: skip
