@@ -19,6 +19,7 @@ from PIL import Image
 from dispatcher.core.errors import Invalid
 from dispatcher.core.input_files import read_input
 from dispatcher.core.private_files import write_private
+from dispatcher.operations.policies import is_sample
 from dispatcher.stages.intake.images import BadPage, Box, Form, Pages, pages_in
 from dispatcher.stages.intake.opening import open_table
 from dispatcher.stages.intake.record_builder import PreparedRecord, RecordBuilder
@@ -37,6 +38,8 @@ STEPPED: Final = 20
 SHOWN_SIDE: Final = 1_600  # pixels of the longer side of a page on the screen
 INKED: Final = 0.02
 """Share of dark pixels along a side from which a box cuts through something."""
+
+NEW_FIELD: Final = {"ask": "transcribe"}
 
 STARTER: Final = """\
 # Begun by `dispatcher layout draw`. Say what must not come together in rules,
@@ -412,6 +415,9 @@ class Drawing:
 def keep_boxes(before: str, draft: str, name: str) -> tuple[str, int]:
     """Return a draft with the boxes, their fields and the template of a policy file.
 
+    They are kept where the draft too is of records with that column of pages, and the
+    file is none of the examples that come with the program.
+
     Parameters
     ----------
     before : str
@@ -436,16 +442,25 @@ def keep_boxes(before: str, draft: str, name: str) -> tuple[str, int]:
         boxes = drawn_boxes(entity_before)
     except (tomllib.TOMLDecodeError, KeyError, ValueError, AttributeError):
         return draft, 0
-    if not boxes:
+    fields: Mapping[str, Any] = entity_before.get("fields", {})
+    columns = {
+        one.name: str(fields[one.field]["image"]).partition("#")[0]
+        for one in boxes
+        if one.field and not one.redact
+    }
+    if not columns or is_sample(before.encode()):
         return draft, 0
     document = _read(draft, name)
-    entity, fields = _entity(document, name), entity_before.get("fields", {})
+    entity = _entity(document, name)
+    pages = {str(spec.get("image", "")) for spec in entity["fields"].values()}
+    boxes = [one for one in boxes if columns.get(one.name) in {*pages, None}]
+    if not any(one.name in columns for one in boxes):
+        return draft, 0
     layout = _table(entity, "layout")
     for box in boxes:
         _put_box(layout, box)
-        if box.field and not box.redact:
-            image = fields[box.field]["image"]
-            _show(entity, box, image.partition("#")[0], fields[box.field].get("ask"))
+        if box.name in columns:
+            _show(entity, box, columns[box.name], fields[box.field])
     template = entity_before.get("template")
     if template is not None:
         _pin(entity, template["image"], template["sha256"])
@@ -533,7 +548,7 @@ def _pin(entity: Table, image: str, sha256: str) -> None:
 
 
 def _show(
-    entity: Table, box: DrawnBox, column: str, ask: str | None = "transcribe"
+    entity: Table, box: DrawnBox, column: str, new: Mapping[str, Any] = NEW_FIELD
 ) -> None:
     """Have the field show the box; the field of a draft's whole page goes."""
     import tomlkit  # noqa: PLC0415 - an extra
@@ -541,8 +556,7 @@ def _show(
     fields = _table(entity, "fields")
     if box.field not in fields:
         made = tomlkit.inline_table()
-        if ask is not None:
-            made["ask"] = ask
+        made.update(new)
         _put_last(fields, box.field, made)
     spec = fields[box.field]
     column = str(spec.get("image", "")).partition("#")[0] or column

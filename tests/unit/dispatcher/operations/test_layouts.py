@@ -1,6 +1,7 @@
 """Boxes are written into a policy file beside what it says, and judged by its rules."""
 
 import io
+from pathlib import Path
 
 import pytest
 from PIL import Image
@@ -112,6 +113,9 @@ def test_a_template_is_named_from_the_policys_folder_and_found_by_name_too(tmp_p
 
 def test_a_new_draft_keeps_the_boxes_that_were_drawn(folder):
     """Its fields that show them, what is painted over, and the template too."""
+    asked = 'name = { ask = "choose", choices = ["x"], image'
+    told = POLICY.replace('name = { ask = "transcribe", image', asked)
+    (folder / "policy.toml").write_text(told)
     drawn = [box("roi.name", NAME, field="name"), box("seal", AGE, redact=True)]
     drawing(folder, aligned=True).save(drawn)
     before = (folder / "policy.toml").read_text()
@@ -127,12 +131,17 @@ def test_a_new_draft_keeps_the_boxes_that_were_drawn(folder):
     entity = found.policy.entity
     assert entity.fields.keys() == {"age", "name"}
     assert entity.fields["name"].image_box == "roi.name"
+    assert entity.fields["name"].choices == ("x",)
     assert entity.layout["seal"].redact
     assert entity.template.image == "0.png"
     assert text.endswith(
         '\n# singles out 71 %\n[property.apart]\nof = ["age", "name"]\n'
     )
-    for nothing in ("", "no toml =", 'version = 1\n[entity.a]\nkey = "k"\n'):
+    of_others = draft.replace('image = "scan", send', 'image = "page", send')
+    assert keep_boxes(before, of_others, "policy.toml") == (of_others, 0)
+    (sample,) = Path("examples/policies").glob("prescriptions.toml")
+    no_toml, no_box = "no toml =", 'version = 1\n[entity.a]\nkey = "k"\n'
+    for nothing in ("", no_toml, no_box, sample.read_text()):
         assert keep_boxes(nothing, draft, "policy.toml") == (draft, 0)
 
 
