@@ -35,6 +35,7 @@ from dispatcher.stages.serving import expire, stop_by_agreement
 from dispatcher.stages.serving.arrivals import forget_over
 from dispatcher.stages.serving.values import held_back
 from dispatcher.store import Store, lease
+from policies.model.objective import Preference
 
 Connectors = Mapping[str, Market | Feed]
 """By the operator's names."""
@@ -73,6 +74,8 @@ def _before(store: Store, preflight: Preflight, workspace: Workspace) -> list[Ti
             preflight=preflight,
             seconds=config.planning.seconds,
             partial=config.planning.partial,
+            min_gain=config.planning.min_gain,
+            prefer=Preference(config.planning.prefer),
         )
         ticks.append(Tick("planning", every.planning, planning.tick, shows=True))
     return ticks

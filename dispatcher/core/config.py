@@ -24,6 +24,7 @@ from pydantic import (
 
 from dispatcher.core.errors import Invalid
 from dispatcher.core.input_files import read_input
+from policies.model.objective import Preference
 
 CONFIG_NAME = "dispatcher.toml"
 POLICY_NAME = "policy.toml"
@@ -73,11 +74,16 @@ class Planning(_Section):
 
     For ``seconds`` after a plan was constructed, better ones are searched for; 0 applies
     it as it is. Where not everything has a plan (E701, E702) no record is begun that is
-    new; ``partial`` begins those that have one, and holds back the rest.
+    new; ``partial`` begins those that have one, and holds back the rest. Where others may
+    work than before, a plan replaces the one in force if it is worth more by the share
+    ``min_gain``. ``prefer`` says which of the plans that place the most fields is wanted.
     """
+
+    prefer: Preference = Preference.UTILITY
 
     seconds: Annotated[float, Field(ge=0, le=86_400)] = 3.0
     partial: bool = False
+    min_gain: Annotated[float, Field(ge=0, le=1)] = 0.01
 
 
 class Tasks(_Section):
@@ -145,7 +151,8 @@ def split_address(address: str, where: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Whether an address or a name is this machine's own."""
     try:
         return ip_address(host).is_loopback
     except ValueError:
@@ -159,7 +166,8 @@ class Surfaces(_Section):
     operators reach the console. ``api`` serves the REST API at the operators' address,
     under ``/api/v1``, to whoever has a token. ``behind_proxy`` declares a TLS proxy in front of the
     servers: only then may they listen on other addresses, and only then are its
-    ``X-Forwarded-*`` headers trusted.
+    ``X-Forwarded-*`` headers trusted. ``contact`` is whom workers may ask, on every
+    task page.
     """
 
     operators: str = "127.0.0.1:8420"
@@ -169,12 +177,13 @@ class Surfaces(_Section):
     operator_url: str | None = None
     api: bool = False
     behind_proxy: bool = False
+    contact: Annotated[str, Field(max_length=200)] = ""
 
     @model_validator(mode="after")
     def _addresses(self) -> Self:
         for name in ("operators", "workers", "admin"):
             host, _ = split_address(getattr(self, name), f"surfaces.{name}")
-            if not _is_loopback(host) and not self.behind_proxy:
+            if not is_loopback(host) and not self.behind_proxy:
                 msg = (
                     f"surfaces.{name} listens on {host}, which others can reach, "
                     "without TLS: put a proxy with TLS before it and set "

@@ -8,9 +8,10 @@ from typing import Final
 
 from dispatcher.core.errors import NoStore
 from dispatcher.core.input_files import read_input
+from dispatcher.core.plurals import count
 from dispatcher.operations import database, policies
 from dispatcher.operations.policies import is_sample
-from dispatcher.operations.status import Status, count, status
+from dispatcher.operations.status import Status, status
 from dispatcher.operations.workspace import Workspace
 from dispatcher.store import Store
 from policies.document import parse

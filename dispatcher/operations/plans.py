@@ -6,10 +6,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from dispatcher import model
-from dispatcher.core.errors import NotFound
+from dispatcher.core.errors import Invalid, NotFound
+from dispatcher.operations.instances import check_place, write_whole
 from dispatcher.operations.workspace import Workspace
 from dispatcher.preflight import Obstacle
 from dispatcher.stages.planning import Drafted, Planning, no_plan
@@ -17,6 +19,9 @@ from dispatcher.stages.planning.plan_summary import lack
 from dispatcher.store import Store
 from dispatcher.store import planning as rows
 from dispatcher.strategies import find_solver
+from policies.instances.problem_document import document_of
+from policies.model.objective import Objective, Preference
+from policies.model.sets import InvalidProblem
 from policies.planning.frontier import Frontier
 from policies.solvers import Limits
 
@@ -51,6 +56,7 @@ def draft(
     seed: int | None = None,
     algorithm: str = "auto",
     time_limit: float | None = None,
+    prefer: Preference | None = None,
 ) -> Drafted:
     """Plan all fields that lack answers; nothing is sent before the plan is applied.
 
@@ -68,6 +74,8 @@ def draft(
         ``auto``, or a solver.
     time_limit : float, optional
         Seconds of search, at most; None: those of the settings.
+    prefer : Preference, optional
+        Which of the plans is wanted; None: that of the settings.
 
     Raises
     ------
@@ -81,6 +89,7 @@ def draft(
         workspace.clock,
         preflight=preflight,
         seconds=workspace.config.planning.seconds,
+        prefer=prefer or Preference(workspace.config.planning.prefer),
     )
     return planning.draft(
         partial=partial,
@@ -121,6 +130,56 @@ def sweep(
     planning = Planning(store, workspace.clock, preflight=preflight)
     chosen = workspace.config.seed if seed is None else seed
     return planning.sweep(count, seed=chosen or 0, limits=Limits(seconds=time_limit))
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What was written, and what the file cannot say."""
+
+    entries: int
+    adversaries: int
+    properties: int
+    notes: tuple[str, ...]
+
+
+def export(workspace: Workspace, store: Store, path: Path) -> Exported:
+    """Write the backlog as an instance file: numbers alone, no name and no value.
+
+    It is all that lacks an answer and is not in flight, as if nothing was planned.
+
+    Raises
+    ------
+    Conflict
+        No policy is in force.
+    Invalid
+        The file cannot be written, or its format cannot state the backlog.
+    """
+    check_place(path)
+    preflight = workspace.preflight(store)
+    made = Planning(store, workspace.clock, preflight=preflight).problem()
+    notes = []
+    if made.problem.goal.objective is Objective.TRADEOFF:
+        notes.append("of the tradeoff only the utility and the limits are written")
+    if made.loose is not None:
+        notes.append("cosines are written as 0, whatever their limit")
+    try:
+        document = document_of(made.problem, "backlog")
+    except InvalidProblem as error:
+        raise Invalid(
+            "the backlog cannot be written as an instance",
+            why=str(error),
+            fix="plan it here: dispatcher plan --dry-run",
+        ) from error
+    absent = len(made.workforce) - document["n_adversaries"]
+    if absent:
+        notes.append(f"{absent} past a limit by what they saw are left out")
+    write_whole(path, json.dumps(document, separators=(",", ":")) + "\n")
+    return Exported(
+        document["n_entries"],
+        document["n_adversaries"],
+        len(document["properties"]),
+        tuple(notes),
+    )
 
 
 def held_back(drafted: Drafted) -> list[str]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from dispatcher.core.plurals import count
 from dispatcher.core.processes import describe_process
 from dispatcher.ledger import exhausted_fields
 from dispatcher.ledger.active_policy import asked_fields, showings
@@ -115,6 +116,8 @@ class PlanInForce:
         was made before this was kept.
     outdated : bool
         A merge took showings out of it, and nothing was planned since.
+    moves : int
+        Showings that it moved to other workers when it replaced the plan before.
     """
 
     plan: int
@@ -123,6 +126,7 @@ class PlanInForce:
     planned_complete: int
     gap: float | None
     outdated: bool
+    moves: int
 
 
 @dataclass(frozen=True)
@@ -449,8 +453,8 @@ def _pilots(tx: Tx) -> list[WaitingPilot]:
 
 def _by_state(tasks: Sequence[tuple[str, str, int]]) -> dict[str, int]:
     found = Counter[str]()
-    for _, state, count in tasks:
-        found[state] += count
+    for _, state, number in tasks:
+        found[state] += number
     return dict(sorted(found.items()))
 
 
@@ -492,6 +496,7 @@ def _plan(tx: Tx, version: int) -> PlanInForce | None:
                 numbers["complete"],
                 numbers.get("gap"),
                 bool(row.refused) and last.get("joins") != planning.joins(tx),
+                numbers.get("moves", 0),
             )
     return None
 
@@ -524,8 +529,3 @@ def _fields_of(alike: Iterable[HeldRow]) -> Mapping[str, int]:
 def _named(counts: Mapping[str, int]) -> str:
     """Say how many there are of each name, of the first few names."""
     return listed([f"{name} {n:,}" for name, n in counts.items()], NAMED)
-
-
-def count(number: int, one: str, more: str = "") -> str:
-    """Write a number with its noun: 1 field, 2 fields."""
-    return f"{number:,} {one if number == 1 else more or one + 's'}"

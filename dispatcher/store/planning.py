@@ -66,11 +66,14 @@ _UPSETS: Final[tuple[Any, ...]] = (
     select(func.max(PolicyVersion.version)),
     select(func.sum(Account.id)).where(Account.state != "active"),
 )
-_PULSE: Final[tuple[Any, ...]] = (
+_STAFF: Final[tuple[Any, ...]] = (
     *_UPSETS,
-    select(func.max(Entry.id)),
     select(_COUNT).select_from(Account).where(Account.state == "active"),
     select(func.max(Account.id)),
+)
+_PULSE: Final[tuple[Any, ...]] = (
+    *_STAFF,
+    select(func.max(Entry.id)),
     select(_COUNT)
     .select_from(Task)
     .where(col(Task.state).in_(("returned", "expired", "dead"))),
@@ -172,7 +175,7 @@ _CELLS: Final = DriverStatement(
 def pulse(tx: Tx) -> tuple[int, ...]:
     """A few numbers that change when there may be something new to plan.
 
-    Grants of extra showings, :func:`upsets`, last entry, active accounts, last account,
+    Grants of extra showings, :func:`upsets`, active accounts, last account, last entry,
     tasks that ended without an answer, open fields, records let go by pilots, and tests
     failed for good. :func:`in_force` changes with the plan itself.
     """
@@ -191,6 +194,11 @@ def upsets(tx: Tx) -> tuple[int, ...]:
     Joins of adversaries, policy version, and accounts that are given nothing.
     """
     return tuple(int(tx.scalar(number) or 0) for number in _UPSETS)
+
+
+def staff(tx: Tx) -> tuple[int, ...]:
+    """A few numbers that change with who may work; :func:`upsets` is among them."""
+    return tuple(int(tx.scalar(number) or 0) for number in _STAFF)
 
 
 def joins(tx: Tx) -> int:

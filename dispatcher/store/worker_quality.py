@@ -41,6 +41,23 @@ _GOLD: Final = (
         col(GoldTask.ended_at) > _JUDGED_FROM,
     )
 )
+_GOLD_BY_FIELD: Final = (
+    select_columns(
+        GoldTask.account_id,
+        GoldQuestion.field_id,
+        func.count(),
+        _total(GoldTask.correct),
+    )
+    .select_from(GoldTask)
+    .join(GoldQuestion, col(GoldQuestion.id) == GoldTask.gold_question_id)
+    .join(Account, col(Account.id) == GoldTask.account_id)
+    .where(
+        GoldQuestion.purpose == "gold",
+        GoldTask.state == "answered",
+        col(GoldTask.ended_at) > _JUDGED_FROM,
+    )
+    .group_by(col(GoldTask.account_id), col(GoldQuestion.field_id))
+)
 _DOUBTED: Final = (
     select(Account.id, Account.quality)
     .where(
@@ -124,6 +141,11 @@ GoldRow: TypeAlias = "Row[*tuple[Any, ...]]"
 def gold(tx: Tx, account_id: int) -> GoldRow:
     """How an account answered gold."""
     return tx.execute(_GOLD, {"account": account_id}).one()
+
+
+def gold_by_field(tx: Tx) -> list[tuple[int, int, int, int]]:
+    """Gold answered since accounts are judged: (account, field, asked, right)."""
+    return [(row[0], row[1], row[2], row[3]) for row in tx.execute(_GOLD_BY_FIELD)]
 
 
 def doubted(tx: Tx, floor: float, answers: int) -> list[tuple[int, float]]:

@@ -21,9 +21,10 @@ from dispatcher.app.metrics import Events, Tables, Timed, health_app, make_regis
 from dispatcher.app.servers import Listener, Swap, bind, serve
 from dispatcher.app.systemd import Notifier
 from dispatcher.app.ticks import make_ticks
-from dispatcher.core.config import Config, split_address
+from dispatcher.core.config import Config, Surfaces, split_address
 from dispatcher.core.errors import DispatcherError, Usage
 from dispatcher.core.log import get_logger
+from dispatcher.core.plurals import count
 from dispatcher.ledger.limit_usage import LimitUsages
 from dispatcher.operations.daemon import make_sign_in_link
 from dispatcher.operations.dry_run import withdrawing
@@ -133,6 +134,34 @@ def run(
                 break
         store.checkpoint()
     daemon.raise_if_lost()
+
+
+def page_settings(surfaces: Surfaces) -> PageSettings:
+    """Return what the settings say of the task page."""
+    https = (surfaces.worker_url or "").startswith("https://")
+    return PageSettings(https=https, contact=surfaces.contact)
+
+
+def stopping(in_hand: int | None, drain: float) -> str:
+    """Say what a daemon waits for that was told to stop.
+
+    Parameters
+    ----------
+    in_hand : int or None
+        Tasks in workers' hands; None: unknown.
+    drain : float
+        Seconds to wait for their answers, at most.
+    """
+    known = "some tasks" if in_hand is None else count(in_hand, "task")
+    answers = (
+        ""
+        if in_hand == 0
+        else f"for {known} in workers' hands, at most {drain:g} s, then "
+    )
+    return (
+        f"stopping: nothing new is shown; waiting {answers}for what is under way "
+        "(a second signal ends it at once, which is safe too)"
+    )
 
 
 def stand_by(daemon: Daemon, store: Store, notifier: Notifier, clock: Clock) -> bool:
@@ -285,6 +314,8 @@ class DaemonServers:
             if not self._daemon.was_lost():  # else it may stand by and lead again
                 self._notifier.stopping(drain + MARGIN)
             self._daemon.begin_drain()
+            with suppress(OSError, ValueError):  # nobody reads any more
+                print(stopping(self._in_hand(), drain), file=sys.stderr, flush=True)
 
         serve(
             self._listeners,
@@ -413,9 +444,7 @@ class DaemonServers:
                 shared_browser=config.sessions.shared_browser,
                 withdrawing=withdrawing(self._workspace),
             ),
-            settings=PageSettings(
-                https=(config.surfaces.worker_url or "").startswith("https://")
-            ),
+            settings=page_settings(config.surfaces),
             feeds={
                 name: connector
                 for name, connector in self._connectors.items()
@@ -436,14 +465,17 @@ class DaemonServers:
                 print(f"be admin  {first}   (as above)", file=sys.stderr)
 
     def _drained(self) -> bool:
+        return self._in_hand() == 0
 
+    def _in_hand(self) -> int | None:
+        """Count tasks in workers' hands that this daemon waits for; None: unknown."""
         if not self._daemon.is_leading():
-            return True  # another one leads: nothing is ours to wait for
+            return 0  # another one leads: nothing is ours to wait for
         try:
             with self._store.read() as tx:
-                return statistics.live_shown(tx, self._workspace.clock()) == 0
+                return statistics.live_shown(tx, self._workspace.clock())
         except DispatcherError:
-            return False  # busy: asked again in a moment
+            return None  # busy: asked again in a moment
 
     def _alive(self) -> bool:
         """Whether the loop that books still turns: it keeps the lease."""

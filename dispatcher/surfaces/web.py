@@ -6,7 +6,6 @@ from collections.abc import Callable, Hashable, Mapping
 from functools import cache, partial
 from hashlib import sha256
 from importlib.resources import files
-from ipaddress import ip_address
 from typing import Final, Protocol
 from urllib.parse import urlsplit
 
@@ -19,6 +18,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from dispatcher.core.config import is_loopback
 from dispatcher.core.errors import DispatcherError
 from dispatcher.core.log import get_logger
 from dispatcher.core.rate_limit import RateLimiter, network_of
@@ -172,7 +172,7 @@ def is_our_host(request: Request, url: str, *, behind_proxy: bool) -> bool:
     without a `url` it is the proxy that decides.
     """
     host = urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
-    mine = is_loopback(host) or host in ("localhost", urlsplit(url).hostname)
+    mine = is_loopback(host) or host == urlsplit(url).hostname
     return mine or (behind_proxy and not url)
 
 
@@ -183,11 +183,3 @@ def own_page(request: Request) -> bool | None:
     """
     site = request.headers.get("sec-fetch-site")
     return None if site is None else site == "same-origin"
-
-
-def is_loopback(host: str) -> bool:
-    """Whether an address is this machine's own."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -36,7 +36,7 @@ from policies.model.exact_numbers import proportions
 from policies.model.links import Counts, LinkMeasure, Links, conflict_sets
 from policies.model.measures import MEASURES, Measure
 from policies.model.problem import Pairs, Problem
-from policies.model.sets import NO_CAP, Ints, InvalidProblem, SetSystem
+from policies.model.sets import NO_CAP, Bools, Ints, InvalidProblem, SetSystem
 from policies.model.weights import Weights
 
 SCHEMA: Final = "sparsi-instance/1"
@@ -52,13 +52,13 @@ KEYS: Final = (
     *("n_entries", "n_adversaries", "t", "weights", "utility_norm", "utility"),
     *("properties", "loc", "cnt", "disclosure", "problem", "lambda", "tau"),
     *("capacities", "prior", "history_only_entries", "coalition_groups", "any_m"),
-    "withhold",
+    *("withhold", "copies", "forbidden"),
 )
 NEEDED: Final = (
     *("n_entries", "n_adversaries", "t", "weights"),
     *("properties", "disclosure", "problem"),
 )
-SET_KEYS: Final = ("entries", "a", "classes", "left", "right")
+SET_KEYS: Final = ("entries", "a", "classes", "left", "right", "trusted")
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,12 +109,17 @@ def read_instance(document: object, load: Loader | None = None) -> Instance:
     lo = np.ones(n, np.int64)
     closed = as_optional_list(root, "history_only_entries")
     lo[as_indices(closed, "history_only_entries", n)] = 0
+    hi = lo * min(t, k)
+    if root.get("copies") is not None:
+        lo = hi = lo * _copies(root, n, t)
     base = {
         "lo": lo,
-        "hi": lo * min(t, k),
-        "weights": _read_weights(root, n, k, lo * min(t, k)),
+        "hi": hi,
+        "weights": _read_weights(root, n, k, hi),
         "capacity": _capacity(root, k),
-        "history": _history(root, n, k),
+        "history": _read_pairs(root, "prior", n, k),
+        "forbidden": _read_pairs(root, "forbidden", n, k),
+        "trusted": _trusted(given, k),
         "coalitions": _coalitions(root, k),
         "strict_history": True,
         "prices": _prices(root, n),
@@ -221,11 +226,37 @@ def _nullable_integers(
     return np.array(found, np.int64)
 
 
-def _history(root: Mapping[str, Any], n: int, k: int) -> Pairs:
-    """Read the pairs that are held already."""
+def _copies(root: Mapping[str, Any], n: int, t: int) -> Ints:
+    """Read to how many adversaries each entry goes, no more and no fewer."""
+    mend = "Write a number from 0 to t; or leave copies out: 1 to t."
+    rows = as_list(root["copies"], "copies", n)
+    return np.array(
+        [as_integer(x, f"copies[{d}]", 0, t, mend=mend) for d, x in enumerate(rows)],
+        np.int64,
+    )
+
+
+def _trusted(given: list[Any], k: int) -> Bools | None:
+    """Read for whom each property is not judged; None where it is for everybody."""
+    found = [
+        as_indices(as_optional_list(one, "trusted"), f"properties[{i}].trusted", k)
+        if isinstance(one, dict)
+        else []
+        for i, one in enumerate(given)
+    ]
+    if not any(found):
+        return None
+    trusted = np.zeros((len(given), k), np.bool_)
+    for i, adversaries in enumerate(found):
+        trusted[i, adversaries] = True
+    return trusted
+
+
+def _read_pairs(root: Mapping[str, Any], key: str, n: int, k: int) -> Pairs:
+    """Read pairs (entry, adversary): those that are held already, or forbidden."""
     pairs = []
-    for i, pair in enumerate(as_optional_list(root, "prior")):
-        where = f"prior[{i}]"
+    for i, pair in enumerate(as_optional_list(root, key)):
+        where = f"{key}[{i}]"
         d, a = as_list(pair, where, 2)
         d = as_integer(d, f"{where}[0]", 0, n - 1)
         pairs.append((d, as_integer(a, f"{where}[1]", 0, k - 1)))

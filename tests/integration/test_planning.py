@@ -1,6 +1,8 @@
 """Planning on both databases: what is planned can be booked, nothing is planned twice."""
 
 import json
+from collections import Counter
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ from dispatcher.ledger.active_policy import current_policy
 from dispatcher.ledger.book import Asks, Push, book
 from dispatcher.ledger.decision import decide
 from dispatcher.ledger.identity_changes import merge
-from dispatcher.model import UNIT, Budget
+from dispatcher.model import UNIT, Budget, GoldQuestion
 from dispatcher.model.states import record_unit
 from dispatcher.operations.status import status
 from dispatcher.preflight import Preflight
@@ -21,8 +23,12 @@ from dispatcher.stages.planning.plan_summary import digest
 from dispatcher.store import accounts, gold_questions, lease, money
 from dispatcher.store import planning as rows
 from dispatcher.store.settings import SafeWorkers
+from dispatcher.surfaces.cli.plan import numbers_of
 from dispatcher.surfaces.cli.status import lay_out
-from policies.solvers import Solution, Verdict
+from policies.instances.instance_file import read_instance
+from policies.instances.problem_document import document_of
+from policies.model.objective import Preference
+from policies.solvers import SOLVERS, Limits, Solution, Verdict
 from tests import builders, sql
 from tests.contract.memory_feed import MemoryFeed
 from tests.contract.paying_market import Outside, PayingMarket
@@ -636,6 +642,153 @@ def test_a_tick_holds_back_what_has_no_plan_and_goes_on_when_workers_come(case):
     case.add("x/bob")
     assert planning.tick(epoch) == 1
     assert case.count("held_back") == 0
+
+
+BETTER = '[[utility]]\nworker = "x/cat"\nweight = {}\n' + PAIR
+
+
+def planned_before_cat(case, weight, *, min_gain=0.1):
+    """Four records for ann and bob, of which r0.a was shown; then cat comes."""
+    ready(case, BETTER.format(weight))
+    case.load(*((f"r{i}", "p", None, "ab") for i in range(4)))
+    with case.store.write() as tx:
+        epoch = lease.take(tx, lease.SHARD, "test", case.now, case.now + 10**9)
+    stage = Planning(case.store, case.tick, rest=0.0, seconds=3600.0, min_gain=min_gain)
+    assert stage.tick(epoch) == 8
+    case.book(*(pair for pair in pairs(case) if pair[1] == "r0.a"))
+    case.add("x/cat")
+    return stage, epoch
+
+
+def test_what_is_still_planned_moves_to_a_better_worker_and_what_was_shown_stays(
+    case, clock
+):
+    """Cat is worth three of the others: of each record one field is hers, not r0.a."""
+    stage, epoch = planned_before_cat(case, 3.0)
+    before = pairs(case)
+    moved = stage.tick(epoch)
+    after = pairs(case)
+    assert moved == len(after - before) == 4
+    assert {e for _, e in after} == {e for _, e in before} - {"r0.a"}
+    assert {entry[:2] for who, entry in after if who == "x/cat"} == {
+        "r0", "r1", "r2", "r3",
+    }  # fmt: skip
+    found = status(case.store, clock())
+    assert found.plan.moves == 4
+    assert "moved 4 showings" in lay_out(found)
+    assert stage.tick(epoch) == 0
+    assert len(book_all(case)) == 7
+
+
+def test_nothing_moves_for_less_than_the_gain_that_is_asked_for(case):
+    """Cat is a little better; what is planned would be worth some per cent more."""
+    stage, epoch = planned_before_cat(case, 1.1)
+    before = pairs(case)
+    assert stage.tick(epoch) == 0
+    assert pairs(case) == before
+
+
+def test_what_is_shown_while_a_better_plan_is_searched_stays(case, monkeypatch):
+    """Meanwhile all of it was booked, for whom it was planned."""
+    stage, epoch = planned_before_cat(case, 3.0)
+    better = planning.revise
+
+    def booked_meanwhile(*args):
+        found = better(*args)
+        booked.update(book_all(case))
+        return found
+
+    booked = set()
+    monkeypatch.setattr(planning, "revise", booked_meanwhile)
+    assert stage.tick(epoch) == 0
+    assert len(booked) == 8
+    assert pairs(case) == set()
+
+
+@pytest.mark.parametrize(
+    ("prefer", "loads"),
+    [
+        (Preference.UTILITY, None),
+        (Preference.FEWEST_WORKERS, [4, 4]),
+        (Preference.FAIREST_LOAD, [2, 2, 2, 2]),
+    ],
+)
+def test_a_plan_is_of_the_kind_that_is_preferred(case, prefer, loads):
+    """Four records of two fields that may not meet; cat is worth more than the others."""
+    rules = PAIR + '[[utility]]\nworker = "x/cat"\nweight = 5.0\n'
+    ready(case, rules, accounts=("x/ann", "x/bob", "x/cat", "x/dan"))
+    case.load(*((f"r{i}", "p", None, "ab") for i in range(4)))
+    stage = Planning(case.store, case.tick, rest=0.0, seconds=3600.0, prefer=prefer)
+    drafted = stage.draft(seed=1)
+    stage.apply(drafted.plan_id)
+    given = Counter(who for who, _ in pairs(case))
+    numbers = drafted.summary["prefer"]
+    if prefer is Preference.UTILITY:
+        assert (numbers, given["x/cat"]) == (None, 4)
+        return
+    assert sorted(given.values()) == loads
+    assert (numbers["value"], numbers["bound"]) == (2, 2)
+    assert prefer.replace("-", " ") in numbers_of(drafted.summary)
+
+
+def test_most_agreement_goes_by_made_up_questions_of_the_field_and_by_price(case):
+    """Ann is right in a, and cat in b, but a field costs twice as much at her market."""
+    ready(case, accounts=("x/ann", "x/bob", "pay/cat"))
+    case.load(("r1", "p", None, "ab"))
+    with case.store.write() as tx:
+        for number, name in enumerate("ab", start=1):
+            asked = GoldQuestion(
+                id=number, field_id=gold_questions.field_named(tx, name),
+                purpose="gold", shown=b"x", media="text/plain", answer=b"x",
+            )  # fmt: skip
+            gold_questions.add(tx, [asked])
+    for question, who in ((1, "x/ann"), (2, "pay/cat")):
+        for _ in range(5):
+            builders.answer_gold(case.store, question, case.accounts[who], 1)
+    market = Preflight({"x": Memory(), "pay": PayingMarket(Outside())})
+
+    def planned():
+        stage = Planning(
+            case.store, case.tick, rest=0.0, seconds=3600.0, preflight=market,
+            prefer=Preference.MOST_AGREEMENT,
+        )  # fmt: skip
+        stage.apply(stage.draft(seed=1).plan_id)
+        return pairs(case)
+
+    budget(case, reward=2, fee=1)
+    assert planned() == {("x/ann", "r1.a"), ("x/bob", "r1.b")}
+    case.load(("r2", "p", None, "ab"))
+    budget(case, bonus=0, reward=2, fee=1)  # what a field costs is not known
+    assert planned() >= {("x/ann", "r2.a"), ("pay/cat", "r2.b")}
+
+
+STAFF = ("x/ann", "x/bob", "x/cat", "x/dan", "x/eve")
+
+
+def test_what_is_to_be_planned_is_judged_alike_as_an_instance_file(case):
+    """Answers, history, capacity, a worker who knows the person, and quality: the plan
+    of the store and that of the file are worth the same, and neither name anything.
+    """
+    rules = (
+        '[[utility]]\nworker = "*"\nfrom = "quality"\n' + PAIR + PERSON
+        + '[capacity]\n"x/ann" = { total = 5 }\n'
+    )  # fmt: skip
+    ready(case, rules, accounts=STAFF, fields=TWO)
+    builders.rate(case.store, "x/ann", 0.95)
+    case.load(*((f"r{i}", "pat", None, "abc") for i in range(2)))
+    case.load(("r2", "kim", None, "abd"))
+    case.book(("x/bob", "r2.a"))
+    builders.recuse(case.store, "x/cat", record_unit(case.records["r2"]))
+    stage = Planning(case.store, case.tick, rest=0.0, seconds=3600.0)
+    told = stage.draft(seed=1, partial=True).summary
+    text = json.dumps(document_of(stage.problem().problem))
+    assert not any(word in text for word in ("ann", "pat", "kim", "r0", "shown"))
+    problem = read_instance(json.loads(text)).problem
+    found = SOLVERS["auto"](problem, np.random.default_rng(1), Limits(work=5.0))
+    assert (told["held"], found.verdict) == (0, Verdict.SOLVED)
+    assert len(found.plan) == told["pairs"] == told["answers"]
+    assert found.value == Fraction(told["utility"])
+    assert found.value == found.bound
 
 
 def test_how_many_workers_must_stay_follows_who_comes_and_goes(case, clock):

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -37,6 +37,7 @@ from dispatcher.stages.planning.plan_summary import (
     refusal,
     summary,
 )
+from dispatcher.stages.planning.revision import Revision, revise
 from dispatcher.stages.planning.translation import Translation, translate
 from dispatcher.store import Clock, Store, Tx, lease, settings
 from dispatcher.store import money as money_rows
@@ -45,9 +46,11 @@ from dispatcher.store import policies as policy_rows
 from dispatcher.store.accounts import Account
 from dispatcher.store.planning import LeftRow
 from dispatcher.strategies import find_solver, solvers_for
+from policies.model.objective import Preference
 from policies.model.problem import Problem
 from policies.planning.frontier import Frontier, frontier
 from policies.planning.improving import improve
+from policies.planning.preferences import fairest, fewest, with_room
 from policies.planning.solving import plan_rest, solve
 from policies.solvers import SOLVERS, Limits, Solution, Verdict
 from policies.solvers.template_assignment import evenly
@@ -63,6 +66,9 @@ REST: Final = 3.0
 Tasks return all the time, and planning a few of them reads the whole backlog: without a
 pause a large backlog would be planned endlessly, and the page would starve.
 """
+
+PREFER_SECONDS: Final = 60.0
+"""Seconds of search for the fewest workers, or the fairest load."""
 
 SECOND: Final = 1_000_000
 
@@ -108,6 +114,10 @@ class Planning:
     partial : bool
         Whether a tick plans the rest where something has no plan; else it begins no
         record then.
+    min_gain : float
+        By what share a plan must be worth more to replace the one in force, >= 0.
+    prefer : Preference
+        Which of the plans that place the most entries is wanted.
     """
 
     def __init__(
@@ -119,16 +129,21 @@ class Planning:
         preflight: Preflight | None = None,
         seconds: float = 0.0,
         partial: bool = False,
+        min_gain: float = 0.0,
+        prefer: Preference = Preference.UTILITY,
     ) -> None:
         self._store = store
         self._seconds = seconds
         self._partial = partial
+        self._min_gain = min_gain
+        self._prefer = prefer
         self._preflight = preflight
         self._clock = clock
         self._rest = rest
         self._not_before = 0
         self._pulse: Pulse | None = None
         self._upsets: tuple[int, ...] = ()
+        self._staff: tuple[int, ...] = ()
         self._log = get_logger("planning")
 
     def draft(
@@ -193,12 +208,15 @@ class Planning:
             part = made.only(made.backlog.begun)
             solution = solve(part, solver, auto, seed, chosen)
         solution = plan_rest(part, solution, auto, seed, chosen)
+        within, solution, preferred = self._preferred(
+            part, solution, seed, chosen.left(began / SECOND)
+        )
         rest = chosen.left(began / SECOND)
         seconds = self._seconds if limits is None else rest.seconds
         search = algorithm == "auto" and seconds > 0
         if search:
             rest = replace(rest, seconds=seconds, work=seconds)
-        solution = improve(part, solution, seed, rest, search=search)
+        solution = improve(within, solution, seed, rest, search=search)
         waiting = np.empty(0, np.int64)
         if part is not made:
             gone = np.union1d(solution.held, whole.held)
@@ -208,6 +226,7 @@ class Planning:
         numbers = summary(made, solution) | {
             "base": base,
             "joins": joins,
+            "prefer": preferred,
             "sha256": digest(planned),
         }
         with self._store.read() as tx:
@@ -240,16 +259,63 @@ class Planning:
             made = self._problem(tx, self._force(tx), self._look(tx))
         return frontier(made.problem, count, find_solver("auto"), seed, limits)
 
+    @property
+    def _by_room(self) -> bool:
+        """Whether what is preferred is a matter of rooms, not of worth."""
+        return self._prefer in (Preference.FEWEST_WORKERS, Preference.FAIREST_LOAD)
+
     def _force(self, tx: Tx) -> ActivePolicy:
         force = current_policy(tx)
         if force is None:
             raise no_policy()
         return force
 
+    def problem(self) -> Translation:
+        """Read what lacks answers, as if nothing was planned.
+
+        Raises
+        ------
+        Conflict
+            No policy is in force.
+        """
+        with self._store.read() as tx:
+            force, clear = self._force(tx), self._look(tx)
+            backlog = backlogs.read(tx, force, clear, planned=False)
+            now = self._clock()
+            return translate(tx, force, backlog, now, clear, self._prefer)
+
     def _problem(self, tx: Tx, force: ActivePolicy, clear: Clearance) -> Translation:
         """Read what lacks answers."""
         backlog = backlogs.read(tx, force, clear)
-        return translate(tx, force, backlog, self._clock(), clear)
+        return translate(tx, force, backlog, self._clock(), clear, self._prefer)
+
+    def _preferred(
+        self, made: Translation, found: Solution, seed: int, limits: Limits
+    ) -> tuple[Translation, Solution, Summary | None]:
+        """Plan within the rooms that are preferred; return what came of that, too."""
+        prefer, auto = self._prefer, find_solver("auto")
+        if prefer is Preference.UTILITY or not len(found.plan):
+            return made, found, None
+        numbers: Summary = {"objective": prefer.value, "value": None, "bound": None}
+        if prefer is Preference.MOST_AGREEMENT:
+            return made, found, numbers
+        limits = replace(limits, seconds=min(limits.seconds, PREFER_SECONDS))
+        began = limits.clock()
+
+        def ask(room: Ids) -> Solution:
+            narrow, part = with_room(made, room), limits.left(began)
+            part = replace(part, spread=math.inf)
+            return plan_rest(
+                narrow, solve(narrow, auto, auto, seed, part), auto, seed, part
+            )
+
+        if prefer is Preference.FEWEST_WORKERS:
+            exact = made.loose is None
+            best = fewest(made.problem, found, ask, seed, limits, exact=exact)
+        else:
+            best = fairest(made.problem, found, ask, limits, made.workforce.workers)
+        numbers |= {"value": best.value, "bound": best.bound}
+        return with_room(made, best.room), best.solution, numbers
 
     def apply(self, plan_id: int, *, epoch: int | None = None) -> int:
         """Apply a draft together with the remaining pairs of the previous plan.
@@ -296,7 +362,8 @@ class Planning:
 
         Where :meth:`draft` refuses, no new record is begun, unless ``partial`` is on.
 
-        It waits in between, but not where the plan in force no longer holds: after a
+        Once others may work than before, what is still planned moves to them if that is
+        worth it. It waits in between, but not where the plan in force no longer holds: after a
         merge, another policy, or when somebody was blocked or left.
 
         Returns
@@ -312,10 +379,14 @@ class Planning:
             pulse = self._beat(tx)
             if pulse == self._pulse or current_policy(tx) is None:
                 return 0
+            staff = rows.staff(tx)
         self._upsets = upsets
         self._note(epoch, began)
         try:
             planned = self._plan_all(pulse, epoch)
+            if staff != self._staff:
+                planned += self.revise(epoch=epoch)
+                self._staff = staff
             self.count_safe_workers(epoch=epoch)
         finally:
             with suppress(DispatcherError):  # the store is away: a later turn notes it
@@ -323,6 +394,90 @@ class Planning:
         ended = self._clock()
         self._not_before = ended + round(self._rest * (ended - began))
         return planned
+
+    def revise(self, *, epoch: int | None = None) -> int:
+        """Move planned showings to others, if the plan gets worth enough more by it.
+
+        The search starts from the plan in force, for as long as any is searched.
+        Nothing moves under a limit on an average, since a part of such a plan has no
+        judge, nor where the fewest workers or the fairest load is preferred to utility.
+
+        Parameters
+        ----------
+        epoch : int, optional
+            The daemon's fencing token.
+
+        Returns
+        -------
+        int
+            Showings that moved.
+        """
+        with self._store.read() as tx:
+            force, clear = self._force(tx), self._look(tx)
+            base, joins = _last_applied(tx), rows.joins(tx)
+            left = backlogs.unserved(tx, rows.left_of_plans(tx, force.version))
+            if not left or not self._seconds or force.averages or self._by_room:
+                return 0
+            backlog = backlogs.read(tx, force, clear, planned=False)
+            made = translate(tx, force, backlog, self._clock(), clear, self._prefer)
+        seed, seconds = self._clock(), self._seconds
+        limits = replace(self.limits(seconds), work=seconds)
+        found = revise(made, left, seed, limits)
+        if found is None or found.gain < self._min_gain:
+            return 0
+        moves = len(found.added)
+        numbers = summary(found.made, found.solution) | {
+            "base": base,
+            "joins": joins,
+            "moves": moves,
+            "gain": round(found.gain, 6),
+        }
+        plan = Plan(
+            id=0,  # until it is written
+            policy_version=force.version,
+            state="draft",
+            verdict=found.solution.verdict.value,
+            algorithm="auto",
+            seed=seed,
+            summary=json.dumps(numbers),
+            created_at=self._clock(),
+            applied_at=None,
+        )
+        if not self._replace(plan, found, clear, epoch):
+            return 0
+        self._log.info("plan-revised", plan=plan.id, moves=moves, gain=found.gain)
+        return moves
+
+    def _replace(
+        self, plan: Plan, found: Revision, clear: Clearance, epoch: int | None
+    ) -> bool:
+        """Put a revision into force; False if what it moves was shown meanwhile."""
+        rng = np.random.default_rng(plan.seed)
+        added = replace(found.solution, plan=found.added)
+        new = list(_assignments(found.made, added, rng))
+        with self._store.write() as tx:
+            if epoch is not None:
+                lease.check_epoch(tx, lease.SHARD, epoch)
+            version = policy_rows.lock_policy_shared(tx)
+            before = rows.lock_applied(tx)
+            try:
+                numbers = _checked_draft(plan, version, before, rows.joins(tx))
+            except Conflict:
+                return False
+            left = rows.lock_assignments(tx, before, version)
+            kept = _without(backlogs.unserved(tx, left), found.removed)
+            if kept is None:
+                return False
+            merged = _merged([*kept, *(LeftRow(0, *row) for row in new)])
+            numbers["sha256"] = digest(merged)
+            numbers["costs"] = costs(tx, merged, clear.pays, self._clock())
+            plan.id = tx.reserve("plan")
+            rows.add_plan(tx, plan, [])
+            rows.replace_assignments(tx, plan.id, before, merged)
+            rows.end_plans(tx, before)
+            rows.mark_applied(tx, plan.id, json.dumps(numbers), self._clock())
+            rows.drop_drafts(tx, plan.id)
+        return True
 
     def count_safe_workers(self, *, epoch: int | None = None) -> None:
         """Count how many workers must stay active, and keep it for who asks.
@@ -465,6 +620,19 @@ def _merged(left: Iterable[LeftRow]) -> list[tuple[int, int, bytes]]:
         (*key, np.unique(np.concatenate(parts)).astype("<i8").tobytes())
         for key, parts in sorted(entries.items())
     ]
+
+
+def _without(
+    left: Iterable[LeftRow], removed: Mapping[int, Ids]
+) -> list[LeftRow] | None:
+    """Return the rows without what accounts lose; None if they lack some of it."""
+    kept, found = [], 0
+    for row in left:
+        entries = np.frombuffer(row.entries, "<i8")
+        gone = np.isin(entries, removed.get(row.account_id, []))
+        found += int(gone.sum())
+        kept.append(row._replace(entries=entries[~gone].tobytes()))
+    return kept if found == sum(map(len, removed.values())) else None
 
 
 def _assignments(

@@ -85,7 +85,12 @@ class Backlog(EntryColumns):
 
 
 def read(
-    tx: Tx, force: ActivePolicy, clear: Clearance, *, anew: bool = False
+    tx: Tx,
+    force: ActivePolicy,
+    clear: Clearance,
+    *,
+    planned: bool = True,
+    live: bool = True,
 ) -> Backlog:
     """Read the backlog under the policy in force.
 
@@ -94,8 +99,9 @@ def read(
     tx : Tx
     force : ActivePolicy
     clear : Clearance
-    anew : bool
-        Whether to read all that lacks answers, as if nothing was planned or in flight.
+    planned, live : bool
+        Whether what is planned, and what is in flight, counts; else the backlog is read
+        as if there was none.
 
     Notes
     -----
@@ -106,17 +112,17 @@ def read(
     named[[number for number in force.fields if number < len(named)]] = True
     if not named[table["field"]].all():
         table = table[named[table["field"]]]
-    left = [] if anew else _unserved(tx, rows.left_of_plans(tx, force.version))
+    left = unserved(tx, rows.left_of_plans(tx, force.version)) if planned else []
     feeds = rows.has_accounts(tx, clear.feeds)
-    wanted = _wanted(tx, force, table, feeds=feeds, live=not anew)
-    planned = _counts(table["id"], _pairs(left))
-    missing = np.maximum(wanted - planned, 0)
+    wanted = _wanted(tx, force, table, feeds=feeds, live=live)
+    intended = _counts(table["id"], _pairs(left))
+    missing = np.maximum(wanted - intended, 0)
     links = _links(tx, force)
     scope = _whole_units(force, table, missing > 0, links.values())
     table, wanted, missing = table[scope], wanted[scope], missing[scope]
     entry = np.ascontiguousarray(table["id"])
     seen, adversary, room = _history(tx, force, entry, table["field"], scope)
-    room = np.maximum(room - planned[scope], 0)
+    room = np.maximum(room - intended[scope], 0)
     place, holder = _planned_pairs(entry, left)
     spot, visits = _spots(tx, entry) if links else (np.full(len(entry), -1),) * 2
     return Backlog(
@@ -186,7 +192,7 @@ def _sizes(tx: Tx, entry: Ints, clear: Clearance) -> Ints:
     return size
 
 
-def _unserved(tx: Tx, left: list[LeftRow]) -> list[LeftRow]:
+def unserved(tx: Tx, left: list[LeftRow]) -> list[LeftRow]:
     """Remove pairs that were shown since from the plans' pairs."""
     if not left:
         return []

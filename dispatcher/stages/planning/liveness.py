@@ -34,7 +34,7 @@ def safe_workers(
     now : int
         Microseconds UTC.
     """
-    backlog = backlogs.read(tx, force, clear, anew=True)
+    backlog = backlogs.read(tx, force, clear, planned=False, live=False)
     made = translate(tx, force, backlog, now, clear)
     present = int(made.workforce.workers.sum())
     if force.averages:  # one showing changes what the next may be, of any field

@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from dispatcher.core.errors import DispatcherError, Infeasible, Unfinished
+from dispatcher.core.plurals import count
 from dispatcher.stages.planning.translation import Translation
 from policies.judging.certificates import safe_number
 from policies.model.objective import Objective
@@ -163,7 +164,7 @@ def lack(core: Summary) -> str:
     """Say how many workers would suffice."""
     if core["needs"] is None:
         return "no number of workers would do"
-    parts = [_count(number, kind) for kind, number in core["needs"].items()]
+    parts = [count(number, kind) for kind, number in core["needs"].items()]
     return f"{' and '.join(parts)} needed"
 
 
@@ -245,10 +246,6 @@ def _one_kind(made: Translation, clash: Clash) -> str:
     return "feed" if list(_kinds(made, clash.entries)) == ["feed"] else "worker"
 
 
-def _count(number: int, one: str, more: str = "") -> str:
-    return f"{number} {one if number == 1 else more or one + 's'}"
-
-
 def _answers(made: Translation, clash: Clash) -> list[tuple[str, str]]:
     """Fields of a clash with what is wanted of them."""
     entries = np.array(clash.entries, np.int64)
@@ -261,7 +258,7 @@ def _answers(made: Translation, clash: Clash) -> list[tuple[str, str]]:
     )
     many = {"copy": "copies", "answer": "answers"}
     return [
-        (name, _count(c, one, many[one]) if n == 1 else f"{n} x {c} {many[one]}")
+        (name, count(c, one, many[one]) if n == 1 else f"{n} x {c} {many[one]}")
         for (name, c, one), n in found.items()
     ]
 
@@ -292,7 +289,7 @@ def refusal(
             else "and no proof that there is none"
         )
         return Unfinished(
-            f"{_count(held, 'field has', 'fields have')} no plan yet, {rest}",
+            f"{count(held, 'field has', 'fields have')} no plan yet, {rest}",
             why="; ".join(solution.tried) or "the search ended early",
             fix=f"Give more time (--time-limit){_rest(solution)}.",
             facts={"held": held, "adversaries": k},
@@ -302,15 +299,15 @@ def refusal(
     facts = {"held": held, "adversaries": k, "needed": words["needed"] or 0}
     if words["needs"] is None:
         return Infeasible(
-            f"no plan meets the policy: {_count(held, 'field')} cannot be shown",
+            f"no plan meets the policy: {count(held, 'field')} cannot be shown",
             why=why,
             fix=_mend(core, _withholding(made, core, rng, limits), _rest(solution)),
             facts=facts,
         )
-    there = _count(k, "adversary", "adversaries")
+    there = count(k, "adversary", "adversaries")
     amount = f"{words['needed']} {'are needed' if core.exact else 'would do'}"
     if made.workforce.feeds.any() or "feed" in words["needs"]:
-        there = " and ".join(_count(n, kind) for kind, n in _present(made).items())
+        there = " and ".join(count(n, kind) for kind, n in _present(made).items())
         amount = lack(words)
     fixes = _fixes(made, core, words["needs"], rng, limits)
     return Infeasible(
@@ -353,7 +350,7 @@ def _fixes(
     """List possible fixes: workers, feeds, answers, limits, or leaving these out."""
     there = _present(made)
     for kind, number in needs.items():
-        more = _count(number - there[kind], f"more {kind}")
+        more = count(number - there[kind], f"more {kind}")
         own = ", each a connector of its own" if kind == "feed" else ""
         yield f"Register {more} ({number}{own})"
     for remedy in remedies(made.problem, core, rng, limits.part(0.2)):

@@ -6,6 +6,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -15,11 +16,14 @@ from dispatcher.model import record_unit, subject_unit
 from dispatcher.preflight import Clearance
 from dispatcher.stages.planning.backlog import Backlog
 from dispatcher.stages.planning.workforce import Workforce, workforce
-from dispatcher.store import gold_questions
+from dispatcher.store import gold_questions, worker_quality
+from dispatcher.store import money as money_rows
 from dispatcher.store import planning as rows
 from dispatcher.store.transaction import Tx
+from policies.model.objective import Preference
 from policies.model.problem import Pairs, Problem
 from policies.model.sets import NO_CAP
+from policies.model.weights import Weights
 from policies.planning.blocked_pairs import blocked_pairs
 from policies.planning.caps_on_averages import AverageCaps, past_by_history
 from policies.planning.cosines import loosened
@@ -67,7 +71,12 @@ class Translation(PlanningProblem):
 
 
 def translate(
-    tx: Tx, force: ActivePolicy, backlog: Backlog, now: int, clear: Clearance
+    tx: Tx,
+    force: ActivePolicy,
+    backlog: Backlog,
+    now: int,
+    clear: Clearance,
+    prefer: Preference = Preference.UTILITY,
 ) -> Translation:
     """Build the problem of the backlog, without overcommitted adversaries.
 
@@ -80,7 +89,7 @@ def translate(
     ValueError
         A rule is of a kind that no plan can judge (never for an applied version).
     """
-    made = _translated(tx, force, backlog, now, clear)
+    made = _translated(tx, force, backlog, now, clear, prefer)
     if not (force.averages and backlog.left):
         return made
     averages = AverageCaps(made)
@@ -88,7 +97,7 @@ def translate(
     if not past:
         return made
     without = frozenset(made.workforce.ids[a] for a in past)
-    return _translated(tx, force, backlog, now, clear, without)
+    return _translated(tx, force, backlog, now, clear, prefer, without)
 
 
 def _translated(
@@ -97,6 +106,7 @@ def _translated(
     backlog: Backlog,
     now: int,
     clear: Clearance,
+    prefer: Preference,
     without: frozenset[int] = frozenset(),
 ) -> Translation:
     """Make the problem of the backlog, ``without`` some adversaries."""
@@ -131,7 +141,11 @@ def _translated(
     shown = _shown(backlog, people, planned=False)
     never = blocked_pairs(problem, expansion, backlog, names, shown)
     problem = replace(problem, forbidden=problem.forbidden.union(never))
-    if force.worth is not None:
+    agreement = prefer is Preference.MOST_AGREEMENT
+    if agreement:
+        weights = _right_answers_for_money(tx, numbers, kind, people)
+        problem = replace(problem, weights=weights)
+    elif force.worth is not None:
         worth = by_record(force.worth, fields, backlog.record, kind)
         problem = with_utility(problem, worth, force.policy, people.accounts)
     made = Translation(
@@ -142,11 +156,42 @@ def _translated(
         fields=fields,
         kind=kind,
         trusted=people.trusted,
-        utility=force.policy.budget.utility,
+        utility=None if agreement else force.policy.budget.utility,
     )
     return replace(
         made, loose=loosened(problem, expansion, made.cosines, backlog, names)
     )
+
+
+KNOWN_BY: Final = 10
+"""Answers to made-up questions of a field that count as much as those of all fields."""
+
+
+def _right_answers_for_money(
+    tx: Tx, numbers: Sequence[int], kind: Ints, people: Workforce
+) -> Weights:
+    """Return w_da: the chance that an answer is right, over what it costs.
+
+    An account's accuracy in a field is that in the field's made-up questions, drawn
+    towards its accuracy in all. A field earns its run's bonus, with the fee of markets
+    that pay; the highest price is 1. Without bonuses all cost the same.
+    """
+    gold = {row[:2]: row[2:] for row in worker_quality.gold_by_field(tx)}
+    budgets = [row for row in money_rows.budgets(tx) if row.bonus]
+    at_market = [b.bonus_with_fee(at_market=True) / b.bonus for b in budgets]
+    dear = sum(at_market) / len(budgets) if budgets else 1.0
+    factor = np.ones((len(people), max(1, len(numbers))))
+    for a, accounts in enumerate(people.accounts):
+        for column, field_id in enumerate(numbers):
+            total = 0.0
+            for one in accounts:
+                asked, right = gold.get((one.id, field_id), (0, 0))
+                chance = (right + KNOWN_BY * one.quality) / (asked + KNOWN_BY)
+                cheap = dear if one.connector not in people.clear.pays else 1.0
+                total += chance * cheap
+            factor[a, column] = total / len(accounts)
+    worth = np.full(len(kind), 1.0)
+    return Weights.scaled(kind, worth, factor / max(dear, 1.0))
 
 
 def _capacity(people: Workforce) -> Ints | None:

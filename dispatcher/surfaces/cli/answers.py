@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from dispatcher.core.errors import Usage
-from dispatcher.surfaces.cli import previews
+from dispatcher.core.plurals import count
 from dispatcher.surfaces.cli.context import CliContext, DryRun, Limit, Reason
 
 app = typer.Typer(
@@ -100,7 +100,7 @@ def dismiss(
         done = answers.dismiss(context, store, ids or None, reason)
     context.show(
         {"schema": "dispatcher.dismissed/1", "dismissed": done, "reason": reason},
-        f"{previews.count(done, 'answer')} dismissed",
+        f"{count(done, 'answer')} dismissed",
     )
 
 

@@ -17,6 +17,7 @@ from typer.core import TyperGroup
 
 from dispatcher.core.errors import EXIT_PARTLY, DispatcherError
 from dispatcher.surfaces.cli.context import CliContext
+from dispatcher.surfaces.cli.progress import SILENT, Busy
 from dispatcher.surfaces.cli.tree import ABOUT, ANYWHERE, COMMANDS, OPTIONS, help_page
 
 _ACTED: Final = (0, EXIT_PARTLY)
@@ -175,7 +176,13 @@ def options(
         color=not plain,
         header=not no_header,
     )
-    if ctx.invoked_subcommand is None:
+    command = ctx.invoked_subcommand
+    shows = sys.stderr.isatty() and not quiet and os.environ.get("TERM") != "dumb"
+    if shows and command not in SILENT:
+        ctx.obj.busy = Busy(command or "", color=not plain)
+        ctx.obj.busy.go_on()
+        ctx.call_on_close(ctx.obj.busy.end)
+    if command is None:
         _show_position(ctx.obj)
 
 

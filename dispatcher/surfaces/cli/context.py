@@ -6,7 +6,8 @@ import json as json_module
 import os
 import pwd
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +20,7 @@ from dispatcher.core.input_files import read_input
 from dispatcher.operations.workspace import Workspace
 from dispatcher.operations.workspace import wall_clock as wall_clock  # noqa: PLC0414
 from dispatcher.surfaces.cli import completion
+from dispatcher.surfaces.cli.progress import Busy, Counted
 from dispatcher.surfaces.cli.terminal import plain
 
 if TYPE_CHECKING:
@@ -108,6 +110,8 @@ class CliContext(Workspace):
     operation: str = field(default="", init=False)
     given: Mapping[str, Any] = field(default_factory=dict, init=False, repr=False)
     act: Act | None = field(default=None, init=False, repr=False)
+    busy: Busy | None = None
+    """Says that a command takes its time; None without a terminal."""
 
     def begin(self, operation: str, given: Mapping[str, Any]) -> None:
         """Begin a command: what it changes is one act of the audit chain."""
@@ -173,10 +177,29 @@ class CliContext(Workspace):
     def say(self, text: str = "") -> None:
         """Print a message for the person (stderr)."""
         if not self.quiet:
-            print(plain(text, lines=True), file=sys.stderr)
+            with self.shown():
+                print(plain(text, lines=True), file=sys.stderr)
+
+    @contextmanager
+    def shown(self) -> Iterator[None]:
+        """Take what says that a command runs away while something is written."""
+        if self.busy is None:
+            yield
+            return
+        self.busy.hide()
+        try:
+            yield
+        finally:
+            self.busy.go_on()
+
+    def counted(self) -> Counted:
+        """Return what shows how much is done, with rate and time left."""
+        return Counted(self.busy, quiet=self.quiet, color=self.color, say=self.say)
 
     def show(self, document: Mapping[str, Any], text: str, *, end: str = "\n") -> None:
         """Print the result: as JSON with ``--json`` or ``--jsonl``, else the text."""
+        if self.busy is not None:
+            self.busy.end()  # the result is there
         if self.jsonl:
             for row in rows_of(document):
                 print(json_module.dumps(row, ensure_ascii=False), flush=True)
@@ -221,8 +244,9 @@ class CliContext(Workspace):
                 why="an answer is needed and there is no terminal to ask on",
                 fix=f"repeat the command with {flag}",
             )
-        print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
-        answer = sys.stdin.readline()
+        with self.shown():
+            print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+            answer = sys.stdin.readline()
         if not answer:
             raise typer.Abort  # the input ended: Ctrl-D
         if answer.strip().lower() not in ("y", "yes"):

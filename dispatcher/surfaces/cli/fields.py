@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dispatcher.core.errors import Usage
-from dispatcher.surfaces.cli import completion, previews
+from dispatcher.core.plurals import count
+from dispatcher.surfaces.cli import completion
 from dispatcher.surfaces.cli.context import DRY_RUN, CliContext, DryRun, Limit, Reason
 from dispatcher.surfaces.cli.records import State
 
@@ -117,7 +118,7 @@ def unburn(
         )
     if dry_run:
         context.say(DRY_RUN)
-    words = previews.count(extra_showings, "more showing")
+    words = count(extra_showings, "more showing")
     context.show(
         {
             "schema": "dispatcher.unburnt/1",
@@ -126,7 +127,7 @@ def unburn(
             "by_field": dict(Counter(one.field for one in done)),
             "extra_showings": extra_showings,
         },
-        f"{previews.count(len(done), 'field')} may have {words} each"
+        f"{count(len(done), 'field')} may have {words} each"
         if done
         else "no field is burnt",
     )

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from dispatcher.core.errors import EXIT_FINDINGS, Invalid
+from dispatcher.core.plurals import count
 from dispatcher.surfaces.cli.context import CliContext, leave, wall_clock
-from dispatcher.surfaces.cli.previews import count
 
 if TYPE_CHECKING:
     from dispatcher.operations.layouts import Drawing
@@ -104,7 +104,11 @@ def check(
             why="boxes stand in [entity.NAME.layout], and nothing is in it",
             fix=f"dispatcher layout draw {_words(scans)}",
         )
-    fits = [drawing.fit(number, boxes) for number in range(len(drawing.names))]
+    fits = []
+    with context.counted() as counted:
+        for number in range(len(drawing.names)):
+            fits.append(drawing.fit(number, boxes))
+            counted.show(len(fits), len(drawing.names), count(len(fits), "scan"))
     rows = [
         (
             fit.scan,
@@ -134,12 +138,12 @@ def check(
 
 def _checks(context: CliContext, scans: list[Path], policy: Path) -> str:
     """Return the commands that come after drawing, with their arguments."""
+    file = shlex.quote(str(policy))
     own = policy == context.directory / "policy.toml"
-    named = "" if own else f" --policy {shlex.quote(str(policy))}"
-    file = "" if own else f" {shlex.quote(str(policy))}"
+    named = "" if own else f" --policy {file}"
     return (
         f"dispatcher layout check {_words(scans)}{named}, then: "
-        f"dispatcher policy check{file}"
+        f"dispatcher policy check {file}"
     )
 
 

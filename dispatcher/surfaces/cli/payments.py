@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from dispatcher.core.errors import Usage
+from dispatcher.core.plurals import count
 from dispatcher.surfaces.cli.context import (
     CliContext,
     DryRun,
@@ -18,7 +19,6 @@ from dispatcher.surfaces.cli.context import (
     Reason,
     told_moment,
 )
-from dispatcher.surfaces.cli.previews import count
 
 app = typer.Typer(
     help="What workers are owed and paid, and what waits for you.",

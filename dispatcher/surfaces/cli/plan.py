@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from dispatcher.core.errors import EXIT_PARTLY, Usage
+from dispatcher.core.plurals import count
 from dispatcher.surfaces.cli.context import (
     DRY_RUN,
     CliContext,
@@ -19,7 +20,8 @@ from dispatcher.surfaces.cli.context import (
     leave,
     told_moment,
 )
-from dispatcher.surfaces.cli.previews import count, people
+from dispatcher.surfaces.cli.previews import people
+from policies.model.objective import Preference
 
 if TYPE_CHECKING:
     from dispatcher.stages.planning import Drafted
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
 
 FRONTIER: Final = 60.0
 """Seconds of search for all points of a frontier."""
+
+BACKLOG: Final = Path("backlog.json")
+"""Where the backlog is written."""
 
 Number = Annotated[
     int | None,
@@ -52,6 +57,10 @@ def plan(
         str, typer.Option(help="auto, or a solver: docs/reference/instances.md.")
     ] = "auto",
     time_limit: TimeLimit = None,
+    prefer: Annotated[
+        Preference | None,
+        typer.Option(help="Which plan is wanted (default: as in dispatcher.toml)."),
+    ] = None,
 ) -> None:
     """Plan whatever misses answers; nothing is sent before the plan is applied.
 
@@ -73,6 +82,7 @@ def plan(
             seed=seed,
             algorithm=algorithm,
             time_limit=time_limit,
+            prefer=prefer,
         )
     document = {
         "schema": "dispatcher.plan/1",
@@ -156,6 +166,39 @@ def show_plan(ctx: typer.Context, number: Number = None) -> None:
             **numbers,
         },
         head + numbers_of(numbers),
+    )
+
+
+@app.command("export")
+def export(ctx: typer.Context, output: Output = BACKLOG) -> None:
+    """Write what is to be planned as an instance file, for `solve` and other solvers.
+
+    It has numbers only: no name, no value, no key of the store; but whoever knows the
+    records could tell some by how many fields they have.
+    """
+    from dispatcher.operations import plans
+
+    context: CliContext = ctx.obj
+    output = output or BACKLOG
+    with context.open_store() as store:
+        context.spare(output)
+        done = plans.export(context, store, output)
+    lines = [
+        f"wrote {output}: {count(done.entries, 'field')}, "
+        f"{count(done.adversaries, 'worker')}, "
+        f"{count(done.properties, 'set')} that nobody may hold whole",
+        *(f"  {note}" for note in done.notes),
+    ]
+    context.show(
+        {
+            "schema": "dispatcher.instance/1",
+            "output": str(output),
+            "entries": done.entries,
+            "adversaries": done.adversaries,
+            "properties": done.properties,
+            "notes": list(done.notes),
+        },
+        "\n".join(lines),
     )
 
 
@@ -289,6 +332,33 @@ def lay_out(drafted: Drafted, *, dry_run: bool, auto: bool) -> str:
     return "\n".join(lines)
 
 
+PREFERRED: Final = {
+    "fewest-workers": "fewest workers: {value} used, and no plan uses fewer than {bound}",
+    "fairest-load": "fairest load: {value} showings of one at most, and in no plan fewer "
+    "than {bound}",
+    "most-agreement": "most agreement for the money: utility is right answers to be "
+    "expected, over what they cost",
+}
+
+
+def _preferred(numbers: dict[str, Any]) -> list[str]:
+    """Say what was preferred to utility, and how near it comes to the best."""
+    prefer = numbers.get("prefer")
+    if prefer is None:
+        return []
+    return [f"  preferred    {PREFERRED[prefer['objective']].format(**prefer)}"]
+
+
+def _moved(numbers: dict[str, Any]) -> list[str]:
+    """Say how it differs from the plan that it replaced."""
+    if not numbers.get("moves"):
+        return []
+    moved = count(numbers["moves"], "showing")
+    return [
+        f"  moved        {moved} to other workers, worth {numbers['gain']:.2%} more"
+    ]
+
+
 def _reserve(numbers: dict[str, Any]) -> list[str]:
     """Say what t leaves for answers that do not come."""
     if "spare" not in numbers:  # a plan made before it was counted
@@ -340,6 +410,8 @@ def numbers_of(numbers: dict[str, Any]) -> str:
             f"{count(numbers['sets'], 'sensitive set')}",
             f"  planned      {count(numbers['pairs'], 'showing')} · "
             f"{count(numbers['held'], 'field')} held back",
+            *_moved(numbers),
+            *_preferred(numbers),
             *_reserve(numbers),
             f"  utility      {share:.3f} of the best without limits{by}{_proven(numbers)}",
             f"  worst share  {nearest}   complete sets: {numbers['complete']}",

@@ -17,6 +17,7 @@ from dispatcher.core.errors import (
     EXIT_INVALID,
     Usage,
 )
+from dispatcher.core.plurals import count
 from dispatcher.core.private_files import write_private
 from dispatcher.surfaces.cli import previews
 from dispatcher.surfaces.cli.context import (
@@ -201,9 +202,7 @@ def suggest(
     before = read_policy(path).decode(errors="replace") if path.exists() else ""
     text, boxes = keep_boxes(before, drafted.text, path.name)
     if boxes:
-        context.say(
-            f"{previews.count(boxes, 'drawn box', 'drawn boxes')} of {path} kept"
-        )
+        context.say(f"{count(boxes, 'drawn box', 'drawn boxes')} of {path} kept")
     if dry_run:
         context.say(f"{DRY_RUN}: {path} would be written")
         document = {"schema": "dispatcher.policy-draft/1", "text": text}
@@ -235,7 +234,7 @@ def suggest(
             "people, and every worker may see every field"
         )
     context.say(
-        f"wrote {path}: {previews.count(drafted.kept_apart, 'combination')} kept apart; "
+        f"wrote {path}: {count(drafted.kept_apart, 'combination')} kept apart; "
         f"go through it, then: dispatcher policy check {path} --against {file}"
     )
 
@@ -556,7 +555,7 @@ def _confirm_ignored(context: CliContext, path: Path, source: Path) -> None:
     if not ignored:
         return
     context.say(render_files([(result.filename, result.text, ignored)], "full"))
-    warnings = previews.count(len(ignored), "warning")
+    warnings = count(len(ignored), "warning")
     context.confirm(f"{source} shows what {path} ignores ({warnings}); apply it?")
 
 
@@ -644,7 +643,7 @@ def _planned(preview: Preview, past: list[dict[str, Any]]) -> dict[str, Any]:
 def _lay_out(preview: Preview, past: list[dict[str, Any]], breaches: bool) -> str:
     applied, seen, by_rule = preview.applied, preview.impact, preview.by_rule
     open_ = previews.open_words(applied.recall, applied.recalled, ahead=True)
-    planned = previews.count(seen.planned, "planned showing")
+    planned = count(seen.planned, "planned showing")
     lines = [
         f"version {applied.version} would",
         f"  open         {open_}",
@@ -653,11 +652,11 @@ def _lay_out(preview: Preview, past: list[dict[str, Any]], breaches: bool) -> st
         *(f"    {why}" for why in seen.why),
     ]
     if applied.joined:
-        ended = previews.count(applied.joined, "worker")
+        ended = count(applied.joined, "worker")
         lines.append(f"  groups       {ended} would end in another one")
     if past:
         rules = ", ".join(f"{k} {n}" for k, n in by_rule.items())
-        sets = previews.count(len(past), "set of a worker", "sets of workers")
+        sets = count(len(past), "set of a worker", "sets of workers")
         lines.append(
             f"ALREADY PAST its limits: {sets} ({rules}); what was seen cannot be undone"
         )
@@ -675,11 +674,11 @@ def _lay_out(preview: Preview, past: list[dict[str, Any]], breaches: bool) -> st
 
 
 def _feasible(seen: Impact) -> str:
-    present = previews.count(seen.present, "worker")
+    present = count(seen.present, "worker")
     if seen.verdict == "SOLVED":
         safe = f"; from {seen.safe_with:,} on whoever comes first, all can be shown"
         return f"yes, by a plan ({present} present{safe if seen.safe_with else ''})"
-    held = previews.count(seen.held, "field")
+    held = count(seen.held, "field")
     if seen.verdict != "INFEASIBLE":
         return f"unknown: {held} without a plan so far ({present} present)"
     needed = f"{seen.needed:,} needed" if seen.needed else "no number would do"
@@ -704,7 +703,7 @@ def _applied_words(applied: Applied) -> str:
         return f"version {applied.version} was in force already"
     lines = [f"version {applied.version} is in force"]
     if applied.accepted:
-        sets = previews.count(len(applied.accepted), "set")
+        sets = count(len(applied.accepted), "set")
         lines.append(f"  {sets} past its limits accepted; the ledger says which")
     if applied.recall.unsafe:
         words = previews.open_words(applied.recall, applied.recalled, ahead=False)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from dispatcher.core.plurals import count
+
 if TYPE_CHECKING:
     from dispatcher.ledger.recall import Recall, Recalled
     from dispatcher.operations.dry_run import Finding
@@ -76,8 +78,3 @@ def people(adversaries: int, feeds: int) -> str:
     """Count workers, and feeds apart where there are any."""
     workers = count(adversaries - feeds, "worker")
     return f"{workers} · {count(feeds, 'feed')}" if feeds else workers
-
-
-def count(number: int, one: str, more: str = "") -> str:
-    """Write a number with its noun: 1 set, 2 sets."""
-    return f"{number:,} {one if number == 1 else more or one + 's'}"

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
+from dispatcher.core.plurals import count
 from dispatcher.surfaces.cli import completion
 from dispatcher.surfaces.cli.context import CliContext, DryRun
-from dispatcher.surfaces.cli.previews import count
 
 app = typer.Typer(
     help="Made-up questions: tests before real work, and gold among it.",

@@ -7,13 +7,13 @@ import sys
 import time
 from enum import StrEnum
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final, Self
 
 import typer
 
 from dispatcher.core.errors import EXIT_PARTLY, NoStore, Usage
-from dispatcher.surfaces.cli import completion, previews
+from dispatcher.core.plurals import count
+from dispatcher.surfaces.cli import completion
 from dispatcher.surfaces.cli.context import (
     DRY_RUN,
     CliContext,
@@ -26,9 +26,6 @@ from dispatcher.surfaces.cli.subject import Confirm, show_erasure
 from policies.document.diagnostic import listed
 
 if TYPE_CHECKING:
-    from rich.progress import Progress as Bar
-    from rich.progress import TaskID
-
     from dispatcher.stages.intake.loading import Progress
     from dispatcher.stages.intake.preview import ColumnFacts, Preview
     from dispatcher.stages.intake.table import Facts, Options
@@ -261,8 +258,8 @@ def load(
         "rejects": str(loaded.rejects) if loaded.rejects else None,
     }
     context.say(_facts_line(loaded.facts))
-    words = [f"{previews.count(counts.records, 'record')} loaded into run {run}"]
-    words.append(previews.count(counts.entries, "field"))
+    words = [f"{count(counts.records, 'record')} loaded into run {run}"]
+    words.append(count(counts.entries, "field"))
     if counts.skipped:
         words.append(f"{counts.skipped:,} skipped: in the store already")
     if counts.rejected:
@@ -312,7 +309,9 @@ def reassemble(
 ) -> None:
     """Write records whole: the loaded columns, then answers, confidence and state.
 
-    The format goes by the name of the file, .csv, .jsonl or .parquet; - is stdout.
+    The format goes by the name of the file, .csv, .jsonl or .parquet; - is stdout. CSV is
+    in UTF-8 with commas, whatever the loaded file was; a spreadsheet that expects
+    something else takes it by its import, or --format parquet.
     """
     from dispatcher.operations import records
 
@@ -332,7 +331,7 @@ def reassemble(
             )
     states = ", ".join(f"{n:,} {state}" for state, n in done.states.items() if n)
     text = (
-        f"{previews.count(done.records, 'record')}, {done.whole:,} whole  "
+        f"{count(done.records, 'record')}, {done.whole:,} whole  "
         f"({states or 'no fields'})"
     )
     if to_stream:
@@ -637,12 +636,8 @@ def show_record(
     context.say(f"pseudonym {name}, as in the console and in the ledger")
 
 
-BAR_AFTER: Final = 1.0  # seconds; what is faster needs no bar
-LINE_EVERY: Final = 10.0  # seconds, where no terminal reads
-
-
 class LoadProgress:
-    """Shows progress on stderr, and takes the bar away at the end.
+    """Shows the progress of a load on stderr.
 
     Parameters
     ----------
@@ -650,72 +645,23 @@ class LoadProgress:
     """
 
     def __init__(self, context: CliContext) -> None:
-        self._context = context
-        self._started = time.monotonic()
-        self._told = self._started
-        self._bar: Bar | None = None
-        self._task: TaskID | None = None
+        self._counted = context.counted()
+        self._began = time.monotonic()
 
     def __enter__(self) -> Self:
+        self._counted.__enter__()
         return self
+
+    def __exit__(self, *error: object) -> None:
+        self._counted.__exit__(*error)
 
     def show(self, progress: Progress) -> None:
         """Show the state of a load."""
-        if self._context.quiet:
-            return
-        now = time.monotonic()
-        if sys.stderr.isatty():
-            if now - self._started >= BAR_AFTER:
-                self._draw(progress)
-        elif now - self._told >= LINE_EVERY:
-            self._told = now
-            self._context.say(_line(progress))
-
-    def _draw(self, progress: Progress) -> None:
-        if self._bar is None:
-            self._bar, self._task = _new_bar(progress, color=self._context.color)
-        assert self._task is not None
-        self._bar.update(
-            self._task,
-            completed=progress.position,
-            records=previews.count(progress.records + progress.skipped, "record"),
-            rejected=f"{progress.rejected:,} rejected" if progress.rejected else "",
-        )
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-
-
-def _new_bar(progress: Progress, *, color: bool) -> tuple[Bar, TaskID]:
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    bar = Progress(
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f} %"),
-        TextColumn("{task.fields[records]}"),
-        TextColumn("{task.fields[rejected]}"),
-        TimeRemainingColumn(),
-        console=Console(stderr=True, no_color=not color),
-        transient=True,
-    )
-    task = bar.add_task("load", total=progress.size, records="", rejected="")
-    bar.start()
-    return bar, task
-
-
-def _line(progress: Progress) -> str:
-    share = f"{100 * progress.position // progress.size} %  " if progress.size else ""
-    return (
-        f"{share}{previews.count(progress.records + progress.skipped, 'record')}, "
-        f"{progress.rejected:,} rejected"
-    )
+        records = progress.records + progress.skipped
+        rate = records / max(time.monotonic() - self._began, 0.001)
+        rejected = f", {progress.rejected:,} rejected" if progress.rejected else ""
+        what = f"{count(records, 'record')}{rejected}, {rate:,.0f} a second"
+        self._counted.show(progress.position, progress.size, what)
 
 
 _AGES: Final = {"h": 3600, "d": 86_400, "w": 7 * 86_400}
@@ -740,17 +686,16 @@ def purge(
     moment = context.clock() - _micros(older_than)
     word = f"purge-{older_than}"
     with context.open_store() as store:
-        count = subjects.count_older(store, moment)
+        older = subjects.count_older(store, moment)
         if dry_run:
             context.show(
-                {"schema": "dispatcher.purge/1", "dry_run": True, "records": count},
-                f"{DRY_RUN}\nwould erase the values of {previews.count(count, 'record')}",
+                {"schema": "dispatcher.purge/1", "dry_run": True, "records": older},
+                f"{DRY_RUN}\nwould erase the values of {count(older, 'record')}",
             )
             return
         if confirm != word:
             raise Usage(
-                f"erasing the values of {previews.count(count, 'record')} "
-                "cannot be undone",
+                f"erasing the values of {count(older, 'record')} cannot be undone",
                 why="it was not confirmed",
                 fix=f"repeat the command with --confirm={word}",
             )

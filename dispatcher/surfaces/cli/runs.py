@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from dispatcher.core.errors import Usage
+from dispatcher.core.plurals import count
 from dispatcher.surfaces.cli import completion
 from dispatcher.surfaces.cli.context import CliContext, DryRun, told_moment
-from dispatcher.surfaces.cli.previews import count
 
 if TYPE_CHECKING:
     from dispatcher.operations.runs import Budget, Pilot

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from dispatcher.core.errors import EXIT_FINDINGS
+from dispatcher.core.plurals import count
 from dispatcher.surfaces.cli.context import CliContext, ExitCode, leave
-from dispatcher.surfaces.cli.previews import count, people
+from dispatcher.surfaces.cli.previews import people
 
 if TYPE_CHECKING:
     from dispatcher.operations.status import PlanInForce, Status
@@ -139,6 +140,8 @@ def _plan(found: Status, plan: PlanInForce) -> str:
         if plan.gap is not None:
             best = "best for what can be placed" if found.held else "best plan"
             parts.append(f"within {plan.gap:.2%} of the {best}")
+        if plan.moves:
+            parts.append(f"moved {count(plan.moves, 'showing')}")
     return "   ".join(parts)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dispatcher.core.errors import EXIT_PARTLY, Usage
+from dispatcher.core.plurals import count
 from dispatcher.surfaces.cli import completion, previews
 from dispatcher.surfaces.cli.context import (
     DRY_RUN,
@@ -23,7 +24,6 @@ from dispatcher.surfaces.cli.context import (
     read_file,
     told_moment,
 )
-from dispatcher.surfaces.cli.previews import count
 from policies.document.diagnostic import listed
 
 if TYPE_CHECKING:
@@ -403,14 +403,14 @@ def _lay_out(shown: Merge, *, ahead: bool) -> str:
     past = len(done.accepted)
     verb = "becomes" if past == 1 else "become"
     lines = [
-        f"  joint view  {previews.count(done.entries, 'field')}; "
-        f"{previews.count(past, 'set')} {verb if ahead else 'became'} complete or "
+        f"  joint view  {count(done.entries, 'field')}; "
+        f"{count(past, 'set')} {verb if ahead else 'became'} complete or "
         f"past a limit{f' ({by_rule})' if by_rule else ''}",
         *previews.lines(previews.findings(shown.findings)),
         f"  {previews.open_words(done.recall, done.recalled, ahead=ahead)}",
     ]
     if not ahead:
-        ends = previews.count(done.joined, "worker")
+        ends = count(done.joined, "worker")
         names = ", ".join(f"a{number}" for number in done.adversaries)
         goes = "goes" if len(done.adversaries) == 1 else "go"
         lines.insert(0, f"merged: {ends} ended; {names} {goes} on")
@@ -485,9 +485,9 @@ def show_worker(context: CliContext, worker: Worker) -> None:
                     f"  may be one person with {other}: dispatcher workers suspects"
                     for other in worker.may_be
                 ),
-                f"  saw       {previews.count(seen.entries, 'field')} of "
-                f"{previews.count(seen.records, 'record')}, "
-                f"{previews.count(seen.open_tasks, 'open task')}",
+                f"  saw       {count(seen.entries, 'field')} of "
+                f"{count(seen.records, 'record')}, "
+                f"{count(seen.open_tasks, 'open task')}",
                 *([] if worker.is_feed else _quality_words(found.text, quality)),
                 *(f"  {_near_words(near)}" for near in seen.nearness),
             ]
@@ -550,11 +550,11 @@ def _near_words(near: RuleUsage) -> str:
     limit = "no limit" if near.tau is None else f"limit f < {near.tau}"
     next_ = "nothing would be refused next"
     if near.full:
-        units = previews.count(near.full, "unit")
+        units = count(near.full, "unit")
         next_ = f"{listed(near.refused, 8)} of {units} would be refused next"
     if near.left is not None:
-        units = previews.count(near.nearest, "unit")
-        left = previews.count(near.left, "field") if near.left else "no field"
+        units = count(near.nearest, "unit")
+        left = count(near.left, "field") if near.left else "no field"
         next_ = f"{left} left to the refusal in {units}; {next_}"
     share = f"{float(near.share):.2f}"
     return f"{near.rule}: nearest f = {near.f}, {limit} ({share} of it); {next_}"

@@ -13,13 +13,13 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from dispatcher import access
 from dispatcher.access import Attempts, Operator, Passwords, users
+from dispatcher.core.config import is_loopback
 from dispatcher.core.errors import Invalid
 from dispatcher.core.rate_limit import Rate, RateLimiter
 from dispatcher.store import Clock, Store
 from dispatcher.surfaces.console.pages import Pages
 from dispatcher.surfaces.web import (
     caller,
-    is_loopback,
     is_our_host,
     own_page,
     pace,

@@ -21,6 +21,7 @@ from starlette.routing import Route
 
 from dispatcher.app.guard import Guard
 from dispatcher.app.servers import Listener, Swap, bind, serve
+from dispatcher.core.config import is_loopback
 from dispatcher.core.errors import Invalid
 from dispatcher.core.rate_limit import Rate, RateLimiter
 from dispatcher.operations.layouts import INKED, CroppedRow, Drawing, DrawnBox
@@ -28,7 +29,6 @@ from dispatcher.stages.intake.images import BadPage
 from dispatcher.store import Clock
 from dispatcher.surfaces.web import (
     caller,
-    is_loopback,
     own_page,
     pace,
     read_form,
@@ -93,7 +93,7 @@ class _Door:
         """Refuse other machines, and names that another site may give this one."""
         host = urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
         peer = request.client.host if request.client else ""
-        if not (is_loopback(host) or host == "localhost"):
+        if not is_loopback(host):
             raise HTTPException(421)
         if peer and not is_loopback(peer):
             raise HTTPException(403)

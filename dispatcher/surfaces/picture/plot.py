@@ -8,6 +8,7 @@ from fractions import Fraction
 from math import ceil
 from typing import Final
 
+from policies.discovery import dependencies
 from policies.planning.frontier import Frontier, Point
 
 WIDTH, HEIGHT = 320, 208
@@ -64,13 +65,8 @@ class Panel:
 
 
 def percent(share: Fraction | float) -> str:
-    """Write a share in percent, never rounded to all or nothing."""
-    value = float(share) * 100
-    if 0 < value < 1:
-        return "<\u00a01\u00a0%"
-    if 99 < value < 100:
-        return ">\u00a099\u00a0%"
-    return f"{value:.0f}\u00a0%"
+    """Write a share in percent, on one line."""
+    return dependencies.percent(float(share)).replace(" ", "\u00a0")
 
 
 def workers(point: Point) -> str:

@@ -116,16 +116,17 @@ def assign(
     s
     order : int64 array, shape (entries,)
     draws : float64 array, shape (entries,)
-        Without ``ranked``: an entry gets its next best adversary (section 5,
+        Without ``most``: an entry gets its next best adversary (section 5,
         extensions), drawn from the best few.
     best : float64 array, shape (width, 4)
         Scratch for the best few.
-    ranked : int64 array, shape (n, k) or (0, 0)
-        An entry goes to the first adversaries of its row that may have it.
-    most : int64 array, shape (n,)
-        Number of copies in that case.
+    ranked : int64 array, shape (n, k)
+        Adversaries by weight, the highest first and then the lowest id, so that the rest
+        is no better than one that is not; with ``most``, in the order of who may get it.
+    most : int64 array, shape (n,) or (0,)
+        Number of copies that go to the first adversaries of a row that may have them.
     """
-    made, k, valued = 0, s.worth.shape[1], len(ranked) == 0
+    made, k, valued = 0, s.worth.shape[1], len(most) == 0
     rises = valued and is_rising(s)
     for i in range(len(order)):
         d = order[i]
@@ -134,13 +135,13 @@ def assign(
         for j in range(k):
             if s.entry[d, DEGREE] >= limit:
                 break
-            a = j if valued else ranked[d, j]
+            a = ranked[d, j]
             if rises:
                 p, q, g = rank(s.paper, s.lambda_, short, 0.0, s.worth[d, a], 0.0)
                 if not improves(p, q, g):
-                    continue
+                    break
                 if count == len(best) and not ahead(p, q, g, a, best, count - 1):
-                    continue
+                    break
             blocked, value, whole = assess(s, d, a, valued)
             if blocked:
                 continue

@@ -87,6 +87,7 @@ class Gains:
         self._kept = [one.copy() for one in self._changing()]
         self._near = near[1]
         self.candidates = self._none_known(0)
+        self._ranked: Any = None
 
     def _changing(self) -> tuple[npt.NDArray[Any], ...]:
         """Return the arrays that change with the plan."""
@@ -115,8 +116,11 @@ class Gains:
 
     def assign(self, order: Ints, draws: Floats, best: Floats) -> int:
         """Give each entry an adversary drawn from the next best; return the number."""
-        nobody, free = np.empty((0, 0), np.int64), np.empty(0, np.int64)
-        return int(self.run("assign", order, draws, best, nobody, free))
+        if self._ranked is None:
+            ranked = np.argsort(-self.state.worth, axis=1, kind="stable")
+            self._ranked = ranked if self.quick else ranked.data
+        free = np.empty(0, np.int64)
+        return int(self.run("assign", order, draws, best, self._ranked, free))
 
     def deal(self, order: Ints, ranked: Ints, most: Ints) -> None:
         """Give each entry to the first adversaries of its row that may have it.
