@@ -10,7 +10,8 @@ alike; the bound is then computed in integers, so that rounding cannot spoil it.
 distance of a plan to the bound is a sum over entries, the *regret* of each, and over
 unused places that have a price. Entries with the most regret, and those that share
 sensitive sets with them, are freed first and reassigned exactly by HiGHS while the rest
-of the plan stays (large neighbourhood search). A small problem is freed whole.
+of the plan stays (large neighbourhood search); a block that was not solved in its time
+is followed by smaller ones. A small problem is freed whole first.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from policies.planning.caps_on_averages import AverageCaps
 from policies.planning.problem import PlanningProblem
 from policies.planning.solving import after
 from policies.solvers import Limits, Solution, Verdict
+from policies.solvers.exact.epsilon_constraint import held_at
 from policies.solvers.exact.highs import Milp
 from policies.solvers.exact.highs import solve as solve_by_highs
 from policies.solvers.explain.withholding import without
@@ -45,6 +47,10 @@ Prescriptions of 1,340 fields, 40 workers, 10 s of CPU: from a gap of .42 % to .
 """
 
 _PRICED: Final = 250_000  # groups x adversaries up to which prices are computed
+_LEAST: Final = 250
+"""And the least, where a busy machine does not solve more in the time of a block."""
+
+_FIRST: Final = 0.5  # share of the search for the whole at once, before blocks
 _BLOCK_WORK: Final = 0.25  # work, and seconds, of one block at most
 _BLOCK_SECONDS: Final = 1.0
 _CLOSE: Final = Fraction(1, 10_000)  # a gap that is not worth a further search
@@ -254,12 +260,16 @@ class _Search:
 
     def run(self) -> None:
         """Search until time or work ends, or the plan is close to the bound."""
-        problem = self.problem
-        separable = problem.goal.objective is Objective.DISC_BUDGET
-        separable = separable and not problem.averages and problem.links is None
+        problem, goal = self.problem, self.problem.goal
+        separable = not problem.averages and problem.links is None
+        separable &= goal.worst or goal.objective is Objective.DISC_BUDGET
         if problem.n_entries * problem.n_adversaries <= WHOLE:
-            self._whole()
-        elif separable:
+            self._whole(_FIRST if separable else 1.0)
+        if separable:
+            if goal.objective is Objective.TRADEOFF:  # for utility alone, f no higher
+                f = judge(problem, self.plan).f_goal
+                strict = problem.strict_history
+                self.problem = replace(held_at(problem, f), strict_history=strict)
             self._blocks()
 
     def _is_close(self) -> bool:
@@ -269,10 +279,12 @@ class _Search:
         seed = int(self.rng.integers(2**31))
         return solve_by_highs(part, limits, seed=seed, start=plan)
 
-    def _whole(self) -> None:
+    def _whole(self, share: float) -> None:
+        """Search the whole at once, for a share of the time and of the work."""
         if self._is_close() or not Milp().supports(self.problem):
             return
-        found = self._ask(self.problem, self.plan, self.limits.left(self.began))
+        limits = self.limits.left(self.began, share).part(share)
+        found = self._ask(self.problem, self.plan, limits)
         self.bound = min(self.bound, found.bound)
         if found.verdict is Verdict.SOLVED and found.value > self.value:
             self.plan, self.value = found.plan, found.value
@@ -281,6 +293,7 @@ class _Search:
         """Free and reassign blocks around the entries of most regret."""
         unit, work = self.problem.weights.unit, self.limits.work
         self.sets_of, self.row = self.problem.sets.by_entry()
+        self.size = BLOCK
         tries = np.zeros(self.problem.n_entries, np.int64)
         while work > 0 and not (self.over() or self._is_close()):
             regret = np.where(tries < _TRIES, self._regret(), 0)
@@ -302,7 +315,7 @@ class _Search:
 
     def _around(self, regret: Ints) -> Ints:
         """Choose entries to free: of most regret first, each with who shares its sets."""
-        most = max(BLOCK // self.problem.n_adversaries, 2)
+        most = max(self.size // self.problem.n_adversaries, 2)
         chance = regret * self.rng.random(len(regret))
         chosen = np.zeros(len(regret), np.bool_)
         count = 0
@@ -355,6 +368,8 @@ class _Search:
         )
         start = Pairs(np.searchsorted(entries, own.entry), own.adversary)
         found = self._ask(part, start, limits)
+        done = found.stopped in ("optimal", "gap")
+        self.size = min(BLOCK, 2 * self.size) if done else max(self.size // 2, _LEAST)
         if found.verdict is not Verdict.SOLVED:
             return 0
         new = Pairs(entries[found.plan.entry], found.plan.adversary)

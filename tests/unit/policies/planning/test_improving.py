@@ -2,15 +2,17 @@
 
 from dataclasses import replace
 from fractions import Fraction
+from unittest.mock import patch
 
 import pytest
 from hypothesis import assume, given, settings
 
 from policies.judging.judge import judge
+from policies.model.objective import Objective
 from policies.model.problem import Goal, Plan
 from policies.planning import improving
 from policies.planning.improving import better_plan, transport_bound
-from policies.solvers import Limits
+from policies.solvers import Limits, Solution, Verdict
 from policies.solvers.contract import every_plan
 from policies.solvers.interfaces import timeless
 from tests.unit.policies.tiny import Tiny, step, tinies
@@ -102,3 +104,48 @@ def test_from_any_plan_it_finds_the_best(tiny):
     assert judge(problem, plan).feasible
     assert worth(problem, plan) <= most <= bound
     assert float(most - worth(problem, plan)) <= 1e-4 * abs(float(bound))
+
+
+@settings(max_examples=30)
+@given(tinies())
+def test_in_blocks_no_plan_gets_worse(tiny):
+    """Below limits and as a tradeoff: it keeps the limits, and the bound holds."""
+    problem = tiny.problem()
+    assume(improving.Milp().supports(problem))
+    plans = [p for p in every_plan(problem) if judge(problem, p).feasible]
+    assume(plans)
+    most = max(worth(problem, plan) for plan in plans)
+    with patch.multiple(improving, WHOLE=0, BLOCK=2, _LEAST=2):
+        plan, bound = searched(problem, plans[0])
+    assert judge(problem, plan).feasible
+    assert worth(problem, plans[0]) <= worth(problem, plan) <= most <= bound
+
+
+def test_a_tradeoff_gains_utility_in_blocks_and_discloses_no_more():
+    """Both fields would be worth most with the first worker, but that discloses a set."""
+    goal = Goal(Objective.TRADEOFF, Fraction(1), Fraction(1))
+    problem = Tiny(3, 2, [step(0, 1)], weights=[[9, 5], [9, 1], [1, 1]], goal=goal)
+    start = Plan.of([(0, 0), (1, 1), (2, 0)])
+    with patch.multiple(improving, WHOLE=0, BLOCK=4, _LEAST=4):
+        plan, _ = searched(problem.problem(), start)
+    assert {(0, 1), (1, 0)} <= set(plan)
+
+
+def test_a_block_that_is_not_solved_in_its_time_is_followed_by_smaller_ones(
+    monkeypatch,
+):
+    asked = []
+
+    def slow(part, limits, *, seed, start):
+        asked.append(int((part.hi > 0).sum()))
+        return Solution(Verdict.UNKNOWN, stopped="time")
+
+    monkeypatch.setattr(improving, "solve_by_highs", slow)
+    monkeypatch.setattr(improving, "WHOLE", 0)
+    monkeypatch.setattr(improving, "BLOCK", 32)
+    monkeypatch.setattr(improving, "_LEAST", 4)
+    rows = [[9, 5], [8, 1]] * 20
+    problem = Tiny(40, 2, weights=rows, capacity=[20, 20]).problem()
+    plan = Plan.of([(d, d % 2) for d in range(40)])
+    assert set(searched(problem, plan)[0]) == set(plan)
+    assert asked == [16, 8, 4, 2]
