@@ -589,7 +589,7 @@ class Rule:
         if self.vector:
             return [self.alike(*held.values()) if len(held) == 2 else 0]
         if self.linked:
-            return [self.told(*held.values())]
+            return [self.tabulated(*held.values())]
         if not self.window:
             if held not in self.f_of:
                 self.f_of[held] = self.disclosed(held)
@@ -624,7 +624,7 @@ class Rule:
         norms = [sum(n * n for n in end.values()) for end in (one, two)]
         return Fraction(product * product, norms[0] * norms[1])
 
-    def told(self, *ends: set[Row]) -> int | Fraction:
+    def tabulated(self, *ends: set[Row]) -> int | Fraction:
         """Return f of a link by its table, in either direction.
 
         The table covers one record of each end; who holds two of one end may know all.

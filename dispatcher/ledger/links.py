@@ -24,7 +24,7 @@ Pairs = Collection[tuple[str, str]]
 
 
 @dataclass(frozen=True)
-class Told:
+class RuleFunction:
     """f of every set of a rule's fields, and its source.
 
     Attributes
@@ -76,17 +76,17 @@ class Beside:
     ----------
     links : Mapping of str to Pairs
         By relation.
-    told : Mapping of str to Told
+    functions : Mapping of str to RuleFunction
         By rule that names a table or a user's function.
     """
 
     links: Mapping[str, Pairs] = field(default_factory=dict)
-    told: Mapping[str, Told] = field(default_factory=dict)
+    functions: Mapping[str, RuleFunction] = field(default_factory=dict)
 
     @property
     def levels(self) -> dict[str, FieldTable]:
         """Return f by held fields, for each such rule."""
-        return {name: table.levels for name, table in self.told.items()}
+        return {name: table.levels for name, table in self.functions.items()}
 
     def adds(self, tx: Tx, version: int) -> bool:
         """Whether it contains something that a version of the store lacks."""
@@ -94,23 +94,23 @@ class Beside:
             row.property: (row.levels, row.worlds)
             for row in policies.functions_of(tx, version)
         }
-        rows_ = [table.row(name) for name, table in self.told.items()]
+        rows_ = [table.row(name) for name, table in self.functions.items()]
         mine = {row.property: (row.levels, row.worlds) for row in rows_}
         return known != mine or links_grew(tx, self.links)
 
 
-def told_text(rows_: Sequence[TableRow]) -> str:
+def functions_text(rows_: Sequence[TableRow]) -> str:
     """Serialise the functions of a version for shipping; empty if there are none."""
     return canonical(rows_) if rows_ else ""
 
 
 def functions_sha256(rows_: Sequence[TableRow]) -> str:
-    """Return the digest of :func:`told_text`, a member of the version's line."""
-    return hashlib.sha256(told_text(rows_).encode()).hexdigest()
+    """Return the digest of :func:`functions_text`, a member of the version's line."""
+    return hashlib.sha256(functions_text(rows_).encode()).hexdigest()
 
 
-def read_told(text: str) -> list[TableRow]:
-    """Parse the output of :func:`told_text`.
+def parse_functions(text: str) -> list[TableRow]:
+    """Parse the output of :func:`functions_text`.
 
     Raises
     ------

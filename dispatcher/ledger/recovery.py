@@ -19,7 +19,7 @@ from dispatcher.ledger import count_updates
 from dispatcher.ledger.active_policy import current_policy
 from dispatcher.ledger.chains import SYSTEM
 from dispatcher.ledger.lines import adversary_name, canonical, line_hash
-from dispatcher.ledger.links import read_levels, read_told
+from dispatcher.ledger.links import parse_functions, read_levels
 from dispatcher.ledger.loads import read_facts
 from dispatcher.ledger.shipping.segments import ShippedLine
 from dispatcher.model import SYSTEM_CHAIN
@@ -246,7 +246,7 @@ class _Replay:
         if hashlib.sha256(functions_text).hexdigest() != line["functions_sha256"]:
             raise _broken(line, "the functions of its rules are not with it")
         try:
-            return read_told(functions_text.decode())
+            return parse_functions(functions_text.decode())
         except (ValueError, TypeError):
             raise _broken(line, "the functions of its rules cannot be read") from None
 

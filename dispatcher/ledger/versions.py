@@ -218,7 +218,7 @@ def apply_policy(
     accepted = _judge_past(tx, force, living, acceptance)
     if before:
         seal(tx, at=at)  # all that was shown under the version before
-    functions = [beside.told[name].row(name) for name in sorted(beside.told)]
+    functions = [beside.functions[name].row(name) for name in sorted(beside.functions)]
     _write_version(tx, force, source, functions, accepted, at)
     joined = regroup(tx, force, acceptance, at=at)
     found = acceptance.settle()

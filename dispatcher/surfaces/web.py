@@ -98,7 +98,7 @@ async def robots(_: Request) -> Response:
     return PlainTextResponse("User-agent: *\nDisallow: /\n")
 
 
-def told(pages: Speaking, words: Mapping[int, tuple[str, str]]) -> Handler:
+def explain_status(pages: Speaking, words: Mapping[int, tuple[str, str]]) -> Handler:
     """Say what a status means: heading and text by status, 400 for all others."""
 
     def tell(request: Request, error: Exception) -> Response:

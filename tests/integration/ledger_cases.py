@@ -11,7 +11,7 @@ from dispatcher.core import keys
 from dispatcher.ledger.active_policy import current_policy
 from dispatcher.ledger.book import Asks, Booked, Pull, Push, book
 from dispatcher.ledger.identity_changes import add_accounts
-from dispatcher.ledger.links import Beside, Told
+from dispatcher.ledger.links import Beside, RuleFunction
 from dispatcher.ledger.loads import register_keys
 from dispatcher.ledger.versions import Applied, apply_policy
 from dispatcher.stages.intake import record_rows
@@ -110,7 +110,7 @@ class Case:
     def apply(
         self,
         source: bytes,
-        functions: dict[str, Told] | None = None,
+        functions: dict[str, RuleFunction] | None = None,
         **links: list[tuple[str, str]],
     ) -> Applied:
         """Apply a policy; ``links`` has pairs of people by relation."""

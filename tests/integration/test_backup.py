@@ -34,7 +34,7 @@ from dispatcher.ledger.chains import seal
 from dispatcher.ledger.comparison import compare
 from dispatcher.ledger.exhausted_fields import unburn
 from dispatcher.ledger.lines import canonical
-from dispatcher.ledger.links import Told, told_text
+from dispatcher.ledger.links import RuleFunction, functions_text
 from dispatcher.ledger.shipping import attach, store_id
 from dispatcher.ledger.shipping.anchors import anchor
 from dispatcher.store import lease, migrations, open_store, pause
@@ -585,7 +585,7 @@ def mine(case, tmp_path):
     rule = '[property.mine]\nof = ["a", "b"]\ntau = 0.9\ndisclosure = "plugin:mine"'
     case.apply(
         policy(rule, groups=GROUPS, name="two"),
-        functions={"mine": Told("plugin:mine", "0" * 64, levels)},
+        functions={"mine": RuleFunction("plugin:mine", "0" * 64, levels)},
     )
     case.book(("x/ann", "r2.a"))
     return case
@@ -633,7 +633,7 @@ def tabled(case, tmp_path):
     rule += '{ kind = "information-gain", table = "t.csv" }'
     case.apply(
         policy(rule, groups=GROUPS, name="two"),
-        functions={"mine": Told("t.csv", "0" * 64, levels, worlds)},
+        functions={"mine": RuleFunction("t.csv", "0" * 64, levels, worlds)},
     )
     return case
 
@@ -655,7 +655,7 @@ def test_a_table_that_the_ledger_does_not_name_is_not_replayed(tabled, tmp_path)
     attached = json.loads(lines[at])
     (row,) = json.loads(attached["text"])
     other = TableRow._make(row)._replace(worlds=row[4].replace("1/4", "1/3"))
-    lines[at] = canonical(attached | {"text": told_text([other])}) + "\n"
+    lines[at] = canonical(attached | {"text": functions_text([other])}) + "\n"
     assert "".join(lines) != file.read_text()
     file.write_text("".join(lines))
     with pytest.raises(LedgerBroken, match="does not read as it was written"):

@@ -18,7 +18,7 @@ from dispatcher.ledger.chains import seal
 from dispatcher.ledger.comparison import compare, refuse_edited
 from dispatcher.ledger.exhausted_fields import unburn
 from dispatcher.ledger.identity_changes import merge
-from dispatcher.ledger.links import Told
+from dispatcher.ledger.links import RuleFunction
 from dispatcher.store import lease, open_store
 from tests import sql
 from tests.integration.ledger_cases import PAIR, Case, policy
@@ -75,7 +75,7 @@ def furnished(store):
     """A case with something in every table that the gate reads."""
     case = Case(store)
     case.add("x/early")
-    told = {"told": Told("plugin:mine", "0" * 64, LEVELS)}
+    told = {"told": RuleFunction("plugin:mine", "0" * 64, LEVELS)}
     friends = [("p1", "p2"), ("p2", "p3")]
     source = policy(RULES, groups=GROUPS, budget="t = 5")
     case.apply(source, functions=told, friend=friends)

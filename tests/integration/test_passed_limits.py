@@ -104,7 +104,7 @@ def test_what_is_planned_is_granted_and_what_is_barred_is_refused(
     folder = tmp_path_factory.getbasetemp()
     told, name = {}, "friend"
     if rules == POSTERIOR:
-        told, name = beside(case, policy(rules), folder).told, "kin"
+        told, name = beside(case, policy(rules), folder).functions, "kin"
     case.apply(policy(rules), told, **{name: LINKS})
     case.add("x/1", "x/2", "x/3", "x/4")
     case.load(

@@ -16,7 +16,7 @@ from dispatcher.ledger.active_policy import current_policy
 from dispatcher.ledger.comparison import compare
 from dispatcher.ledger.explain import explain
 from dispatcher.ledger.identity_changes import merge
-from dispatcher.ledger.links import Told
+from dispatcher.ledger.links import RuleFunction
 from dispatcher.ledger.recall import InFlightAction
 from dispatcher.ledger.relations import Granted, around
 from dispatcher.ledger.versions import Terms, apply_policy
@@ -98,7 +98,7 @@ def beside(case, source, folder, table=TABLE):
 
 def ready(case, rules, folder, **kwargs):
     source = policy(rules, **kwargs)
-    told = beside(case, source, folder).told
+    told = beside(case, source, folder).functions
     pairs = [("ann", "bob"), ("bob", "cat"), ("eve", "zoe")]
     case.apply(source, functions=told, kin=pairs)
     case.add("x/1", "x/2", "x/3", "x/4")
@@ -131,7 +131,7 @@ def planned(case, worst=None):
 def test_the_tables_of_a_folder_are_read_with_the_links(case, tmp_path):
     read = beside(case, policy(POSTERIOR), tmp_path)
     assert len(read.links["kin"]) == 3
-    told = read.told["siblings"]
+    told = read.functions["siblings"]
     assert told.source == "kinship.csv"
     assert told.levels[frozenset(["left.a", "right.a"])] == 1
     assert told.levels[frozenset(["left.a"])] == Fraction(1, 3)
@@ -347,7 +347,7 @@ def worlds(draw):
 def made(new_case):
     def make(rules, levels, records, links):
         case = new_case()
-        told = {"siblings": Told("test", "0" * 64, levels)}
+        told = {"siblings": RuleFunction("test", "0" * 64, levels)}
         case.apply(policy(rules, budget="t = 9"), functions=told, kin=links)
         case.add(*ACCOUNTS)
         case.load(*records)

@@ -101,7 +101,7 @@ def beside(case, source, folder):
 
 def ready(case, rules, folder, **kwargs):
     source = policy(rules, **kwargs)
-    told = beside(case, source, folder).told
+    told = beside(case, source, folder).functions
     case.apply(source, functions=told)
     case.add("x/1", "x/2", "x/3")
     case.load(("r1", "ann", 0, "abc"), ("r2", "ann", 0, "ab"))
@@ -151,7 +151,7 @@ def test_a_rare_value_that_tells_all_is_planned_by_the_mean_alone(
     """One value in a hundred makes the secret certain: its gain is 1, the mean .0099."""
     (tmp_path / "guess.csv").write_text(GUESS)
     source = policy(GAIN.replace("KIND", kind), fields='x = { ask = "transcribe" }')
-    case.apply(source, functions=beside(case, source, tmp_path).told)
+    case.apply(source, functions=beside(case, source, tmp_path).functions)
     case.add("x/1", "x/2")
     case.load(("r1", "ann", 0, "x"), ("r2", "bob", 0, "x"))
     drafted = Planning(case.store, case.tick, rest=0.0).draft(partial=True)
@@ -243,7 +243,7 @@ def test_a_cap_on_the_mean_of_a_told_rule_is_planned_for(
     """
     install("mine", "QUARTERS")
     source = policy(FEW, groups=FAVOURITE)
-    case.apply(source, functions=beside(case, source, tmp_path).told)
+    case.apply(source, functions=beside(case, source, tmp_path).functions)
     case.add(*(f"x/{n}" for n in range(1, workers + 1)))
     case.load(*((f"r{n}", f"p{n}", 0, "abc") for n in range(4)))
     stage = Planning(case.store, case.tick, rest=0.0)
@@ -265,7 +265,7 @@ def test_who_is_worth_most_is_planned_no_more_than_they_may_keep(
     install("mine", "QUARTERS")
     favourites = FAVOURITE.replace("x/1", "x/1*")
     source = policy(FEW.replace("0.125", "0.05"), groups=favourites)
-    case.apply(source, functions=beside(case, source, tmp_path).told)
+    case.apply(source, functions=beside(case, source, tmp_path).functions)
     case.add(*(f"x/{n}" for n in range(1, 21)))
     case.load(*((f"r{n}", f"p{n}", 0, "abc") for n in range(20)))
     stage = Planning(case.store, case.tick, rest=0.0)
@@ -281,7 +281,7 @@ def test_who_is_worth_most_is_taken_for_alike_where_the_rest_has_no_plan_else(
     """Ten may see 0.64 each, of 5 in all: but nobody two fields of 9/20."""
     install("mine", "UNEVEN")
     source = policy(FEW.replace("0.125", "0.08"), groups=FAVOURITE)
-    case.apply(source, functions=beside(case, source, tmp_path).told)
+    case.apply(source, functions=beside(case, source, tmp_path).functions)
     case.add(*(f"x/{n}" for n in range(1, 11)))
     case.load(*((f"r{n}", f"p{n}", 0, "abc") for n in range(8)))
     stage = Planning(case.store, case.tick, rest=0.0)
@@ -297,7 +297,7 @@ def test_plans_that_are_too_much_are_asked_for_again_only_while_there_is_time(
     """One worker may see a field of twelve: all that is planned is too much each time."""
     install("mine", "QUARTERS")
     source = policy(FEW.replace("0.125", "0.07"))
-    case.apply(source, functions=beside(case, source, tmp_path).told)
+    case.apply(source, functions=beside(case, source, tmp_path).functions)
     case.add("x/1")
     case.load(*((f"r{n}", f"p{n}", 0, "abc") for n in range(4)))
     times = [0.0]
@@ -365,15 +365,15 @@ def test_a_changed_table_is_a_new_version_and_judges_the_past(case, tmp_path):
     ready(case, rules.replace("0.5", "0.9999"), tmp_path)
     case.book(("x/1", "r1.a"))
     source = policy(rules.replace("0.5", "0.9999"))
-    again = case.apply(source, functions=beside(case, source, tmp_path).told)
+    again = case.apply(source, functions=beside(case, source, tmp_path).functions)
     assert not again.changed
     (tmp_path / "worlds.csv").write_text(f"{TABLE}\nyoung,south,well,0\n")
-    again = case.apply(source, functions=beside(case, source, tmp_path).told)
+    again = case.apply(source, functions=beside(case, source, tmp_path).functions)
     assert not again.changed  # what cannot be says nothing
     table = "a,b,secret,weight\nyoung,x,ill,1\nold,x,well,1\n"
     (tmp_path / "worlds.csv").write_text(table)
     with pytest.raises(PastLimit):
-        case.apply(source, functions=beside(case, source, tmp_path).told)
+        case.apply(source, functions=beside(case, source, tmp_path).functions)
 
 
 @pytest.mark.parametrize(
@@ -496,7 +496,7 @@ def test_the_verifier_agrees_with_the_gate_on_what_tables_tell(
         rules = rules.replace(f"KIND{number}", kind)
     case = new_case()
     source = policy(rules, budget="t = 9\naverage = 0.35")
-    case.apply(source, functions=beside(case, source, tmp_path).told, kin=links)
+    case.apply(source, functions=beside(case, source, tmp_path).functions, kin=links)
     case.add("x/1", "x/2", "x/3")
     case.load(*records)
     for ask in before:

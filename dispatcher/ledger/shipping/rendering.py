@@ -8,7 +8,7 @@ from typing import Final
 from dispatcher.core.keys import entry_name
 from dispatcher.ledger.chains import SYSTEM, whole_line
 from dispatcher.ledger.lines import ExposureForm, canonical
-from dispatcher.ledger.links import told_text
+from dispatcher.ledger.links import functions_text
 from dispatcher.model import SYSTEM_CHAIN
 from dispatcher.store import audit, entry_registrations
 from dispatcher.store import policies as policy_rows
@@ -87,7 +87,7 @@ def _attached(tx: Tx, row: LineRow, line: Mapping[str, object]) -> dict[str, byt
         found = {"policy": policy.source}
         functions = policy_rows.functions_of(tx, policy.version)
         if functions:
-            found["functions"] = told_text(functions).encode()
+            found["functions"] = functions_text(functions).encode()
         return found
     if row.kind == "keys":
         load = entry_registrations.line(tx, row.seq)

@@ -21,7 +21,7 @@ from typing import Final
 from dispatcher.core.errors import Invalid
 from dispatcher.core.input_files import open_input
 from dispatcher.core.keys import pseudonyms
-from dispatcher.ledger.links import Beside, Told
+from dispatcher.ledger.links import Beside, RuleFunction
 from dispatcher.strategies import load_function, load_utility
 from policies.policy import Policy, Property, Relation, Scope
 from policies.rules.belief import Beliefs, InvalidBeliefs, World
@@ -147,7 +147,7 @@ def _column(relation: Relation, path: Path, header: list[str], name: str) -> int
     )
 
 
-def read_functions(policy: Policy, folder: Path) -> dict[str, Told]:
+def read_functions(policy: Policy, folder: Path) -> dict[str, RuleFunction]:
     """Compute f of every set of fields, for each rule that names a table or function.
 
     Also compute u of every set, under its reserved name, if the policy names a user's
@@ -176,7 +176,7 @@ def read_functions(policy: Policy, folder: Path) -> dict[str, Told]:
     return found
 
 
-def _worth(policy: Policy, name: str) -> Told:
+def _worth(policy: Policy, name: str) -> RuleFunction:
     """Evaluate a user's utility on every set of sent fields."""
     sent = [f.name for f in policy.entity.fields.values() if f.send]
     utility = load_utility(name)
@@ -191,7 +191,7 @@ def _worth(policy: Policy, name: str) -> Told:
     return _said(f"plugin:{name}", levels)
 
 
-def _tabulated(prop: Property, folder: Path) -> Told:
+def _tabulated(prop: Property, folder: Path) -> RuleFunction:
     shape, linked = prop.disclosure, prop.scope is Scope.RELATION
     fields = both_ends(prop.fields) if linked else sorted(prop.fields)
     if not reads_table(prop):
@@ -209,13 +209,15 @@ def _tabulated(prop: Property, folder: Path) -> Told:
     levels = tabulate_beliefs(shape.kind, beliefs, fields)
     if linked:
         levels = symmetric(levels)
-    return Told(shape.table or "", hashlib.sha256(raw).hexdigest(), levels, worlds)
+    return RuleFunction(
+        shape.table or "", hashlib.sha256(raw).hexdigest(), levels, worlds
+    )
 
 
-def _said(source: str, levels: FieldTable) -> Told:
+def _said(source: str, levels: FieldTable) -> RuleFunction:
     """Return a function's values on all sets, with their hash."""
     text = json.dumps(sorted((sorted(held), str(f)) for held, f in levels.items()))
-    return Told(source, hashlib.sha256(text.encode()).hexdigest(), levels)
+    return RuleFunction(source, hashlib.sha256(text.encode()).hexdigest(), levels)
 
 
 def _guarded(ask: Callable[[], FieldTable]) -> FieldTable:

@@ -21,7 +21,7 @@ from dispatcher.surfaces.cli.context import (
     leave,
     told_moment,
 )
-from dispatcher.surfaces.cli.ledger import Heads, showings, told
+from dispatcher.surfaces.cli.ledger import Heads, showings, showings_document
 
 SPOKEN: Final = {"accepted": "findings past a limit that were accepted"}
 """Names of counts that say too little by themselves."""
@@ -244,7 +244,7 @@ def _verify_proof(
     from dispatcher.operations import ledger
 
     found = ledger.check_proof(document, head)
-    context.show(told(found), showings(context, found.showings))
+    context.show(showings_document(found), showings(context, found.showings))
     context.say(f"{len(found.showings)} showings, proven under root {found.root}")
 
 

@@ -226,13 +226,13 @@ def prove(
         context.spare(output)
         write_private(output, json.dumps(proof.document, ensure_ascii=False) + "\n")
         context.say(f"wrote {output}; check it: dispatcher audit verify {output}")
-        context.show(told(proof), words)
+        context.show(showings_document(proof), words)
     else:
         context.show(proof.document, words)
     context.say(f"{len(proof.showings)} showings, root {proof.root}")
 
 
-def told(proof: Proof) -> dict[str, Any]:
+def showings_document(proof: Proof) -> dict[str, Any]:
     """Write what a proof proves, for ``--json``."""
     return {
         "schema": "dispatcher.showings/1",

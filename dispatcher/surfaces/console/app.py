@@ -18,7 +18,7 @@ from dispatcher.store import Clock, Store
 from dispatcher.surfaces.console.pages import Pages, Views
 from dispatcher.surfaces.console.read_cache import ReadCache
 from dispatcher.surfaces.console.sessions import ConsoleSettings, Sessions
-from dispatcher.surfaces.web import robots, static, told, unable
+from dispatcher.surfaces.web import explain_status, robots, static, unable
 
 _STATIC: Final = {
     "console.css": "text/css; charset=utf-8",
@@ -89,7 +89,7 @@ def console_app(
             Route("/{rest:path}", sessions.elsewhere, methods=["GET", "POST"]),
         ],
         exception_handlers={
-            HTTPException: told(pages, _WORDS),
+            HTTPException: explain_status(pages, _WORDS),
             DispatcherError: unable(
                 pages,
                 "console",

@@ -29,13 +29,13 @@ from dispatcher.stages.intake.images import BadPage
 from dispatcher.store import Clock
 from dispatcher.surfaces.web import (
     caller,
+    explain_status,
     own_page,
     pace,
     read_form,
     robots,
     static,
     templates,
-    told,
 )
 
 _STATIC: Final = {
@@ -267,7 +267,7 @@ def drawing_app(
             static(_PACKAGE, _STATIC),
             Route("/robots.txt", robots, methods=["GET"]),
         ],
-        exception_handlers={HTTPException: told(page, _WORDS)},
+        exception_handlers={HTTPException: explain_status(page, _WORDS)},
     )
     return Guard(app, "drawing", https=False)
 

@@ -24,7 +24,7 @@ from dispatcher.store import Clock, Store
 from dispatcher.surfaces.taskpage.pages import STATUSES, UNABLE, Pages
 from dispatcher.surfaces.taskpage.sessions import PageKeys, PageSettings, Sessions
 from dispatcher.surfaces.taskpage.task_routes import OwnPageRoutes, TaskRoutes
-from dispatcher.surfaces.web import caller, pace, robots, static, told, unable
+from dispatcher.surfaces.web import caller, explain_status, pace, robots, static, unable
 
 _SECOND: Final = 1_000_000
 
@@ -173,7 +173,7 @@ def task_app(
             Route("/robots.txt", robots, methods=["GET"]),
         ],
         exception_handlers={
-            HTTPException: told(pages, STATUSES),
+            HTTPException: explain_status(pages, STATUSES),
             DispatcherError: unable(pages, "taskpage", *UNABLE),
         },
     )
