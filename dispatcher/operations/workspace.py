@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # the store loads SQLAlchemy: not for --help
     from dispatcher.core.config import Config
     from dispatcher.preflight import Preflight
     from dispatcher.store import Clock, Store
+    from dispatcher.store.audit_log import Act
     from dispatcher.store.vault import KeyFile
 
 
@@ -91,6 +92,12 @@ class Workspace:
         )
         self.ship(store)
         return store
+
+    def new_act(self, actor: str, operation: str, *, target: str, reason: str) -> Act:
+        """Return an act that a command does; see :class:`Act` for what is given."""
+        from dispatcher.store.audit_log import Act
+
+        return Act(actor, "command", operation, self.clock, target, reason)
 
     def open_to_book(self) -> Store:
         """Open the store for an act that writes into its ledger.

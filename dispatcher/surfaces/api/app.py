@@ -336,7 +336,7 @@ class _Door:
         raise ProblemError(
             401,
             "the request has no valid token",
-            "send Authorization: Bearer TOKEN; dispatcher tokens create makes one",
+            "send Authorization: Bearer TOKEN; dispatcher tokens make makes one",
             headers={"www-authenticate": 'Bearer realm="dispatcher"'},
         )
 

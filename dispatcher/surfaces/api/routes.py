@@ -96,7 +96,7 @@ class Route:
 
 
 _BEARER: Final = HTTPBearer(
-    auto_error=False, description="A token of `dispatcher tokens create`."
+    auto_error=False, description="A token of `dispatcher tokens make`."
 )
 _PROBLEM: Final[dict[str, Any]] = {
     "description": "Why it was refused, and the way out (RFC 9457).",

@@ -143,14 +143,10 @@ class CliContext(Workspace):
                 raise
 
     def _begun(self, store: Store) -> Act:
-        from dispatcher.store.audit_log import Act
-
         if self.act is None:
-            self.act = Act(
+            self.act = self.new_act(
                 _user(),
-                "command",
                 self.operation,
-                self.clock,
                 target=_target(self.given, store.key("pseudonym-key")),
                 reason=self.given.get("reason") or "",
             )
