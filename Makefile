@@ -6,7 +6,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PYTEST ?= -n 2 --dist worksteal
 
-.PHONY: catalogues demo test retest test-markets laws torture lint docs bench bench-paper format system-packages clean
+.PHONY: catalogues demo test test-long retest test-markets laws torture lint docs bench bench-paper format system-packages clean
 
 demo: $(VENV)/.demo
 	$(BIN)/dispatcher demo build/demo
@@ -63,6 +63,10 @@ torture: $(VENV)/.lint system-packages
 	  $(BIN)/python -m tests.e2e.torture --kills $(KILLS) --store $$store \
 	    --state build/torture-$$store.json || exit 1; \
 	done
+
+# The whole of what `make test` takes a few examples of: the API against its description.
+test-long: $(VENV)/.lint system-packages
+	SPARSI_API_EXAMPLES=50 $(BIN)/python -m pytest tests/integration/test_api_fuzzing.py
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .

@@ -51,7 +51,13 @@ Columns = dict[str, bool]
 """Columns of a table in order; whether each has bytes."""
 
 LEFT_OUT: Final = frozenset(
-    {"sign_in_link", "operator_session", "worker_session", "webhook_delivery"}
+    {
+        "api_request",
+        "sign_in_link",
+        "operator_session",
+        "worker_session",
+        "webhook_delivery",
+    }
 )
 """Tables that no copy of a store contains."""
 

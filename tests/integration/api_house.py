@@ -1,5 +1,6 @@
 """A store with every kind of thing in it, and the API over it, called in-process."""
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,7 +11,7 @@ from dispatcher.core.rate_limit import Rate
 from dispatcher.model import Answer
 from dispatcher.operations import status
 from dispatcher.operations.workspace import Workspace
-from dispatcher.store import answers
+from dispatcher.store import answers, open_store
 from dispatcher.surfaces.api import ApiSettings, api_app
 from dispatcher.surfaces.api.calls import Shared
 from dispatcher.surfaces.api.events import Stream
@@ -136,3 +137,26 @@ def build(store, directory) -> House:
     )
     house.open()
     return house
+
+
+@contextmanager
+def opened(request, directory):
+    """A house on the database that a fixture's parameter names."""
+    url = str(directory / "dispatcher.db")
+    cluster = None
+    if request.param == "sqlite":
+        template = request.getfixturevalue("sqlite_template")
+        (directory / "dispatcher.db").write_bytes(template.read_bytes())
+        (directory / "dispatcher.db").chmod(0o600)
+    else:
+        cluster = request.getfixturevalue("postgres_cluster")
+        template = request.getfixturevalue("postgres_template")
+        cluster.administer("CREATE DATABASE api_house TEMPLATE {of}", of=template)
+        url = cluster.url("api_house")
+    with open_store(url) as store:
+        made = build(store, directory)
+        with made.speaking:
+            yield made
+        made.shared.requests.close()
+    if cluster is not None:
+        cluster.administer("DROP DATABASE api_house WITH (FORCE)")

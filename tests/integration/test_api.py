@@ -11,7 +11,7 @@ import pytest
 
 from dispatcher.core.errors import PAGES
 from dispatcher.core.rate_limit import Rate
-from dispatcher.store import api_requests, audit_log, events, open_store
+from dispatcher.store import api_requests, audit_log, events
 from dispatcher.surfaces.api.routes import ROUTES
 from tests import builders, sql
 from tests.integration import api_house
@@ -91,29 +91,10 @@ BODIES = {
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])
-def house(request, sqlite_template, tmp_path_factory):
-    """A store that the tests of this module share: each leaves it as it was."""
-    directory = tmp_path_factory.mktemp("api")
-    if request.param == "sqlite":
-        url = str(directory / "dispatcher.db")
-        (directory / "dispatcher.db").write_bytes(sqlite_template.read_bytes())
-        (directory / "dispatcher.db").chmod(0o600)
-        drop = None
-    else:
-        cluster = request.getfixturevalue("postgres_cluster")
-        template = request.getfixturevalue("postgres_template")
-        cluster.administer(
-            "CREATE DATABASE api_house TEMPLATE {template}", template=template
-        )
-        url = cluster.url("api_house")
-        drop = "DROP DATABASE api_house WITH (FORCE)"
-    with open_store(url) as store:
-        made = api_house.build(store, directory)
-        with made.speaking:
-            yield made
-        made.shared.requests.close()
-    if drop is not None:
-        cluster.administer(drop)
+def house(request, tmp_path_factory):
+    """A store that the tests of this module share."""
+    with api_house.opened(request, tmp_path_factory.mktemp("api")) as made:
+        yield made
 
 
 def name_of(route) -> str:

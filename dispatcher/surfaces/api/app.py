@@ -112,7 +112,6 @@ def fastapi_app(door: _Door | None = None) -> FastAPI:
         redoc_url=None,
         swagger_ui_oauth2_redirect_url=None,
         redirect_slashes=False,
-        separate_input_output_schemas=False,
     )
 
     class Guarded(APIRoute):
