@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 
+from benchmarks.suggest_held_out import HELD_OUT
 from dispatcher.core.errors import Invalid
 from dispatcher.operations.discovery import suggest
 from dispatcher.stages.intake.opening import open_table
@@ -44,6 +45,7 @@ class Row:
     """The result on one data set."""
 
     name: str
+    held_out: bool
     rows: int
     columns: int
     labelled: int
@@ -69,13 +71,15 @@ def read(path: Path) -> tuple[list[str], list[list[str]]]:
 def wanted(labels: dict, columns: list[str], rows: list[list[str]]) -> set[frozenset]:
     """Return what must not come together by the labels, counted in plain Python."""
     place = {name: i for i, name in enumerate(columns)}
-    person = place.get(labels.get("person", ""))
-    people = [row[person] if person is not None else i for i, row in enumerate(rows)]
+    person = labels.get("person", [])
+    whose = [place[p] for p in ([person] if isinstance(person, str) else person)]
+    people = [tuple(r[i] for i in whose) if whose else n for n, r in enumerate(rows)]
     total = len(set(people))
     direct, quasi, sensitive = (
         labels.get(role, []) for role in ("direct", "quasi", "sensitive")
     )
-    varied = [q for q in quasi if len({row[place[q]] for row in rows} - {""}) > 1]
+    known = dict.fromkeys([*quasi, *sensitive])
+    varied = [q for q in known if len({row[place[q]] for row in rows} - {""}) > 1]
 
     def share(names: tuple[str, ...]) -> float:
         places = [place[name] for name in names]
@@ -94,10 +98,12 @@ def wanted(labels: dict, columns: list[str], rows: list[list[str]]) -> set[froze
                 minimal.append(frozenset(names))
     found = {frozenset(one) for one in labels.get("identifying", [])}
     for one in minimal:
-        if len(one) > 1:
+        if len(one) == 1:
+            found |= {one | {b} for b in [*varied, *sensitive] if b not in one}
+        elif len(one & set(quasi)) > 1:
             found.add(one)
         else:
-            found |= {one | {b} for b in [*varied, *sensitive] if b not in one}
+            found |= {one | {b} for b in sensitive if b not in one}
     labelled = dict.fromkeys([*direct, *quasi, *sensitive])
     found |= {frozenset((a, b)) for a in direct for b in labelled if a != b}
     return {one for one in found if not any(two < one for two in found)}
@@ -149,7 +155,7 @@ def measure(name: str, labels: dict, path: Path) -> Row:
     missed = tuple(one for one in truth if not is_denied(result.policy, one))
     extra = tuple(s for s in sets if not any(one <= s for one in truth))
     return Row(
-        name, len(rows), len(columns), len(truth), len(truth) - len(missed),
+        name, labels.get("held_out", False), len(rows), len(columns), len(truth), len(truth) - len(missed),
         len(sets), len(extra), seconds, missed, extra,
     )  # fmt: skip
 
@@ -172,9 +178,17 @@ def files(data: Path, scratch: Path) -> Iterator[tuple[str, dict, Path]]:
             path = made
         if path.exists():
             yield name, labels, path
+    for name, drawn in HELD_OUT.items():
+        made = scratch / f"{name.split()[0]}.csv"
+        with made.open("w", newline="") as stream:
+            writer = csv.writer(stream, delimiter=";")
+            writer.writerow(drawn.columns)
+            writer.writerows(zip(*drawn.columns.values(), strict=True))
+        yield name, {**drawn.labels, "held_out": True}, made
 
 
-def table(rows: list[Row]) -> str:
+def table(rows: list[Row], *, held_out: bool) -> str:
+    rows = [row for row in rows if row.held_out == held_out]
     lines = [
         "| data set | rows | columns | must be kept apart | denied | kept apart by the draft | beyond the labels |",
         "|---|---:|---:|---:|---:|---:|---:|",
@@ -215,10 +229,13 @@ def main() -> None:
                     print(name, f"{row.seconds:.1f} s")
                     print("  missed", sorted(map(sorted, row.missed)))
                     print("  beyond", sorted(map(sorted, row.extra)))
-    print(table(rows))
+    tables = [table(rows, held_out=held_out) for held_out in (True, False)]
+    print("\n\n".join(tables))
     if chosen.write:
         before = PAGE.read_text().split(MARK)[0]
-        PAGE.write_text(f"{before}{MARK}\n\n{table(rows)}\n")
+        heads = ("### Held out", "### Tuned on")
+        parts = [f"{head}\n\n{made}" for head, made in zip(heads, tables, strict=True)]
+        PAGE.write_text("\n\n".join([f"{before}{MARK}", *parts]) + "\n")
 
 
 if __name__ == "__main__":
