@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 
-from benchmarks.suggest_held_out import HELD_OUT
+from benchmarks.suggest_held_out import HELD_OUT, HeldOut
 from dispatcher.core.errors import Invalid
 from dispatcher.operations.discovery import suggest
 from dispatcher.stages.intake.opening import open_table
@@ -179,12 +179,16 @@ def files(data: Path, scratch: Path) -> Iterator[tuple[str, dict, Path]]:
         if path.exists():
             yield name, labels, path
     for name, drawn in HELD_OUT.items():
-        made = scratch / f"{name.split()[0]}.csv"
-        with made.open("w", newline="") as stream:
-            writer = csv.writer(stream, delimiter=";")
-            writer.writerow(drawn.columns)
-            writer.writerows(zip(*drawn.columns.values(), strict=True))
+        made = write(drawn, scratch / f"{name.split()[0]}.csv")
         yield name, {**drawn.labels, "held_out": True}, made
+
+
+def write(drawn: HeldOut, path: Path) -> Path:
+    with path.open("w", newline="") as stream:
+        writer = csv.writer(stream, delimiter=";")
+        writer.writerow(drawn.columns)
+        writer.writerows(zip(*drawn.columns.values(), strict=True))
+    return path
 
 
 def table(rows: list[Row], *, held_out: bool) -> str:

@@ -31,10 +31,14 @@ class HeldOut:
         object.__setattr__(self, "columns", self.draw(np.random.default_rng(15)))
 
 
-def _of(rng: Generator, values: Sequence[object], n: int, skew: float = 0.0) -> list[str]:
+def _of(
+    rng: Generator, values: Sequence[object], n: int, skew: float = 0.0
+) -> list[str]:
     """Draw values; the first ones oftener with more skew."""
     weights = 1.0 / np.arange(1, len(values) + 1) ** skew
-    return [str(values[i]) for i in rng.choice(len(values), n, p=weights / weights.sum())]
+    return [
+        str(values[i]) for i in rng.choice(len(values), n, p=weights / weights.sum())
+    ]
 
 
 def _days(rng: Generator, first: date, days: int, n: int, form: str) -> list[str]:
@@ -54,8 +58,45 @@ def klinik(rng: Generator) -> Columns:
     """A German hospital's cases: some patients come again, and no column numbers them."""
     n, m = 420, 300
     who = np.concatenate([np.arange(m), rng.integers(0, m, n - m)]).tolist()
-    given = _of(rng, ["Anneliese", "Horst", "Sabine", "Jürgen", "Karin", "Uwe", "Heike", "Björn", "Ayşe", "Mehmet", "Gisela", "Ralf"], m)
-    last = _of(rng, ["Müller", "Schäfer", "Groß", "Weiß", "Yılmaz", "Krüger", "Vogt", "Zeidler", "Böhm", "Hartung", "Petersen", "Lindner", "Öztürk", "Jahn"], m, 0.4)
+    given = _of(
+        rng,
+        [
+            "Anneliese",
+            "Horst",
+            "Sabine",
+            "Jürgen",
+            "Karin",
+            "Uwe",
+            "Heike",
+            "Björn",
+            "Ayşe",
+            "Mehmet",
+            "Gisela",
+            "Ralf",
+        ],
+        m,
+    )
+    last = _of(
+        rng,
+        [
+            "Müller",
+            "Schäfer",
+            "Groß",
+            "Weiß",
+            "Yılmaz",
+            "Krüger",
+            "Vogt",
+            "Zeidler",
+            "Böhm",
+            "Hartung",
+            "Petersen",
+            "Lindner",
+            "Öztürk",
+            "Jahn",
+        ],
+        m,
+        0.4,
+    )
     towns = ["Leipzig", "Markkleeberg", "Borna", "Grimma", "Taucha", "Wurzen"]
     town = rng.integers(0, 6, m)
     sick = rng.integers(0, 9, n)
@@ -83,10 +124,43 @@ def klinik(rng: Generator) -> Columns:
 def sinistres(rng: Generator) -> Columns:
     """Claims of a French motor insurer."""
     n = 380
-    given = _of(rng, ["Camille", "Léa", "Hugo", "Inès", "Jules", "Manon", "Théo", "Aïcha", "Rémi"], n)
-    last = _of(rng, ["Martin", "Lefèvre", "Girard", "Benali", "Rousseau", "Fontaine", "Mercier", "Dupuis", "Carpentier", "Nguyen", "Perrot"], n)
+    given = _of(
+        rng,
+        ["Camille", "Léa", "Hugo", "Inès", "Jules", "Manon", "Théo", "Aïcha", "Rémi"],
+        n,
+    )
+    last = _of(
+        rng,
+        [
+            "Martin",
+            "Lefèvre",
+            "Girard",
+            "Benali",
+            "Rousseau",
+            "Fontaine",
+            "Mercier",
+            "Dupuis",
+            "Carpentier",
+            "Nguyen",
+            "Perrot",
+        ],
+        n,
+    )
     place = rng.integers(0, 12, n)
-    towns = ["Tours", "Blois", "Amboise", "Chinon", "Loches", "Vouvray", "Langeais", "Joué", "Bléré", "Montbazon", "Saché", "Azay"]
+    towns = [
+        "Tours",
+        "Blois",
+        "Amboise",
+        "Chinon",
+        "Loches",
+        "Vouvray",
+        "Langeais",
+        "Joué",
+        "Bléré",
+        "Montbazon",
+        "Saché",
+        "Azay",
+    ]
     return {
         "n° sinistre": [f"S-{2026_0000 + i}" for i in range(n)],
         "assuré": [f"{a} {b.upper()}" for a, b in zip(given, last, strict=True)],
@@ -109,9 +183,29 @@ def sinistres(rng: Generator) -> Columns:
 def alumnos(rng: Generator) -> Columns:
     """Pupils of a Spanish school."""
     n = 340
-    given = _of(rng, ["Lucía", "Hugo", "Martina", "Pablo", "Sofía", "Iker", "Nerea", "Aitana", "Omar"], n)
-    first = _of(rng, ["García", "Ruiz", "Moreno", "Navarro", "Iglesias", "Peña", "Vidal", "Haddad"], n)
-    second = _of(rng, ["Ortega", "Castro", "Rubio", "Molina", "Serrano", "Cano", "Prieto"], n)
+    given = _of(
+        rng,
+        [
+            "Lucía",
+            "Hugo",
+            "Martina",
+            "Pablo",
+            "Sofía",
+            "Iker",
+            "Nerea",
+            "Aitana",
+            "Omar",
+        ],
+        n,
+    )
+    first = _of(
+        rng,
+        ["García", "Ruiz", "Moreno", "Navarro", "Iglesias", "Peña", "Vidal", "Haddad"],
+        n,
+    )
+    second = _of(
+        rng, ["Ortega", "Castro", "Rubio", "Molina", "Serrano", "Cano", "Prieto"], n
+    )
     return {
         "expediente": [f"E{i:05}" for i in range(n)],
         "alumno": [f"{a} {b} {c}" for a, b, c in zip(given, first, second, strict=True)],
@@ -158,8 +252,29 @@ def customers(rng: Generator) -> Columns:
 def kadry(rng: Generator) -> Columns:
     """Staff of a Polish firm."""
     n = 260
-    given = _of(rng, ["Zofia", "Jan", "Łukasz", "Małgorzata", "Piotr", "Żaneta", "Paweł", "Ewa"], n)
-    last = _of(rng, ["Kowalczyk", "Wójcik", "Zając", "Król", "Dudek", "Wrona", "Jabłoński", "Górska", "Pająk", "Sikora", "Baran", "Żak"], n)
+    given = _of(
+        rng,
+        ["Zofia", "Jan", "Łukasz", "Małgorzata", "Piotr", "Żaneta", "Paweł", "Ewa"],
+        n,
+    )
+    last = _of(
+        rng,
+        [
+            "Kowalczyk",
+            "Wójcik",
+            "Zając",
+            "Król",
+            "Dudek",
+            "Wrona",
+            "Jabłoński",
+            "Górska",
+            "Pająk",
+            "Sikora",
+            "Baran",
+            "Żak",
+        ],
+        n,
+    )
     since = rng.integers(1998, 2026, n)
     return {
         "nr ewid.": [f"{7_000 + i}" for i in range(n)],
@@ -205,9 +320,50 @@ def verzuim(rng: Generator) -> Columns:
 def marij(rng: Generator) -> Columns:
     """Patients of a clinic in Rajasthan; Hindi in Latin letters."""
     n = 320
-    given = _of(rng, ["Ramesh", "Sunita", "Geeta", "Mohan", "Kamla", "Imran", "Lakshmi", "Bhanwar", "Savitri"], n)
-    last = _of(rng, ["Meena", "Sharma", "Gurjar", "Khan", "Jat", "Prajapat", "Saini", "Rathore", "Bairwa"], n)
-    father = _of(rng, ["Kishan Lal", "Hari Ram", "Abdul Khan", "Ghanshyam Das", "Prem Chand", "Bhagwan Singh", "Nathu Lal", "Suraj Mal"], n)
+    given = _of(
+        rng,
+        [
+            "Ramesh",
+            "Sunita",
+            "Geeta",
+            "Mohan",
+            "Kamla",
+            "Imran",
+            "Lakshmi",
+            "Bhanwar",
+            "Savitri",
+        ],
+        n,
+    )
+    last = _of(
+        rng,
+        [
+            "Meena",
+            "Sharma",
+            "Gurjar",
+            "Khan",
+            "Jat",
+            "Prajapat",
+            "Saini",
+            "Rathore",
+            "Bairwa",
+        ],
+        n,
+    )
+    father = _of(
+        rng,
+        [
+            "Kishan Lal",
+            "Hari Ram",
+            "Abdul Khan",
+            "Ghanshyam Das",
+            "Prem Chand",
+            "Bhagwan Singh",
+            "Nathu Lal",
+            "Suraj Mal",
+        ],
+        n,
+    )
     return {
         "parchi no": [str(i + 1) for i in range(n)],
         "marij ka naam": [f"{a} {b}" for a, b in zip(given, last, strict=True)],
@@ -229,7 +385,14 @@ def marij(rng: Generator) -> Columns:
 def expenses(rng: Generator) -> Columns:
     """Scanned receipts that staff hand in; who hands in is named, what for too."""
     n = 300
-    staff = ["Ngozi Adeyemi", "Tom Hale", "Rui Tavares", "Elin Strand", "Aled Pugh", "Mina Sato"]
+    staff = [
+        "Ngozi Adeyemi",
+        "Tom Hale",
+        "Rui Tavares",
+        "Elin Strand",
+        "Aled Pugh",
+        "Mina Sato",
+    ]
     return {
         "claim": [f"X{i:04}" for i in range(n)],
         "scan": [f"scans/{i:04}.png" for i in range(n)],

@@ -12,10 +12,11 @@ from dispatcher.stages.intake.opening import open_table
 from dispatcher.stages.intake.preview import Preview, preview
 from dispatcher.stages.intake.table import ROW_KEY, Options
 from policies.discovery import exhaustive
-from policies.discovery.profile import Profile
+from policies.discovery.profile import NOBODY, Profile, profile
 from policies.document import Diagnostic, ParseResult
 from policies.document.against import check_against
 from policies.document.draft import draft, kept_apart
+from policies.policy import Policy
 
 
 @dataclass(frozen=True)
@@ -81,18 +82,33 @@ def check_results(results: Sequence[ParseResult], source: Path) -> list[ParseRes
     Invalid
         The file of records is no table.
     """
-    measured = _look(source, Options()).profile
+    found = _look(source, Options()).profile
     return [
         result
         if result.policy is None
         else replace(
             result,
             diagnostics=_ordered(
-                [*result.diagnostics, *check_against(result, measured)]
+                [
+                    *result.diagnostics,
+                    *check_against(result, _as_read_by(result.policy, found)),
+                ]
             ),
         )
         for result in results
     ]
+
+
+def _as_read_by(policy: Policy, found: Profile) -> Profile:
+    """Measure a file anew where a policy takes other columns as its key and subject."""
+    entity, table = policy.entity, found.table
+    key = entity.key if entity.key in table else None
+    person = entity.subject if entity.subject in table else None
+    if person is None and found.person not in entity.fields:
+        person = found.person  # it is not shown: whose a record is may be taken from it
+    if (key, person) == (found.key, found.person):
+        return found
+    return profile(table, key, person=person or NOBODY)
 
 
 def _ordered(diagnostics: Sequence[Diagnostic]) -> tuple[Diagnostic, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -55,8 +56,16 @@ FREE_TEXT: Final = Meaning("free text", sensitive=True)
 PLAIN: Final = Meaning("")
 
 SOME_NAME: Final = Meaning("name of somebody or something")
-_PLACE: Final = Meaning("place of living", quasi=True)
-_REGION: Final = Meaning("region", quasi=True)
+PLACE: Final = Meaning("place of living", quasi=True)
+REGION: Final = Meaning("region", quasi=True)
+AGE: Final = Meaning("age", quasi=True)
+COUNTRY: Final = Meaning("nationality", quasi=True)
+LANGUAGE: Final = Meaning("language", quasi=True)
+EDUCATION: Final = Meaning("education", quasi=True)
+OCCUPATION: Final = Meaning("occupation", quasi=True)
+VISITED: Final = Meaning("place visited", quasi=True, sensitive=True)
+WORKING_HOURS: Final = Meaning("working hours", quasi=True)
+YEAR: Final = Meaning("year", quasi=True)
 _ADDRESS: Final = Meaning("address", quasi=True)
 
 _MEANINGS: Final[tuple[tuple[Meaning, str], ...]] = (
@@ -93,12 +102,14 @@ _MEANINGS: Final[tuple[tuple[Meaning, str], ...]] = (
         r"user ?name|\blogin\b|\bhandle\b|nick ?name|benutzername|\butilisateur|\busuario|"
         r"gebruikersnaam|uzytkownik|twitter|facebook|linkedin|instagram|account ?name",
     ),
-    (DEVICE, r"\bip\b( ?addr\w*)?$|\bmac ?addr|device ?id|\bimei\b|cookie ?id|kennzeichen|license plate"),
+    (DEVICE, r"\bip\b( ?addr\w*)?$|\bmac ?addr|device ?id|\bimei\b|cookie ?id|kennzeichen|"
+     r"licen[cs]e plate|number ?plate|immatricul|\bimmat\b|matricula (do|del|de) (veic|veh|coche)|kenteken|"
+     r"rejestracyjn|gadi (no|number)"),
     # Parts of a name, before whole names.
     (
         GIVEN_NAME,
         r"given|fore ?name|first ?name|^first$|middle ?name|^middle$|vorname|prenom|primer nombre|"
-        r"primeiro nome|voornaam|\bimie\b(?! i )|pratham naam",
+        r"primeiro nome|voornaam|roepnaam|rufname|call ?name|\bimie\b(?! i )|pratham naam",
     ),
     (
         SURNAME,
@@ -133,7 +144,7 @@ _MEANINGS: Final[tuple[tuple[Meaning, str], ...]] = (
         Meaning("date of death", quasi=True, sensitive=True),
         r"death|deceased|sterbe|todes|\bdeces\b|defuncion|\bobito|overlijd|zgon|mrityu",
     ),
-    (Meaning("age", quasi=True), r"\bage\b|^alter\b|\bedad\b|\bidade\b|leeftijd|\bwiek\b|\bayu\b|\bumar\b|\bumr\b"),
+    (AGE, r"\bage\b|^alter\b|\bedad\b|\bidade\b|leeftijd|\bwiek\b|\bayu\b|\bumar\b|\bumr\b"),
     (
         SEX,
         r"\bsex(e|o)?\b|gender|geschlecht|anrede|^genre$|\bgenero\b|geslacht|\bplec\b|\bling\b|"
@@ -150,13 +161,13 @@ _MEANINGS: Final[tuple[tuple[Meaning, str], ...]] = (
         r"domicilio|endereco|\brua\b|morada|straat|huisnummer|\bulica\b|\bpata\b|\bgali\b|\bapartment",
     ),
     (
-        _PLACE,
+        PLACE,
         r"\bcity|\btown|suburb|village|municip|\bort\b|wohnort|stadt|\bville\b|\bcommune\b|ciudad|"
         r"localidad|poblacion|cidade|concelho|woonplaats|\bstad\b|gemeente|miasto|miejscow|\bshahar|"
-        r"\bnagar|\bgaon\b|\bneighbou?rhood|home ?town",
+        r"\bnagar|\bgaon\b|\bmohalla|stadtteil|ortsteil|\bquartier|\bbarrio|\bbairro|\bwijk\b|dzielnic|\bneighbou?rhood|home ?town",
     ),
     (
-        _REGION,
+        REGION,
         r"county|\bstate\b|province|\bregion|district|bundesland|\bkreis\b|departement|provincia|"
         r"\bestado\b(?! civil)|distrito|provincie|wojewodz|powiat|\brajya\b|\bzila\b|\bfips\b",
     ),
@@ -166,7 +177,7 @@ _MEANINGS: Final[tuple[tuple[Meaning, str], ...]] = (
         r"\brace\b|ethni|\braza\b|\braca\b|\bjati\b|\bcaste\b|herkunft|origen etnico",
     ),
     (
-        Meaning("nationality", quasi=True),
+        COUNTRY,
         r"nationalit|citizen|staatsang|nacionalid|narodowo|obywatel|\bcountry|\bland\b|\bpays\b|"
         r"\bpais\b|\bkraj\b|\bdesh\b|nagrikta",
     ),
@@ -177,30 +188,32 @@ _MEANINGS: Final[tuple[tuple[Meaning, str], ...]] = (
     (
         Meaning("marital status", quasi=True),
         r"marital|married|familienstand|zivilstand|etat civil|situation (de )?famil|estado civil|"
-        r"burgerlijke|stan cywilny|vaivahik|relationship|\bspouse|\bchildren\b|\bkinder\b|household",
+        r"burgerlijke|stan cywilny|vaivahik|vivahit|verheiratet|\bgehuwd|\bmariee?\b|\bcasad[oa]\b|zonaty|mezatka|relationship|\bspouse|\bchildren\b|\bkinder\b|household",
     ),
     (
-        Meaning("occupation", quasi=True),
+        OCCUPATION,
         r"occupation|professi|\bjob\b|employ|\bberuf|arbeitgeber|\bmetier\b|\bemploi|\bprofesion|"
         r"ocupacion|profissao|\bberoep|werkgever|\bzawod|pracodawca|vyavasa?y|\bpesha\b|work ?class|"
-        r"speciali?ty|fachrichtung|position held",
+        r"speciali?ty|fachrichtung|position held|\bfunctie|stanowisko|\bpuesto\b|^cargo$|^pad$|"
+        r"\bfunktion\b|\bstelle\b|\bposte\b|job ?title|department|\bdept\b|\bafdeling|\bdzial\b|departamento|"
+        r"\bvibhag|cost ?cent(er|re)|kostenstelle|centre de cout|centro de coste|kostenplaats",
     ),
     (
-        Meaning("education", quasi=True),
+        EDUCATION,
         r"educat|\bschool|\bdiscipline|\bdegree\b|bildung|abschluss|\betudes\b|diplome|educacion|\bestudios|"
-        r"escolaridade|opleiding|wykszt|shiksha",
+        r"escolaridade|opleiding|wykszt|shiksha|\bclass\b|\bklasse?\b|\bclasse\b|\bcurso\b|\bturma\b|\bkaksha",
     ),
-    (Meaning("language", quasi=True), r"language|sprache|langue|\bidioma|\btaal\b|jezyk|\bbhasha"),
-    (Meaning("working hours", quasi=True), r"hours ?per ?week|arbeitszeit|work(ing)? hours"),
+    (LANGUAGE, r"language|sprache|langue|\bidioma|\btaal\b|jezyk|\bbhasha"),
+    (WORKING_HOURS, r"hours ?per ?week|arbeitszeit|work(ing)? hours|wymiar|\buren\b|full ?time|teilzeit|jornada"),
     (
         Meaning("doctor or place of treatment", quasi=True),
         r"doctor|physician|\barzt|hausarzt|medecin|\bmedico\b|\bmedica\b|\barts\b|huisarts|lekarz|"
         r"chikitsak|\bprovider|practitioner|\bward\b|\bstation\b|hospital|krankenhaus|klinik|\bclinic\b|"
-        r"\bhopital|ziekenhuis|szpital|\baspatal|abteilung",
+        r"\bhopital|ziekenhuis|szpital|\baspatal|abteilung|einweis|zuweis|\bbehandler|\bvaidya|\btreating",
     ),
     (
         Meaning("insurer", quasi=True),
-        r"\bpayer$|insur|kranken ?kasse|\bkasse\b|versicherung|assurance|mutuelle|asegurad|segurad|"
+        r"\bpayer$|insur|kostentrager|kranken ?kasse|\bkasse\b|versicherung|assurance|mutuelle|asegurad|segurad|"
         r"verzeker|ubezpiecz|\bbima\b",
     ),
     # Sensitive.
@@ -217,7 +230,9 @@ _MEANINGS: Final[tuple[tuple[Meaning, str], ...]] = (
         r"\bremedio|\blek\b|\bleki\b|\bdawa\b|\bdava\b|therap|behandlung|behandel|procedure|surgery|"
         r"allerg|reaction|\breason|\bfinding|\blabor|\blab\b|blood|\bblut|\bhiv\b|pregnan|schwanger|"
         r"disabil|behinder|smok|alcohol|\bbmi\b|severity|vaccin|impf|treatment|pathol|upchar|"
-        r"encounter ?class|\bdispens",
+        r"encounter ?class|\bdispens|\bsick|fehltag|ausfalltag|arrets?\b|chorobow|verzuim|\bziek|\babsen[ct]|"
+        r"\bjaanch|lab ?test|test ?result|analyse|alcool|alkohol|\bdiet|\bmenu\b|\bregime\b|\bkostform|"
+        r"special need|forderbedarf|\bapoyo|handicap|niepelnospr|invalid",
     ),
     (
         Meaning("money", sensitive=True),
@@ -225,22 +240,38 @@ _MEANINGS: Final[tuple[tuple[Meaning, str], ...]] = (
         r"dochod|pensja|\bvetan\b|\baay\b|balance|\bsaldo\b|\bdebt|schuld|\bloan|\bamount|betrag|"
         r"\bsumme\b|\btotal|\bprice|\bpreis\b|\bcosts?\b|totalcost|expense|coverage|payment|montant|"
         r"importe|\bvalor\b|bedrag|kwota|\brashi\b|umsatz|capital ?(gain|loss)|credit ?(score|rating|limit)|"
-        r"\bspend|\bprix\b|\bprecio|\bpreco|\bprijs|\bcena\b|total value",
+        r"\bspen[dt]|bonus|\bpremi|\bplaca\b|wynagrodz|\bstawka|\bschaal\b|pay ?(grade|scale|band)|"
+        r"lohngruppe|entgelt|\bloon|loon\b|\bfees?\b|\bshulk|gebuhr|honorar|pauschal|\bvat\b|\btax\b|\bmwst|"
+        r"\biva\b|\btva\b|\bbtw\b|podatek|scholarship|stipend|\bbeca\b|\bbourse|stypend|kosten\b|\bfrais\b|"
+        r"\bcout|\bcoste\b|\bcusto\b|koszt|kharch|lifetime ?val|\bltv\b|\bclv\b|ausgaben|\bgasto|"
+        r"\bprix\b|\bprecio|\bpreco|\bprijs|\bcena\b|total value",
     ),
     (
         Meaning("belief or offence", sensitive=True),
-        r"politic|\bparty\b|trade ?union|gewerkschaft|sexual|orientation|\bcrime|offen[cs]e|convict|"
+        r"politic|\bparty\b|\bpartei\b|trade ?union|\bunion\b|vakbond|zwiazek|gewerkschaft|sexual|orientation|\bcrime|offen[cs]e|convict|"
         r"\bstraf|sindicato|syndicat",
     ),
     (
+        VISITED,
+        r"merchant|handler\b|commercant|comercio|\blocation\b|\bplace\b|\bvenue\b|\bpoi\b|check ?in|"
+        r"\bstandort\b|\bvisited\b|\bbranch\b|\bfiliale|sucursal|succursale|vestiging|\boddzial",
+    ),
+    (
         Meaning("behaviour", sensitive=True),
-        r"merchant|purchase|bought|\bproduct|\bkauf|\bachat|\bcompra|aankoop|\bzakup|\bsearch|"
-        r"\blocation\b|\bplace\b|\bvenue\b|\bpoi\b|check ?in|\btopic\b|\bstandort\b|\bvisited\b|"
-        r"last ?order|warenkorb|\bsegment\b|artikel",
+        r"purchase|bought|\bproduct|\bkauf|\bachat|\bcompra|aankoop|\bzakup|\bsearch|"
+        r"\btopic\b|"
+        r"(last|first|next) ?(order|purchase|visit|login|seen|contact)|warenkorb|\bsegment|artikel|"
+        r"categor|kategor|favou?rit|liebling|prefer|\binterest|\bhobb|opt ?(in|out)\b|newsletter|"
+        r"consent|einwillig|marketing|campaign|kampagne|loyal|\btier\b|\bpoints\b|punkte|\border|bestell|"
+        r"\bcommande|\bpedido|encomend|zamow|churn|\brisk|risiko|\brisque|riesgo|\bclicks?\b|\bsessions?\b|"
+        r"subscri|\babo\b|abonnement|\bmotif\b|\bmotivo\b|\breden\b|\bpowod|\bgrund\b|\banlass|\bkaran\b|"
+        r"\bnature\b|incident|sinistre|schaden",
     ),
     (
         Meaning("assessment", sensitive=True),
-        r"\bscore\b|\bgrade\b|\bmark\b|\brating\b|\bnote\b|\bnoten\b|zensur|performance|beurteilung",
+        r"\bscore\b|\bgrade\b|\bmark\b|\brating\b|\bnote\b|\bnoten\b|zensur|performance|beurteilung|"
+        r"\bnotas?\b|promedio|moyenne|\bocena|\boceny|\bfaltas\b|fehlzeit|disciplin|verweis|\bmalus|evaluat|"
+        r"appraisal|beoordeling|avaliac|\bank\b",
     ),
     # The words for a name, after all that are names of something else.
     (
@@ -251,8 +282,11 @@ _MEANINGS: Final[tuple[tuple[Meaning, str], ...]] = (
         r"^nom( complet)?$|^nombre( completo)?$|^nome( completo)?$|^(volledige )?naam$|"
         r"^imie i nazwisko$|^pura naam$",
     ),
-    (SOME_NAME, r"name$|\bname\b"),
-    (Meaning("year", quasi=True), r"\byear\b|\bjahr\b|\bannee\b|\bano\b|\bjaar\b|\brok\b|\bsaal\b"),
+    (
+        SOME_NAME,
+        r"name$|\bname\b|\bnaam\b|naam$|\bnoms?\b|\bnomb?re\b|\bnome\b|\bimie\b|nazwa|bezeichnung",
+    ),
+    (YEAR, r"\byear\b|\bjahr\b|\bannee\b|\bano\b|\bjaar\b|\brok\b|\bsaal\b"),
     (DATE, r"\bdate\b|\bdatum\b|\bfecha\b|\bdata\b|\btarikh|\bdinank|aufnahme|entlass|admission|discharge|"
            r"\bvisit|besuch|\btermin\b|datum$|^start$|^stop$|^end$"),
 )  # fmt: skip
@@ -266,7 +300,7 @@ _CAMEL: Final = re.compile(
 _LETTERS: Final = str.maketrans({"ß": "ss", "ł": "l", "Ł": "L", "ø": "o", "æ": "ae"})
 KEY: Final = re.compile(
     r"\b(?:id|key|no|nr|uuid|guid|number|code|nummer|numero|num|numer|sankhya|kennung|identifier)$|"
-    r"^(?:id|uuid|guid|uid|rec)\b|\w{3}(?:nummer|nr|kennung)$|\buid$"
+    r"^(?:id|uuid|guid|uid|rec|n|nr|num|numero|numer)\b|^no (?!of )|\w{3}(?:nummer|nr|kennung)$|\buid$"
 )
 _SUBJECT: Final = re.compile(
     r"patient|person|customer|client|subject|\buser|member|citizen|employee|\bowner|account|"
@@ -284,10 +318,18 @@ def words_of(name: str) -> str:
     return " ".join(re.findall(r"[^\W_]+", kept))
 
 
-def meaning_of(name: str) -> Meaning:
-    """Return what the name of a column says; :data:`PLAIN` where it says nothing."""
+def meaning_of(name: str, but: Collection[Meaning] = ()) -> Meaning:
+    """Return what the name of a column says; :data:`PLAIN` where it says nothing.
+
+    Parameters
+    ----------
+    name : str
+    but : collection of Meaning
+        What it does not say, by its values.
+    """
     words = words_of(name)
-    return next((m for m, pattern in _PATTERNS if pattern.search(words)), PLAIN)
+    fitting = (m for m, pattern in _PATTERNS if m not in but and pattern.search(words))
+    return next(fitting, PLAIN)
 
 
 def names_key(name: str) -> bool:
@@ -299,6 +341,11 @@ def names_number(name: str) -> bool:
     """Whether a column of this name has numbers given to things, and not a code."""
     words = words_of(name)
     return KEY.search(words) is not None and not words.endswith("code")
+
+
+def names_role(name: str) -> bool:
+    """Whether a column of this name is about people in a role: customers, employees."""
+    return _SUBJECT.search(words_of(name)) is not None
 
 
 def names_person(name: str) -> bool:

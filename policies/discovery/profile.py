@@ -7,35 +7,91 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+import numpy as np
+
 from policies.discovery import exhaustive
 from policies.discovery.coded_table import CodedColumn, CodedTable
 from policies.discovery.column_names import (
+    AGE,
+    BANK_ACCOUNT,
     BIRTH_DATE,
+    CARD,
+    COORDINATE,
+    COUNTRY,
     DATE,
+    EDUCATION,
+    EMAIL,
     FREE_TEXT,
     FULL_NAME,
     GIVEN_NAME,
+    LANGUAGE,
+    NATIONAL_ID,
+    OCCUPATION,
     ORGANISATION,
     PHONE,
+    PLACE,
     PLAIN,
     POSTAL_CODE,
+    REGION,
     SEX,
     SOME_NAME,
     SURNAME,
+    VISITED,
+    WORKING_HOURS,
+    YEAR,
     Meaning,
     meaning_of,
     names_number,
     names_person,
+    names_role,
 )
 from policies.discovery.dependencies import Dependency, dependencies
 from policies.discovery.text_names import NamesInText, names_in_text
 from policies.discovery.uniqueness import MOST_SEARCHED, Combination, Uniqueness
-from policies.discovery.value_shapes import MEANINGS, Shape, is_organisation, shape_of
+from policies.discovery.value_shapes import (
+    ENOUGH,
+    MEANINGS,
+    Shape,
+    are_combined_names,
+    is_organisation,
+    shape_of,
+)
 
 IDENTIFYING: Final = 0.05
 """Share of people from which on a combination counts as identifying."""
 MOST_KEYS: Final = 100
+NOBODY: Final = ""
 LINKS: Final = Meaning("number that links records", quasi=True)
+ATTRIBUTE: Final = Meaning("may be known of people", quasi=True)
+"""What a column of a table about people is taken for whose name says nothing."""
+PROFESSIONAL: Final = Meaning("person named with a title", quasi=True)
+_IMPERSONAL: Final = (
+    COORDINATE,
+    COUNTRY,
+    DATE,
+    EDUCATION,
+    LANGUAGE,
+    LINKS,
+    OCCUPATION,
+    REGION,
+    VISITED,
+    WORKING_HOURS,
+    YEAR,
+)
+"""Quasi-identifiers that tables about other things than people have too."""
+_STEADY: Final = (AGE, BIRTH_DATE, COUNTRY, PLACE, POSTAL_CODE, SEX, YEAR)
+"""What the records of one person agree in, mostly."""
+_IDENTITIES: Final = (
+    (NATIONAL_ID,),
+    (FULL_NAME, BIRTH_DATE),
+    (GIVEN_NAME, SURNAME, BIRTH_DATE),
+    (FULL_NAME, EMAIL),
+    (FULL_NAME, PHONE),
+    (FULL_NAME, POSTAL_CODE),
+)
+"""Columns that tell one person from others where none numbers people; best first."""
+_NUMBERED: Final = (NATIONAL_ID, PHONE, BANK_ACCOUNT, CARD)
+_SHORT: Final = 5  # mean characters of the shortest direct identifiers
 SOME: Final = 0.3
 """Share of the values that lets the name of a column hold."""
 _LONG: Final = 4.0  # mean words of a free text
@@ -84,6 +140,22 @@ class ColumnProfile:
 
 
 @dataclass(frozen=True)
+class Repeats:
+    """What stands in a table more than once.
+
+    Attributes
+    ----------
+    rows : int
+        Rows equal to an earlier one in every column but the key.
+    people : int
+        People whom several rows are about.
+    """
+
+    rows: int = 0
+    people: int = 0
+
+
+@dataclass(frozen=True)
 class Profile:
     """What a table tells about people.
 
@@ -99,15 +171,20 @@ class Profile:
     singles : Mapping of str to Combination
         Each column that can be measured, alone.
     identifying : tuple of Combination
-        The smallest combinations of quasi-identifiers that single out at least
-        :data:`IDENTIFYING` of the people.
+        The smallest combinations of columns that somebody may know of people (all but
+        free text and pictures) that single out at least :data:`IDENTIFYING` of the
+        people; none if nothing of the table seems to be about people.
     keys : tuple of Combination
         The smallest combinations of any columns that tell all rows apart.
     unsearched : int
-        Quasi-identifiers that were not searched for triples, since there were too many.
+        Columns that were not searched for triples, since there were too many.
     dependencies : tuple of Dependency
         What tells sensitive columns.
     names : tuple of NamesInText
+    identity : tuple of str
+        Columns that tell people apart where no column numbers them; rows that agree in
+        them are taken as of one person.
+    repeats : Repeats
     """
 
     table: CodedTable
@@ -121,6 +198,8 @@ class Profile:
     unsearched: int
     dependencies: tuple[Dependency, ...] = ()
     names: tuple[NamesInText, ...] = ()
+    identity: tuple[str, ...] = ()
+    repeats: Repeats = Repeats()
     by_name: dict[str, ColumnProfile] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -148,21 +227,26 @@ def profile(
     key : str, optional
         The column that numbers the rows.
     person : str, optional
-        The column that says whose a row is; None: found by its name or its values.
+        The column that says whose a row is; None: found by its name or its values;
+        :data:`NOBODY`: no column does.
     """
     columns = [_column(column) for column in table.columns]
-    person = person or _person(table, columns, key)
+    person = (person or _person(table, columns, key)) if person != NOBODY else None
     outside = {key, person, *(c.name for c in table.columns if not c.values)}
     columns = [c if c.name in outside else _linking(table, c) for c in columns]
-    told = [c.name for c in columns if c.name not in outside and _is_told(c)]
     by = [c.name for c in columns if c.name not in outside and _is_telling(c)]
+    about_people = person is not None or any(map(_is_personal, columns))
+    if about_people:
+        columns = [_known(c) if c.name in by else c for c in columns]
+    told = [c.name for c in columns if c.name in by and c.meaning.sensitive]
     told, telling = told[:MOST_SEARCHED], by[:MOST_SEARCHED]
     wider = exhaustive.is_installed()
     larger = exhaustive.candidates(table, told, telling) if wider else []
     found = dependencies(table, told, telling, larger)
     columns = _derived(columns, found)
-    quasi = [c.name for c in columns if c.name in by and c.meaning.quasi]
-    uniqueness = Uniqueness(table, person)
+    identity = () if person else _identity(table, columns, key)
+    uniqueness = Uniqueness(table, person or identity)
+    known = _by_preference(table, [c for c in columns if c.name in by])
     return Profile(
         table,
         tuple(columns),
@@ -170,19 +254,80 @@ def profile(
         person,
         uniqueness.people,
         {name: uniqueness.measure([name]) for name in by},
-        tuple(uniqueness.search(quasi, IDENTIFYING)),
+        tuple(uniqueness.search(known, IDENTIFYING)) if about_people else (),
         _keys(table, uniqueness, by),
-        max(0, len(quasi) - MOST_SEARCHED),
+        max(0, len(known) - uniqueness.in_triples()) if about_people else 0,
         tuple(found),
         tuple(_names(table, [c for c in columns if c.name not in outside])),
+        identity,
+        Repeats(_repeated_rows(table, key), uniqueness.in_several_rows),
     )
+
+
+def _is_personal(column: ColumnProfile) -> bool:
+    """Whether a column is one that tables about people have, and few others."""
+    meaning = column.meaning
+    if meaning.direct:
+        return True
+    by_chance = meaning in _IMPERSONAL or (meaning is ORGANISATION and column.by_values)
+    return meaning.quasi and not by_chance
+
+
+def _known(column: ColumnProfile) -> ColumnProfile:
+    """Take a column of which names say nothing, or a moment, as known of people."""
+    if column.meaning is PLAIN:
+        return replace(column, meaning=ATTRIBUTE)
+    if column.shape.name in ("DATE", "TIME") and not column.meaning.quasi:
+        return replace(column, meaning=replace(column.meaning, quasi=True))
+    return column
+
+
+def _by_preference(table: CodedTable, columns: Sequence[ColumnProfile]) -> list[str]:
+    """Return the columns that somebody may know of people, those to search first."""
+
+    def preference(column: ColumnProfile) -> tuple[bool, bool, int]:
+        meaning = column.meaning
+        return (
+            not meaning.quasi,
+            meaning is ATTRIBUTE,
+            -len(table[column.name].values),
+        )
+
+    known = [c for c in columns if c.meaning.quasi or c.meaning.sensitive]
+    return [c.name for c in sorted(known, key=preference)]
+
+
+def _identity(
+    table: CodedTable, columns: Sequence[ColumnProfile], key: str | None
+) -> tuple[str, ...]:
+    """Return columns that tell people apart, if some people are in several rows."""
+    first: dict[Meaning, str] = {}
+    for column in columns:
+        if column.name != key:
+            first.setdefault(column.meaning, column.name)
+    for meanings in _IDENTITIES:
+        if all(meaning in first for meaning in meanings):
+            names = tuple(first[meaning] for meaning in meanings)
+            return names if Uniqueness(table, names).in_several_rows else ()
+    return ()
+
+
+def _repeated_rows(table: CodedTable, key: str | None) -> int:
+    """Count rows that are equal to an earlier one in all columns but the key."""
+    number = np.zeros(table.rows, np.int64)
+    for column in table.columns:
+        if column.name != key:
+            both = number * (len(column.values) + 1) + column.codes
+            _, number = np.unique(both, return_inverse=True)
+    return table.rows - (int(number.max()) + 1 if table.rows else 0)
 
 
 def _keys(
     table: CodedTable, uniqueness: Uniqueness, columns: Sequence[str]
 ) -> tuple[Combination, ...]:
     """Return the smallest combinations that tell all rows apart, of any size if can be."""
-    found = uniqueness.search(columns, 1.0)
+    several = sorted(columns, key=lambda name: -len(table[name].values))
+    found = uniqueness.search(several, 1.0, most=MOST_SEARCHED)
     if not exhaustive.is_installed():
         return tuple(found)
     known = {frozenset(one.columns) for one in found}
@@ -192,10 +337,6 @@ def _keys(
         if frozenset(one) not in known
     ]
     return (*found, *larger)
-
-
-def _is_told(column: ColumnProfile) -> bool:
-    return column.meaning.sensitive and _is_telling(column)
 
 
 def _is_telling(column: ColumnProfile) -> bool:
@@ -228,10 +369,14 @@ def _column(column: CodedColumn) -> ColumnProfile:
 
 def _by_values(column: CodedColumn, shape: Shape, named: Meaning) -> Meaning | None:
     """Return what the values say, where they decide; None where the name does."""
+    if named in _NUMBERED and _is_short(column):
+        return _values_alone(column, shape) or meaning_of(column.name, _NUMBERED)
     if shape.name in MEANINGS and not named.direct:
         return MEANINGS[shape.name]
     if named is FULL_NAME and not _is_persons(column, shape):
         return ORGANISATION
+    if _has_full_names(column, shape, named):
+        return FULL_NAME
     moments = max(shape.shares.get(name, 0.0) for name in ("DATE", "TIME"))
     says_otherwise = (
         (named is DATE and moments < SOME)
@@ -243,6 +388,22 @@ def _by_values(column: CodedColumn, shape: Shape, named: Meaning) -> Meaning | N
     return _values_alone(column, shape) if named is PLAIN else None
 
 
+def _has_full_names(column: CodedColumn, shape: Shape, named: Meaning) -> bool:
+    """Whether the values are full names, though the column is called otherwise."""
+    if named not in (PLAIN, SOME_NAME, OCCUPATION) or shape.name != "PERSON":
+        return False
+    if is_organisation(column.values):
+        return False
+    of_people = named is SOME_NAME or names_role(column.name)
+    return of_people or _look_personal(column) or are_combined_names(column.values)
+
+
+def _is_short(column: CodedColumn) -> bool:
+    """Whether values are too short to say alone who somebody is."""
+    lengths = [len(value) for value in column.values]
+    return not lengths or sum(lengths) < _SHORT * len(lengths)
+
+
 def _values_alone(column: CodedColumn, shape: Shape) -> Meaning | None:
     """Return what the values say of a column whose name says nothing."""
     different = len(column.values)
@@ -252,10 +413,10 @@ def _values_alone(column: CodedColumn, shape: Shape) -> Meaning | None:
             return SEX
         case "DATE" | "TIME":
             return BIRTH_DATE if _spans_lives(column) else DATE
-        case "US_ZIP" | "POSTCODE" if different > 2:
+        case "US_ZIP" | "POSTCODE" if different > 2 and not names_number(column.name):
             return POSTAL_CODE
-        case "PERSON" if _look_personal(column):
-            return FULL_NAME
+    if shape.shares.get("TITLED", 0.0) >= ENOUGH:
+        return PROFESSIONAL
     is_text = shape.words >= _LONG and share >= _DIFFERENT
     return FREE_TEXT if is_text else None
 
@@ -294,7 +455,11 @@ def _person(
         and 1 < len(table[c.name].values) < table[c.name].filled
         and not (c.meaning.direct and c.by_values)
     ]
-    named = [c.name for c in repeating if names_person(c.name)]
+    named = [
+        c.name
+        for c in repeating
+        if names_person(c.name) and not _are_namesakes(table, columns, c)
+    ]
     if named:
         return named[0]
     about = [c.name for c in columns if c.meaning.quasi or c.meaning.direct]
@@ -305,6 +470,16 @@ def _person(
             if len(told) >= _STATIC:
                 return column.name
     return None
+
+
+def _are_namesakes(
+    table: CodedTable, columns: Sequence[ColumnProfile], column: ColumnProfile
+) -> bool:
+    """Whether rows of one name differ in what the records of one person agree in."""
+    if column.shape.name != "PERSON":
+        return False
+    steady = [c.name for c in columns if c.meaning in _STEADY]
+    return bool(steady) and not dependencies(table, steady, [column.name])
 
 
 def _linking(table: CodedTable, column: ColumnProfile) -> ColumnProfile:

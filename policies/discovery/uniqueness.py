@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations
+from math import comb, prod
 from typing import Final
 
 import numpy as np
@@ -19,10 +20,15 @@ from numpy.typing import NDArray
 from policies.discovery.coded_table import CodedTable
 
 Codes = NDArray[np.int64]
+_FEW: Final = 4  # different values for each row that are counted without sorting
 LARGEST: Final = 3
 """Columns of the largest combinations that are counted."""
 MOST_SEARCHED: Final = 24
-"""Columns among which triples are searched."""
+"""Columns among which triples are searched however long the table is."""
+MOST_IN_TRIPLES: Final = 60
+"""The same, in a short table."""
+TRIPLE_CELLS: Final = 250_000_000
+"""Rows of all triples together, at most, where there are more than 24 columns."""
 MOST_PAIRED: Final = 120
 """Columns among which pairs are searched."""
 
@@ -62,32 +68,45 @@ class Uniqueness:
     Parameters
     ----------
     table : CodedTable
-    person : str, optional
-        The column that says whose a row is. Rows without a value there are each a
-        person of their own.
+    person : str or sequence of str, optional
+        The columns that say whose a row is. Rows without a value in one of them are
+        each a person of their own.
     """
 
-    def __init__(self, table: CodedTable, person: str | None = None) -> None:
+    def __init__(
+        self, table: CodedTable, person: str | Sequence[str] | None = None
+    ) -> None:
         self._table = table
         self._pair: tuple[tuple[str, ...], Codes, int] | None = None
         self._owner: Codes | None = None
         self.people = table.rows
         """Number of people of the sample."""
-        if person is not None:
-            column = table[person]
-            owner = column.codes.astype(np.int64)
+        if person:
+            names = (person,) if isinstance(person, str) else tuple(person)
+            owner, known = self._dense(names)
             nobody = owner < 0
-            owner[nobody] = len(column.values) + np.arange(int(nobody.sum()))
-            self._owner = owner
-            self.people = len(column.values) + int(nobody.sum())
+            owner[nobody] = known + np.arange(int(nobody.sum()))
+            self._pair, self._owner = None, owner
+            self.people = known + int(nobody.sum())
+
+    @property
+    def in_several_rows(self) -> int:
+        """Number of people whom several rows of the sample are about."""
+        if self._owner is None:
+            return 0
+        return int((np.bincount(self._owner) > 1).sum())
 
     def measure(self, columns: Sequence[str]) -> Combination:
         """Count the people whom one combination singles out."""
-        codes, _ = self._joined(tuple(columns))
+        codes, bound = self._joined(tuple(columns))
         filled = codes >= 0
         present = codes[filled]
-        distinct, sizes = np.unique(present, return_counts=True)
-        is_key = bool(filled.all()) and distinct.size == self._table.rows > 0
+        if bound <= _FEW * self._table.rows:
+            sizes = np.bincount(present)
+            sizes = sizes[sizes > 0]
+        else:
+            _, sizes = np.unique(present, return_counts=True)
+        is_key = bool(filled.all()) and sizes.size == self._table.rows > 0
         if self._owner is None:
             singled = int((sizes == 1).sum())
         else:
@@ -106,7 +125,7 @@ class Uniqueness:
         columns: Sequence[str],
         least: float,
         largest: int = LARGEST,
-        most: int = MOST_SEARCHED,
+        most: int | None = None,
     ) -> list[Combination]:
         """Find the smallest combinations that single out at least a share of people.
 
@@ -115,8 +134,8 @@ class Uniqueness:
         Parameters
         ----------
         columns : sequence of str
-            Where there are more than `most`, triples are searched among those with the
-            most different values, and pairs among at most 120.
+            In order of preference: pairs are searched among the first 120 of those that
+            have more than one value, triples among the first :meth:`in_triples`.
         least : float
             Share of people; 1 asks for the combinations that tell all rows apart.
         largest, most : int
@@ -124,13 +143,16 @@ class Uniqueness:
         Returns
         -------
         list of Combination
-            By size, then in order of the columns.
+            By size, then in order of the table.
         """
         found: list[Combination] = []
+        several = [name for name in columns if len(self._table[name].values) > 1]
         for size in range(1, largest + 1):
-            searched = self._telling(columns, MOST_PAIRED if size < LARGEST else most)
+            cut = MOST_PAIRED if size < LARGEST else (most or self.in_triples())
+            chosen = set(several[:cut])
+            searched = [c.name for c in self._table.columns if c.name in chosen]
             for names in combinations(searched, size):
-                if _contains_any(names, found):
+                if _contains_any(names, found) or self._is_coarse(names, least):
                     continue
                 combination = self.measure(names)
                 if combination.is_key or (
@@ -139,10 +161,19 @@ class Uniqueness:
                     found.append(combination)
         return found
 
-    def _telling(self, columns: Sequence[str], most: int) -> list[str]:
-        several = [name for name in columns if len(self._table[name].values) > 1]
-        first = sorted(several, key=lambda name: -len(self._table[name].values))[:most]
-        return [name for name in columns if name in first]
+    def in_triples(self) -> int:
+        """Return how many columns triples are searched among: fewer in a long table."""
+        return next(
+            most
+            for most in range(MOST_IN_TRIPLES, 0, -1)
+            if most <= MOST_SEARCHED
+            or comb(most, LARGEST) * self._table.rows <= TRIPLE_CELLS
+        )
+
+    def _is_coarse(self, names: Sequence[str], least: float) -> bool:
+        """Whether columns have too few values to single out a share of the people."""
+        different = prod(len(self._table[name].values) for name in names)
+        return different < least * (self.people if least < 1 else self._table.rows)
 
     def _joined(self, columns: tuple[str, ...]) -> tuple[Codes, int]:
         """Return one number for the values of each row, and a bound of the numbers."""
@@ -190,7 +221,7 @@ def _contains_any(names: Iterable[str], found: Sequence[Combination]) -> bool:
     return any(whole.issuperset(combination.columns) for combination in found)
 
 
-def smallest(found: Iterable[Sequence[str]]) -> list[tuple[str, ...]]:
+def smallest(found: Iterable[Iterable[str]]) -> list[tuple[str, ...]]:
     """Return the combinations that contain no other of them, the smaller ones first.
 
     Combinations are of few columns, but there can be many of them: parts are looked up.

@@ -8,6 +8,7 @@ column of them does not.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -34,6 +35,8 @@ EXAMINED: Final = 2_000
 """Most different values of a column that are examined."""
 ENOUGH: Final = 0.9
 """Share of values that makes a shape the column's."""
+_COMBINED: Final = 12  # names from which on their words show how they are made
+_AGAIN: Final = 0.8  # share of the names of which both words come again
 LEAST_DIFFERENT: Final = 5
 """Different values that a check digit needs, to be more than chance."""
 
@@ -59,6 +62,11 @@ _PATTERNS: Final[Mapping[str, re.Pattern[str]]] = {
     "BOOLEAN": re.compile(r"true|false|yes|no|y|n", re.IGNORECASE),
     "INTEGER": re.compile(r"[-+]?(?:0|[1-9]\d*)"),
     "DECIMAL": re.compile(r"[-+]?(?:0|[1-9]\d*)?[.,]\d+(?:[eE][-+]?\d+)?"),
+    "TITLED": re.compile(
+        r"(?:Mrs?|Ms|Miss|Dr|Prof|Herr|Frau|Hr|Fr|Mme|Mlle|M|Sra?|Srta|Don|Dona|Doña|Mevr|mw|"
+        r"dhr|lek|Pani?|Shri|Smt|Kumari)\.? \S.*",
+        re.IGNORECASE,
+    ),
     "PERSON": re.compile(
         rf"(?:{_NAME}\s?,?\s(?:(?:{_PARTICLE}) )*)"
         rf"{{1,4}}{_NAME}|[A-Z]+(?: [A-Z]\.?)* [A-Z]+"
@@ -254,6 +262,7 @@ SHAPES: Final[Mapping[str, Callable[[str], bool]]] = {
     "INTEGER": _matches("INTEGER"),
     "DECIMAL": _matches("DECIMAL"),
     "PERSON": _matches("PERSON"),
+    "TITLED": _matches("TITLED"),
 }
 """Shape -> whether one value has it; the first that nearly all have is the column's."""
 
@@ -285,3 +294,20 @@ def is_organisation(values: Sequence[str]) -> bool:
     some = values[:EXAMINED]
     named = sum(_ORGANISATION.search(value) is not None for value in some)
     return named * 10 >= len(some) > 0
+
+
+def are_combined_names(values: Sequence[str]) -> bool:
+    """Whether values combine first and last words, as lists of people's names do.
+
+    Anna Weiß, Anna Vogt and Uwe Vogt are names of people; New York and San Juan, of
+    which hardly a word comes again, need not be.
+    """
+    pairs = {
+        (words[0], words[-1])
+        for value in values[:EXAMINED]
+        if len(words := value.replace(",", " ").split()) > 1
+    }
+    firsts = Counter(first for first, _ in pairs)
+    lasts = Counter(last for _, last in pairs)
+    again = sum(firsts[first] > 1 and lasts[last] > 1 for first, last in pairs)
+    return len(pairs) >= _COMBINED and again >= _AGAIN * len(pairs)

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from policies.discovery.dependencies import percent
 from policies.discovery.profile import Profile
 from policies.document.diagnostic import Diagnostic, listed, shown
 from policies.document.draft import Apart, kept_apart
-from policies.document.policy_tests import run_test
 from policies.document.reader import ParseResult
 from policies.document.reading import Findings, Reader
 from policies.document.source import read
-from policies.policy import Policy, PolicyTest
+from policies.policy import Policy
+from policies.rules.asks import EntryFacts, Finding, compile_rules, judge_ask
 
 ROW_KEY: Final = "row"
 """Key of a policy for records that are told apart by their row: no column of a file."""
-STRANGER: Final = "stranger/of-no-group"
+SHOWN: Final = 8
+"""Combinations that one warning lists."""
 FIX: Final = (
     "add a rule that keeps them apart, as `dispatcher policy suggest` drafts it"
 )
@@ -62,6 +63,7 @@ class _Check:
         self._root = root
         self._fields = fields
         self._profile = profile
+        self._rules = compile_rules(policy)
 
     def columns(self) -> None:
         """Report what the policy reads and the file lacks: it may be another file's."""
@@ -86,18 +88,19 @@ class _Check:
     def identifiers(self) -> None:
         """Report what says who somebody is: combinations, and single columns."""
         beside: dict[str, list[Apart]] = {}
+        together: dict[str, list[Apart]] = {}
         for apart in kept_apart(self._profile):
-            if not self._may_be_seen(apart.columns):
-                continue
-            if apart.by:
-                beside.setdefault(apart.by, []).append(apart)
-                continue
-            together = " + ".join(map(shown, apart.columns))
-            how = apart.reason.replace("single out", "singles out", 1)
+            if self._may_be_seen(apart.columns):
+                kind, first = (beside, apart.by) if apart.by else (together, "")
+                kind.setdefault(first or apart.columns[0], []).append(apart)
+        for column, sets in together.items():
+            shares = [f"{_joined(one)}: {_singles_out(one)}" for one in sets[:SHOWN]]
+            more = len(sets) - SHOWN
             self._warn(
                 "POL401",
-                apart.columns[0],
-                f"a stranger may see {together}: {how}",
+                column,
+                f"a stranger may see {'; '.join(shares)}"
+                f"{f'; and {more:,} more combinations' if more > 0 else ''}",
                 f"measured on {self._profile.people:,} people: whoever knows these of "
                 "somebody knows whose record it is",
                 FIX,
@@ -123,7 +126,7 @@ class _Check:
                     if (
                         found.told in fields
                         and rest
-                        and not set(fields) <= set(held)
+                        and not set(held) <= set(fields)
                         and self._may_be_seen(held)
                     ):
                         self._warn(
@@ -160,23 +163,27 @@ class _Check:
         fields = self._policy.entity.fields
         if not all(name in self._fields and fields[name].send for name in names):
             return False
-        entries = [("record", name) for name in names]
-        return all(
-            run_test(
-                self._policy,
-                PolicyTest(
-                    name="",
-                    worker=STRANGER,
-                    ask=asked,
-                    expect_allow=True,
-                    seen=tuple(entry for entry in entries if entry != asked),
-                ),
-            ).allowed
-            for asked in entries
+        held = dict.fromkeys(((name, 0) for name in names), 1)
+        return not any(
+            finding.refused for asked in names for finding in self._asked(asked, held)
         )
+
+    def _asked(self, asked: str, held: Mapping[tuple[str, int], int]) -> list[Finding]:
+        """Judge one field of a record of which a stranger holds the others."""
+        others = {entry: 1 for entry in held if entry[0] != asked}
+        facts = EntryFacts("record", asked, "person")
+        return judge_ask(self._rules, facts, others, others, whole_unit=False)
 
     def _warn(self, code: str, column: str, what: str, why: str, fix: str) -> None:
         path: Sequence[str] = ("entity", self._policy.entity.name, "fields", column)
         self._root.findings.warning(
             code, self._root.key_span(path[0], *path[1:]), what, why, fix
         )
+
+
+def _joined(apart: Apart) -> str:
+    return " + ".join(map(shown, apart.columns))
+
+
+def _singles_out(apart: Apart) -> str:
+    return apart.reason.replace("single out", "singles out", 1)

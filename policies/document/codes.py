@@ -384,9 +384,10 @@ CODES: Final[Mapping[str, Code]] = {
         "values of theirs are nobody else's, so that whoever knows these of somebody knows "
         "whose record it is. No rule keeps one worker from seeing all of them of one "
         "record. A person is known by the subject's column; without one, each record is "
-        "taken as a person. Combinations of up to three quasi-identifiers are counted, "
-        "and only the smallest are reported; what identifies alone is reported with what "
-        "may be seen beside it.",
+        "taken as a person. Combinations of up to three columns are counted, whatever "
+        "they are called, and only the smallest are reported: themselves if two of them "
+        "are quasi-identifiers, else with each sensitive column; what identifies alone is "
+        "reported with what may be seen beside it.",
         '[property.who-what]\nof = ["name", "disease"]\n…\n'
         "# birth_date, zip and sex single out 71 % of the people",
         '[property.quasi-identifiers]\nany_of = [["birth_date", "zip", "sex"]]',

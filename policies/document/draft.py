@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import chain, combinations
 from typing import Final
 
 from policies.discovery.column_names import (
@@ -27,6 +27,7 @@ from policies.document.diagnostic import escaped
 WITHHELD: Final = (NATIONAL_ID, BANK_ACCOUNT, CARD)
 """What nobody needs to see: drafted with ``send = false``, as are texts with names."""
 MOST_ALTERNATIVES: Final = 600
+"""Sets that the rules of a draft list; past it, no two of their columns come together."""
 MOST_TESTS: Final = 12
 SENSITIVE_UTILITY: Final = "2.0"
 CROP_ANSWERS: Final = 2
@@ -61,46 +62,59 @@ def kept_apart(profile: Profile) -> list[Apart]:
     """Return what must not come together, none of it inside another.
 
     - a column that says alone who somebody is (a direct identifier, one whose values
-      single people out, a text with names in it) and any other column whose values differ;
-    - each of the smallest combinations of quasi-identifiers that singles people out, and
-      a given name with a surname.
+      single people out whatever it is about, a text with names in it) and any other
+      column whose values differ;
+    - each of the smallest combinations that singles people out: itself if two or more of
+      its columns are quasi-identifiers, else with each sensitive column outside of it;
+    - a given name with a surname.
     """
-    columns = [c for c in profile.fields if not (c.is_image or c.is_box)]
-    named = {found.column: found for found in profile.names}
-    alone = [
-        c
-        for c in columns
-        if identifies_alone(profile, c.name) or c.name in named
-    ]  # fmt: skip
     found: dict[frozenset[str], Apart] = {}
+    for apart in chain(_identified(profile), _combined(profile)):
+        found.setdefault(frozenset(apart.columns), apart)
+    return [found[frozenset(columns)] for columns in smallest(found)]
+
+
+def _identified(profile: Profile) -> Iterator[Apart]:
+    """Pair each column that identifies alone with all others, direct identifiers first."""
+    columns = [c for c in profile.fields if not (c.is_image or c.is_box)]
+    named = {found.column for found in profile.names}
+    alone = [c for c in columns if identifies_alone(profile, c.name) or c.name in named]
     for column in sorted(alone, key=lambda c: not c.meaning.direct):
+        reason, direct = _reason(profile, column), column.meaning.direct
         for other in columns:
-            pair = frozenset((column.name, other.name))
             harmless = other.constant and not other.meaning.sensitive
-            if len(pair) == 2 and pair not in found and not harmless:
-                found[pair] = Apart(
-                    (column.name, other.name),
-                    _reason(profile, column),
-                    column.name,
-                    column.meaning.direct,
-                )
-    for given in columns:
-        for surname in columns:
-            pair = frozenset((given.name, surname.name))
-            if (given.meaning, surname.meaning) == (GIVEN_NAME, SURNAME):
-                both = (given.name, surname.name)
-                found.setdefault(pair, Apart(both, "together a full name"))
+            if other.name != column.name and not harmless:
+                names = (column.name, other.name)
+                yield Apart(names, reason, column.name, direct)
+
+
+def _combined(profile: Profile) -> Iterator[Apart]:
+    """Return what says together who somebody is."""
+    columns = [c for c in profile.fields if not (c.is_image or c.is_box)]
     for combination in profile.identifying:
         if len(combination.columns) > 1:
-            found.setdefault(
-                frozenset(combination.columns),
-                Apart(
-                    combination.columns,
-                    f"single out {percent(combination.share)} of the people",
-                ),
-            )
-    kept = smallest(apart.columns for apart in found.values())
-    return [found[frozenset(columns)] for columns in kept]
+            share = f"single out {percent(combination.share)} of the people"
+            for beside in _beside(profile, combination.columns):
+                reason = share
+                if beside:
+                    reason = f"{combination} {share}; {beside[0]} is sensitive"
+                yield Apart((*combination.columns, *beside), reason)
+    for given in columns:
+        for surname in columns:
+            if (given.meaning, surname.meaning) == (GIVEN_NAME, SURNAME):
+                yield Apart((given.name, surname.name), "together a full name")
+
+
+def _beside(profile: Profile, names: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return what a combination that singles people out is kept from, or () for itself."""
+    quasi = sum(profile.by_name[name].meaning.quasi for name in names)
+    if quasi > 1:
+        return [()]
+    return [
+        (column.name,)
+        for column in profile.fields
+        if column.meaning.sensitive and column.name not in names and not column.constant
+    ]
 
 
 def _reason(profile: Profile, column: ColumnProfile) -> str:
@@ -316,11 +330,11 @@ class _Rule:
     any_two: tuple[str, ...] = ()
 
     def lines(self, person: str | None) -> list[str]:
-        scope = ['scope = "subject"'] if person and not self.any_two else []
+        scope = ['scope = "subject"'] if person else []
         head = ["", f"# {escaped(self.reason)}", f"[property.{quoted_key(self.name)}]"]
         if self.any_two:
             of = f"of = {_listed(self.any_two)}"
-            return [*head, of, 'disclosure = { kind = "step", at = 2 }']
+            return [*head, *scope, of, 'disclosure = { kind = "step", at = 2 }']
         if len(self.apart) == 1:
             return [*head, *scope, f"of = {_listed(self.apart[0].columns)}"]
         lines = []
@@ -367,7 +381,7 @@ def _tests(
         if shown is None:
             continue
         *seen, asked = shown
-        across = person is not None and not rule.any_two
+        across = person is not None
         other = "r2" if across else "r1"
         lines += _test(
             f"{' + '.join(shown)} never come together",

@@ -93,8 +93,8 @@ def test_a_triple_is_a_rule_of_its_own_with_the_share_it_singles_out():
     }
     policy, text = drafted(columns)
     (rule,) = policy.properties.values()
-    assert rule.alternatives == (("age", "zip", "sex"),)
-    assert "# single out 12 % of the people: age + zip + sex" in text
+    assert rule.alternatives == (("age", "zip", "sex"), ("age", "zip", "disease"))
+    assert '["age", "zip", "sex"],  # single out 12 % of the people' in text
     assert not is_denied(policy, "age", "zip")
     assert is_denied(policy, "age", "zip", "sex")
 
