@@ -138,7 +138,7 @@ _MEANINGS: Final[tuple[tuple[Meaning, str], ...]] = (
     (
         BIRTH_DATE,
         r"birth|\bdob\b|geburt|\bgeb\b ?(dat|tag|jahr)?|geboren|naissance|\bne e? le\b|nacimiento|"
-        r"\bf ?nac\b|nascimento|geboorte|urodz|\bjanm|\bjanam|\bborn\b",
+        r"\bf ?nac\b|nascimento|geboorte|urodz|\brok ur\b|\bjanm|\bjanam|\bborn\b",
     ),
     (
         Meaning("date of death", quasi=True, sensitive=True),
@@ -300,7 +300,7 @@ _CAMEL: Final = re.compile(
 _LETTERS: Final = str.maketrans({"ß": "ss", "ł": "l", "Ł": "L", "ø": "o", "æ": "ae"})
 KEY: Final = re.compile(
     r"\b(?:id|key|no|nr|uuid|guid|number|code|nummer|numero|num|numer|sankhya|kennung|identifier)$|"
-    r"^(?:id|uuid|guid|uid|rec|n|nr|num|numero|numer)\b|^no (?!of )|\w{3}(?:nummer|nr|kennung)$|\buid$"
+    r"^(?:id|uuid|guid|uid|rec)\b|^(?:n|nr|num|numero|numer) |^no (?!of )|\w{3}(?:nummer|nr|kennung)$|\buid$"
 )
 _SUBJECT: Final = re.compile(
     r"patient|person|customer|client|subject|\buser|member|citizen|employee|\bowner|account|"

@@ -12,7 +12,6 @@ import numpy as np
 from policies.discovery import exhaustive
 from policies.discovery.coded_table import CodedColumn, CodedTable
 from policies.discovery.column_names import (
-    AGE,
     BANK_ACCOUNT,
     BIRTH_DATE,
     CARD,
@@ -29,7 +28,6 @@ from policies.discovery.column_names import (
     OCCUPATION,
     ORGANISATION,
     PHONE,
-    PLACE,
     PLAIN,
     POSTAL_CODE,
     REGION,
@@ -79,8 +77,8 @@ _IMPERSONAL: Final = (
     YEAR,
 )
 """Quasi-identifiers that tables about other things than people have too."""
-_STEADY: Final = (AGE, BIRTH_DATE, COUNTRY, PLACE, POSTAL_CODE, SEX, YEAR)
-"""What the records of one person agree in, mostly."""
+_STEADY: Final = (BIRTH_DATE, SEX)
+"""What the records of one person agree in."""
 _IDENTITIES: Final = (
     (NATIONAL_ID,),
     (FULL_NAME, BIRTH_DATE),
@@ -453,7 +451,7 @@ def _person(
         for c in columns
         if c.name != key
         and 1 < len(table[c.name].values) < table[c.name].filled
-        and not (c.meaning.direct and c.by_values)
+        and not (c.meaning.direct and c.by_values and c.meaning is not FULL_NAME)
     ]
     named = [
         c.name
