@@ -409,6 +409,71 @@ def expenses(rng: Generator) -> Columns:
     }  # fmt: skip
 
 
+def farmacia(rng: Generator) -> Columns:
+    """Prescriptions that a Portuguese pharmacy filled."""
+    n, m = 400, 220
+    who = rng.integers(0, m, n).tolist()
+    given = _of(rng, ["Beatriz", "Tiago", "Inês", "Duarte", "Fátima", "Gonçalo", "Lurdes"], m)
+    last = _of(rng, ["Ferreira", "Antunes", "Pires", "Carvalho", "Matos", "Teixeira", "Simões", "Brito"], m)
+    ill = rng.integers(0, 6, n)
+    return {
+        "guia": [f"G{i:05}" for i in range(n)],
+        "utente": _people([f"{a} {b}" for a, b in zip(given, last, strict=True)], who),
+        "nasc.": _people(_days(rng, date(1940, 2, 1), 26_000, m, "%d-%m-%Y"), who),
+        "freguesia": _people(_of(rng, ["Arroios", "Benfica", "Estrela", "Lumiar", "Marvila"], m, 0.5), who),
+        "prescritor": _of(rng, ["Dra. Lopes", "Dr. Nunes", "Dr. Vaz", "Dra. Reis", "Dr. Melo"], n),
+        "aviada em": _days(rng, date(2026, 3, 1), 150, n, "%d-%m-%Y"),
+        "balcão": _of(rng, ["1", "2", "3"], n),
+        "fármaco": [["losartan", "sertralina", "insulina", "salmeterol", "tenofovir", "ibuprofeno"][i] for i in ill],
+        "caixas": _of(rng, [1, 2, 3], n, 1.0),
+        "comparticipação": _of(rng, ["0 %", "37 %", "69 %", "90 %"], n),
+        "pago": _money(rng, 9, n),
+        "isento": _of(rng, ["sim", "não"], n, 1.0),
+    }  # fmt: skip
+
+
+def mieter(rng: Generator) -> Columns:
+    """Tenants of a German housing company."""
+    n = 360
+    given = _of(rng, ["Thorsten", "Annegret", "Cem", "Wiebke", "Lothar", "Svetlana", "Jonas"], n)
+    last = _of(rng, ["Brandt", "Kaya", "Wegner", "Falk", "Ivanova", "Thomsen", "Ritter", "Ebert", "Schenk"], n)
+    return {
+        "Vertrag": [f"MV-{4000 + i}" for i in range(n)],
+        "Hauptmieter": [f"{a} {b}" for a, b in zip(given, last, strict=True)],
+        "Objekt": _of(rng, ["Lindenweg 4", "Lindenweg 6", "Am Hafen 12", "Rosenhof 1", "Rosenhof 3", "Nordring 88"], n, 0.3),
+        "Etage": _of(rng, ["EG", "1. OG", "2. OG", "3. OG", "DG"], n),
+        "Einzug": _days(rng, date(1994, 1, 1), 11_000, n, "%d.%m.%Y"),
+        "Köpfe": _of(rng, [1, 2, 3, 4, 5], n, 0.6),
+        "Haustier": _of(rng, ["", "Hund", "Katze"], n, 1.2),
+        "Kaltmiete": _money(rng, 620, n),
+        "Rückstand": _of(rng, ["0", "0", "0", "310", "620", "1240"], n, 0.5),
+        "Sozialleistung": _of(rng, ["", "Wohngeld", "Bürgergeld", "Grundsicherung"], n, 1.0),
+        "Mahnstufe": _of(rng, [0, 0, 1, 2, 3], n, 0.5),
+        "Schlüssel": _of(rng, [2, 3, 4], n),
+    }  # fmt: skip
+
+
+def gym(rng: Generator) -> Columns:
+    """Visits to an English gym; the membership card numbers people."""
+    n, m = 500, 160
+    who = rng.integers(0, m, n).tolist()
+    return {
+        "swipe": [str(70_000 + i) for i in range(n)],
+        "card_no": _people([f"K{300 + 7 * i}" for i in range(m)], who),
+        "nickname": _people(_of(rng, ["Taz", "Jools", "Big Dave", "Minnie", "Kit", "Ollie", "Shaz", "Bex", "Gaz", "Flo"], m, 0.4), who),
+        "age_band": _people(_of(rng, ["16-24", "25-39", "40-59", "60+"], m), who),
+        "outward_code": _people(_of(rng, ["M1", "M4", "M14", "M20", "M21", "SK3"], m), who),
+        "plan": _people(_of(rng, ["anytime", "off-peak", "student"], m, 0.7), who),
+        "entered_at": [f"{d} {int(h):02}:{int(q):02}" for d, h, q in zip(_days(rng, date(2026, 6, 1), 60, n, "%Y-%m-%d"), rng.integers(6, 22, n), rng.integers(0, 60, n), strict=True)],
+        "trainer": _people(_of(rng, ["Lee", "Anya", "none", "Marcus"], m), who),
+        "weight_kg": _people([f"{v:.1f}" for v in rng.normal(78, 14, m)], who),
+        "resting_pulse": _people([str(int(v)) for v in rng.normal(66, 8, m)], who),
+        "injury": _people(_of(rng, ["", "knee", "back", "shoulder"], m, 1.0), who),
+        "arrears": _people(_of(rng, ["0", "0", "25", "50"], m), who),
+        "locker": _of(rng, range(1, 90), n),
+    }  # fmt: skip
+
+
 HELD_OUT: Final[Mapping[str, HeldOut]] = {
     "klinik (German)": HeldOut(
         klinik,
@@ -472,6 +537,31 @@ HELD_OUT: Final[Mapping[str, HeldOut]] = {
             "direct": ["employee"],
             "quasi": ["merchant", "purchased", "till time", "card ending", "cost centre"],
             "sensitive": ["total", "vat", "category"],
+        },
+    ),
+    "farmacia (Portuguese)": HeldOut(
+        farmacia,
+        {
+            "person": ["utente", "nasc."],
+            "direct": ["utente"],
+            "quasi": ["nasc.", "freguesia", "prescritor", "aviada em"],
+            "sensitive": ["fármaco", "caixas", "comparticipação", "pago", "isento"],
+        },
+    ),
+    "mieter (German)": HeldOut(
+        mieter,
+        {
+            "direct": ["Hauptmieter"],
+            "quasi": ["Objekt", "Etage", "Einzug", "Köpfe", "Haustier"],
+            "sensitive": ["Kaltmiete", "Rückstand", "Sozialleistung", "Mahnstufe"],
+        },
+    ),
+    "gym (English)": HeldOut(
+        gym,
+        {
+            "person": ["card_no"],
+            "quasi": ["nickname", "age_band", "outward_code", "plan", "entered_at", "trainer"],
+            "sensitive": ["weight_kg", "resting_pulse", "injury", "arrears"],
         },
     ),
 }  # fmt: skip

@@ -57,7 +57,7 @@ def suggest(source: Path, options: Options) -> Suggestion:
             f"no column of {found.file.name} can be the key",
             why="a key is filled and different in every row",
             fix="add a column that numbers the rows, or let them be numbered as they "
-            "stand in the file: --key row, here and with records load",
+            "stand in the file: --key row",
         )
     if not found.profile.fields:
         raise Invalid(

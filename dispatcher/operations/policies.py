@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
-from dispatcher.core.errors import NotFound, Usage
+from dispatcher.core.errors import Invalid, NotFound, Usage
 from dispatcher.ledger.active_policy import version_of
 from dispatcher.ledger.links import Beside
 from dispatcher.ledger.recall import InFlightAction
@@ -24,8 +24,11 @@ from dispatcher.store import Store
 from dispatcher.store import policies as policy_rows
 from dispatcher.store.policies import VersionRow
 from dispatcher.verifier import CHECKED
+from policies.document.against import STRANGER
+from policies.document.diagnostic import listed
 from policies.document.difference import Difference, differences
-from policies.policy import Policy
+from policies.document.policy_tests import TestOutcome, run_test
+from policies.policy import Policy, PolicyTest
 
 _SAMPLES = files("policies.document") / "examples"
 
@@ -259,6 +262,49 @@ def check_reason(accept_past: int, reason: str) -> None:
             why="it is a line of the audit log",
             fix='--reason "decision 2026-31"',
         )
+
+
+def ask(file: PolicyFile, seen: Sequence[str], following: str) -> TestOutcome:
+    """Judge whether a stranger who has seen fields of a record may see one more.
+
+    Raises
+    ------
+    NotFound
+        A field is unknown.
+    Invalid
+        A field is never shown, or nobody can have seen all of these.
+    """
+    fields = file.policy.entity.fields
+    for name in (*seen, following):
+        if name not in fields:
+            raise NotFound(
+                f"there is no field {name}",
+                why=f"{file.path} does not name it",
+                fix=f"ask about one of {listed(fields, 8)}",
+                name=name,
+                known=fields,
+            )
+        if not fields[name].send:
+            raise Invalid(
+                f"nobody is ever shown {name}",
+                why="it has send = false",
+                fix="ask about other fields, or take send = false away",
+            )
+    test = PolicyTest(
+        name="",
+        worker=STRANGER,
+        ask=("record", following),
+        expect_allow=True,
+        seen=tuple(("record", name) for name in seen),
+    )
+    outcome = run_test(file.policy, test)
+    if (step := outcome.impossible) is not None:
+        raise Invalid(
+            f"nobody can have seen {', '.join(seen)} of one record",
+            why=f"after the fields before it, {step.entry[1]} is refused by {step.refusal}",
+            fix="leave it out",
+        )
+    return outcome
 
 
 def list_versions(store: Store) -> list[Version]:

@@ -50,11 +50,16 @@ def preview(
     options: Options,
     workspace: Workspace | None = None,
     store: Store | None = None,
+    *,
+    loading_it: bool = False,
 ) -> Preview:
     """Describe a file's content, column by column; nothing is loaded.
 
-    With a store, the rejected rows are those that a load would reject.
+    With a store, the rejected rows are those that a load would reject, and for a load
+    rows are numbered where its policy asks for it.
     """
+    if loading_it and store is not None:
+        options = loading.as_loaded(store, source, options)
     with open_table(source, options) as opened:
         screen = None
         if workspace is not None and store is not None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -294,6 +295,18 @@ _MEANINGS: Final[tuple[tuple[Meaning, str], ...]] = (
 _PATTERNS: Final = tuple(
     (meaning, re.compile(pattern)) for meaning, pattern in _MEANINGS
 )
+_LANGUAGES: Final = {
+    "en": re.compile(r"name$|date$|\b(zip|city|street|country|disease|phone|address|gender|birth|amount|price|order|customer|number|first|last)\b"),
+    "de": re.compile(r"geb\b|geburt|nummer|strasse|\bplz\b|\bort\b|wohnort|geschlecht|datum|nachname|vorname|diagnose|betrag|bemerk|\bkund|kunden|versichert|station|aufnahme|entlass|gehalt|\bund\b|arzt"),
+    "es": re.compile(r"\b(fecha|nombre|apellidos?|codigo|correo|telefono|nacimiento|nacido|sexo|direccion|ciudad|cliente|importe|alumno|curso|barrio|nota|grupo|del|edad|pais|enfermedad|salario)\b"),
+    "fr": re.compile(r"\b(nom|prenom|naissance|ne|ville|commune|adresse|sexe|montant|assure|courriel|maladie|numero|client|jours|nature)\b"),
+    "pt": re.compile(r"\b(nome|sobrenome|nascimento|codigo|endereco|cidade|valor|doenca|idade|bairro|morada)\b"),
+    "nl": re.compile(r"naam$|datum$|\b(geboorte|postcode|woonplaats|geslacht|straat|bedrag|functie|afdeling|loon|uren|reden|dienst|ziek)\b|nr$"),
+    "pl": re.compile(r"\b(imie|nazwisko|data|urodzenia|kod|ulica|miasto|plec|kwota|pracownik|stanowisko|dzial|placa|nr|rok)\b"),
+    "hi": re.compile(r"\b(naam|umr|ling|gaon|tarikh|bimari|dava|janm|pata|mariz|marij|ka)\b"),
+}  # fmt: skip
+"""Language -> words in names of columns."""
+_ARABIC: Final = re.compile(r"[\u0620-\u064a]")
 _CAMEL: Final = re.compile(
     r"(?<=[a-zà-þ0-9])(?=[A-ZÀ-Þ])|(?<=[A-ZÀ-Þ])(?=[A-ZÀ-Þ][a-zà-þ])"
 )
@@ -330,6 +343,21 @@ def meaning_of(name: str, but: Collection[Meaning] = ()) -> Meaning:
     words = words_of(name)
     fitting = (m for m, pattern in _PATTERNS if m not in but and pattern.search(words))
     return next(fitting, PLAIN)
+
+
+def language_of(names: Iterable[str]) -> str:
+    """Return the language that names of columns are in: en, de, es, ar, ...; or ``en``.
+
+    Counted by words that other languages do not have; English where none leads.
+    """
+    counts: Counter[str] = Counter()
+    for name in names:
+        if _ARABIC.search(name):
+            counts["ar"] += 1
+        words = words_of(name)
+        counts.update(code for code, form in _LANGUAGES.items() if form.search(words))
+    (best, most), *rest = [*counts.most_common(2), ("en", 0)]
+    return best if most > 1 and (not rest or rest[0][1] < most) else "en"
 
 
 def names_key(name: str) -> bool:

@@ -17,6 +17,7 @@ from policies.rules.asks import EntryFacts, Finding, compile_rules, judge_ask
 
 ROW_KEY: Final = "row"
 """Key of a policy for records that are told apart by their row: no column of a file."""
+STRANGER: Final = "stranger/of-no-group"
 SHOWN: Final = 8
 """Combinations that one warning lists."""
 FIX: Final = (

@@ -446,7 +446,8 @@ def check_unruled(policy: Policy, root: Reader, *, strict: bool) -> None:
 
 
 def check_strict(policy: Policy, rules: RuleReaders, root: Reader) -> None:
-    """Warn of what ``--strict`` doubts: POL309, POL315 (and POL311, of all fields)."""
+    """Warn of what ``--strict`` doubts: POL309, POL315, POL316 (and POL311, of all)."""
+    sent = {name for name, field in policy.entity.fields.items() if field.send}
     for prop, reader in rules.values():
         if prop.scope is Scope.RECORD and policy.entity.subject is not None:
             root.findings.warning(
@@ -458,6 +459,21 @@ def check_strict(policy: Policy, rules: RuleReaders, root: Reader) -> None:
                 "together",
                 'if they can, set scope = "subject"',
             )
+        if prop.disclosure.kind == "step":
+            counts = prop.disclosure.at is not None and prop.scope is Scope.SUBJECT
+            least = 1 if counts else prop.disclosure.at
+            sets = [
+                (len(sent.intersection(f)), least or len(f)) for f in prop.alternatives
+            ]
+            if all(able < needed for able, needed in sets):
+                root.findings.warning(
+                    "POL316",
+                    reader.table_span(),
+                    f"`{shown(prop.name)}` refuses nothing",
+                    "each of its sets needs a field with send = false, which nobody is "
+                    f"ever shown: {listed(sorted(set(prop.fields) - sent), 4)}",
+                    "delete it, or keep it for the day on which they are sent",
+                )
     for field in policy.entity.fields.values():
         default = field.ask not in (None, "yes_no", "spans") and field.question is None
         if default and field.send:

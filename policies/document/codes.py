@@ -378,6 +378,16 @@ CODES: Final[Mapping[str, Code]] = {
         'dob = { ask = "date", question = "Which date of birth is written here?" }',
         strict=True,
     ),
+    "POL316": Code(
+        "a rule that refuses nothing",
+        "Each set of the rule needs a field with send = false. Nobody is ever shown it, so "
+        "that nobody completes a set. A drafted policy keeps such rules for the day on "
+        "which the field is sent.",
+        'iban = { ask = "yes_no", send = false }\n…\n'
+        '[property.account]\nof = ["iban", "name"]',
+        'name = { ask = "yes_no" }\n…\n[property.account]\nof = ["name", "total"]',
+        strict=True,
+    ),
     "POL401": Code(
         "a stranger may see what singles people out",
         "In the file of records the columns single out at least 5 % of the people: some "

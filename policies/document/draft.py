@@ -7,7 +7,7 @@ and for ``policy check --against``.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations
 from typing import Final
@@ -18,6 +18,7 @@ from policies.discovery.column_names import (
     GIVEN_NAME,
     NATIONAL_ID,
     SURNAME,
+    language_of,
 )
 from policies.discovery.dependencies import percent
 from policies.discovery.profile import ColumnProfile, Profile, identifies_alone
@@ -29,6 +30,13 @@ WITHHELD: Final = (NATIONAL_ID, BANK_ACCOUNT, CARD)
 MOST_ALTERNATIVES: Final = 600
 """Sets that the rules of a draft list; past it, no two of their columns come together."""
 MOST_TESTS: Final = 12
+QUESTIONS: Final = {
+    "en": "Can this be a value of {}?",
+    "de": "Kann das ein Wert von {} sein?",
+    "es": "¿Puede ser esto un valor de {}?",
+    "ar": "هل يمكن أن تكون هذه قيمة {}؟",
+}
+"""Question for a loaded value, in the languages of the task page."""
 SENSITIVE_UTILITY: Final = "2.0"
 CROP_ANSWERS: Final = 2
 _BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
@@ -177,7 +185,8 @@ def draft(
         for one in kept_apart(profile)
         if set(one.columns) <= {f.name for f in fields}
     ]
-    rules = _rules(apart, profile)
+    unsent = {field.name for field in fields if not field.is_sent}
+    rules = _rules(apart, profile, unsent)
     name = quoted_key(entity)
     person = profile.person
     lines = [
@@ -218,9 +227,11 @@ def _head(profile: Profile, source: str, rules: Sequence[_Rule]) -> list[str]:
         "Each rule says why it is here. Read it all, change what you know better, then:",
         "dispatcher policy check, test and apply.",
     ]
+    if language_of(c.name for c in profile.columns) not in QUESTIONS:
+        lines.append("The questions are in English: write them as your workers read.")
     if profile.unsearched:
         lines.append(
-            f"{profile.unsearched:,} quasi-identifiers were not searched for triples."
+            f"{profile.unsearched:,} columns were not searched for triples: too many."
         )
     lines += [f"Found: {found}." for found in profile.dependencies[:MOST_TESTS]]
     if not rules:
@@ -295,7 +306,8 @@ def _value_field(profile: Profile, column: ColumnProfile) -> _DraftField:
     comment += "".join(
         f"; {percent(n.share)} of the texts have {n.what}" for n in inside
     )
-    question = f"Can this be a value of {column.name}?"
+    language = language_of(c.name for c in profile.columns)
+    question = QUESTIONS.get(language, QUESTIONS["en"]).format(column.name)
     words = [("ask", "yes_no"), ("question", question)]
     return _field(column.name, words, *extras, comment=comment, is_sent=not withheld)
 
@@ -339,12 +351,14 @@ class _Rule:
             return [*head, *scope, f"of = {_listed(self.apart[0].columns)}"]
         lines = []
         for one in self.apart:
-            why = f"  # {escaped(one.reason)}" if one.reason != self.reason else ""
+            why = f"  # {escaped(one.reason)}" if not one.by else ""
             lines.append(f"  {_listed(one.columns)},{why}")
         return [*head, *scope, "any_of = [", *lines, "]"]
 
 
-def _rules(apart: Sequence[Apart], profile: Profile) -> list[_Rule]:
+def _rules(
+    apart: Sequence[Apart], profile: Profile, unsent: Collection[str]
+) -> list[_Rule]:
     """Group what is kept apart: a rule a column that identifies alone, one for the rest."""
     if len(apart) > MOST_ALTERNATIVES:
         names = {name for one in apart for name in one.columns}
@@ -357,13 +371,16 @@ def _rules(apart: Sequence[Apart], profile: Profile) -> list[_Rule]:
     rules = []
     for column in dict.fromkeys(one.by for one in apart if one.by):
         mine = tuple(one for one in apart if one.by == column)
-        rules.append(_Rule(f"{column}-apart", mine, mine[0].reason))
+        reason = mine[0].reason
+        if column in unsent:
+            reason += f" (refuses nothing while {column} is never sent: send = false)"
+        rules.append(_Rule(f"{column}-apart", mine, reason))
     rest = tuple(one for one in apart if not one.by)
     if len(rest) == 1:
         reason = f"{rest[0].reason}: {' + '.join(rest[0].columns)}"
         rules.append(_Rule("quasi-identifiers", rest, reason))
     elif rest:
-        reason = "quasi-identifiers: each of these combinations says who somebody is"
+        reason = "each of these combinations singles people out, with its share"
         rules.append(_Rule("quasi-identifiers", rest, reason))
     return rules
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time
 from fractions import Fraction
-from typing import Final, assert_never
+from typing import TYPE_CHECKING, Final
 
 from policies.document.diagnostic import decimal, listed, shown
 from policies.document.reading import (
@@ -28,12 +28,13 @@ from policies.rules.groups import adversaries, groups_of, trusted_rules
 from policies.rules.kinds import (
     LinkDisclosure,
     PlaceSimilarity,
-    PowerOfSum,
-    Step,
     Tabulated,
     Vector,
     family,
 )
+
+if TYPE_CHECKING:
+    from policies.rules.asks import Rules
 
 TEST_KEYS: Final = (
     "name",
@@ -336,6 +337,27 @@ class Refusal:
 
 
 @dataclass(frozen=True)
+class Impossible:
+    """A step of a test's history that the rules refuse.
+
+    Attributes
+    ----------
+    step : int
+        Its place among the entries that the adversary holds, from 1.
+    entry : tuple of (str, str)
+    refusal : Refusal
+    """
+
+    step: int
+    entry: Entry
+    refusal: Refusal
+
+    def __str__(self) -> str:
+        entry = shown(".".join(self.entry))
+        return f"{entry}, seen as number {self.step}, is refused by {self.refusal}"
+
+
+@dataclass(frozen=True)
 class TestOutcome:
     """The outcome of one test.
 
@@ -347,6 +369,8 @@ class TestOutcome:
     unjudged : tuple of str
         Rules over the asked field that need data of their own (a table or a plugin), so
         that they were not judged.
+    impossible : Impossible or None
+        A step of the history that the rules refuse, so that it cannot have happened.
     """
 
     __test__ = False
@@ -354,6 +378,7 @@ class TestOutcome:
     test: PolicyTest
     refusals: tuple[Refusal, ...] = ()
     unjudged: tuple[str, ...] = ()
+    impossible: Impossible | None = None
 
     @property
     def allowed(self) -> bool:
@@ -365,11 +390,14 @@ class TestOutcome:
         """Whether the outcome is as expected, by the named rule if there is one."""
         by = self.test.by
         named = by is None or any(r.property == by for r in self.refusals)
-        return self.allowed == self.test.expect_allow and named
+        as_expected = self.allowed == self.test.expect_allow and named
+        return as_expected and self.impossible is None
 
     def line(self, filename: str) -> str:
         """Return the line that ``policy test`` prints."""
         place = f"{filename}:{self.test.line}  {shown(self.test.name)}"
+        if self.impossible is not None:
+            return f"FAIL  {place}  (this history cannot be: {self.impossible})"
         if not self.passed:
             return f"FAIL  {place} -> {self._verdict()}  ({self._expected()})"
         detail = "" if self.allowed else f"  [{self._leading()}]"
@@ -399,61 +427,77 @@ def run_tests(policy: Policy) -> tuple[TestOutcome, ...]:
 
 
 def run_test(policy: Policy, test: PolicyTest) -> TestOutcome:
-    """Judge the asked entry of one test."""
-    held, trusted = _adversary(policy, test)
-    refused = _refused_units(policy, test, frozenset(held), trusted)
-    field = test.ask[1]
-    unjudged = []
-    for prop in policy.properties.values():
-        if field not in prop.fields or prop.name in trusted:
-            continue
-        match family(prop):
-            case Step() | PowerOfSum():
-                pass  # judged above
-            case PlaceSimilarity(similarity):
-                reached = _largest_link(prop, similarity, test, [*held, test.ask])
-                if prop.tau is not None and reached.past(prop.tau):
-                    refused[prop.name] = Refusal(prop.name, reached.root, prop.tau)
-            case Tabulated():
-                unjudged.append(prop.name)
-            case other:
-                assert_never(other)
-    in_order = tuple(refused[name] for name in policy.properties if name in refused)
-    return TestOutcome(test, in_order, tuple(unjudged))
-
-
-def _adversary(policy: Policy, test: PolicyTest) -> tuple[list[Entry], frozenset[str]]:
-    """Return what the worker's adversary holds, in ledger order, and its trusted rules."""
-    parts = adversaries(policy, {test.worker, *test.seen_by})
-    mine = next(a.accounts for a in parts if test.worker in a.accounts)
-    held = [*test.seen]
-    for account, entries in test.seen_by.items():
-        held += entries if account in mine else ()
-    return held, trusted_rules(policy, [groups_of(policy, a) for a in mine])
-
-
-def _refused_units(
-    policy: Policy, test: PolicyTest, held: frozenset[Entry], trusted: frozenset[str]
-) -> dict[str, Refusal]:
-    """Return the record and subject rules that refuse."""
+    """Judge the asked entry of one test, and before it the history that it assumes."""
     # the compiled rules load numpy, which reading a policy does not need
-    from policies.rules.asks import EntryFacts, compile_rules, judge_ask
+    from policies.rules.asks import compile_rules
+
+    rules = compile_rules(policy)
+    impossible = None
+    for account in dict.fromkeys([test.worker, *test.seen_by]):
+        held, trusted = _adversary(policy, test, account)
+        for step, entry in enumerate(held, start=1):
+            earlier = replace(test, ask=entry)
+            refused = _refusals(policy, rules, earlier, held[: step - 1], trusted)
+            if refused and impossible is None:
+                impossible = Impossible(step, entry, refused[0])
+    held, trusted = _adversary(policy, test, test.worker)
+    unjudged = tuple(
+        rule.name
+        for rule in policy.properties.values()
+        if test.ask[1] in rule.fields
+        and rule.name not in trusted
+        and isinstance(family(rule), Tabulated)
+    )
+    refused = _refusals(policy, rules, test, held, trusted)
+    return TestOutcome(test, refused, unjudged, impossible)
+
+
+def _adversary(
+    policy: Policy, test: PolicyTest, account: str
+) -> tuple[list[Entry], frozenset[str]]:
+    """Return what an account's adversary holds, in ledger order, and its trusted rules."""
+    parts = adversaries(policy, {test.worker, *test.seen_by})
+    accounts = next(a.accounts for a in parts if account in a.accounts)
+    held = [*test.seen] if test.worker in accounts else []
+    for other, entries in test.seen_by.items():
+        held += entries if other in accounts else ()
+    return held, trusted_rules(policy, [groups_of(policy, a) for a in accounts])
+
+
+def _refusals(
+    policy: Policy,
+    rules: Rules,
+    test: PolicyTest,
+    held: Sequence[Entry],
+    trusted: frozenset[str],
+) -> tuple[Refusal, ...]:
+    """Return the rules that refuse the asked entry, in the order of the file."""
+    from policies.rules.asks import EntryFacts, judge_ask
 
     record, field = test.ask
     subject, times = _subjects_of(test), test.facts.time
-    findings = judge_ask(
-        compile_rules(policy),
-        EntryFacts(record, field, subject(record), times.get(record, 0)),
-        _counted((e for e in held if e[0] == record), times),
-        _counted((e for e in held if subject(e[0]) == subject(record)), times),
-        trusted,
-        whole_unit=False,
-    )
-    return {
-        f.property: Refusal(f.property, f.after, f.tau)
-        for f in findings
-        if f.refused and f.tau is not None
+    known = frozenset(held)
+    refused = {
+        found.property: Refusal(found.property, found.after, found.tau)
+        for found in judge_ask(
+            rules,
+            EntryFacts(record, field, subject(record), times.get(record, 0)),
+            _counted((e for e in known if e[0] == record), times),
+            _counted((e for e in known if subject(e[0]) == subject(record)), times),
+            trusted,
+            whole_unit=False,
+        )
+        if found.refused and found.tau is not None
     }
+    for prop in policy.properties.values():
+        if field not in prop.fields or prop.name in trusted or prop.tau is None:
+            continue
+        kind = family(prop)
+        if isinstance(kind, PlaceSimilarity):
+            reached = _largest_link(prop, kind.similarity, test, [*held, test.ask])
+            if reached.past(prop.tau):
+                refused[prop.name] = Refusal(prop.name, reached.root, prop.tau)
+    return tuple(refused[name] for name in policy.properties if name in refused)
 
 
 def _counted(

@@ -5,7 +5,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from dispatcher.core.errors import Invalid, Usage
+from dispatcher.core.errors import Invalid, NotFound, Usage
 from dispatcher.store import open_store
 from dispatcher.surfaces.cli import policy
 from dispatcher.surfaces.cli.context import CliContext
@@ -148,3 +148,38 @@ def test_files_of_no_use_are_refused_with_the_way_out(run):
     assert not out.exists()
     run("suggest", file, "-o", out, "--key", "row")
     assert 'key     = "row"' in out.read_text()
+
+
+def test_a_policy_file_is_asked_who_may_see_what_next(run):
+    out = run.folder / "loose.toml"
+    out.write_text(LOOSE)
+    assert run("ask", out, "--next", "zip").stdout == "yes\n"
+    done = run("ask", out, "--seen", "birth_date, zip", "--next", "disease")
+    assert done.stdout == "no: refused by where-what: f = 1 >= tau = 1\n"
+    found = json.loads(
+        run("ask", out, "--seen", "zip", "--next", "birth_date", as_json=True).stdout
+    )
+    assert (found["schema"], found["allowed"]) == ("dispatcher.policy-answer/1", True)
+    with pytest.raises(NotFound, match="no field zipp") as caught:
+        run("ask", out, "--next", "zipp")
+    assert "did you mean zip" in caught.value.fix
+    with pytest.raises(Invalid, match="nobody can have seen zip, disease"):
+        run("ask", out, "--seen", "zip,disease", "--next", "birth_date")
+
+
+def test_a_rule_of_a_field_that_is_never_sent_says_that_it_waits(run):
+    file, out = run.folder / "visits.csv", run.folder / "policy.toml"
+    file.write_text(VISITS.replace("patient_name", "ssn"))
+    done = run("suggest", file, "-o", out, "--dry-run")
+    assert "refuses nothing while ssn is never sent" in done.stdout
+
+
+def test_questions_are_in_the_language_of_the_columns_or_say_that_they_are_not(run):
+    file, out = run.folder / "visits.csv", run.folder / "policy.toml"
+    for header, words in {
+        "fall_nr,patienten_nr,nachname,geburtsdatum,plz,diagnose": "Kann das ein Wert von plz sein?",
+        "caso,paciente_id,nombre,fecha_nacimiento,codigo,enfermedad": "¿Puede ser esto un valor de codigo?",
+        "nr,pacjent_id,nazwisko,data_urodzenia,kod,rozpoznanie": "# The questions are in English",
+    }.items():
+        file.write_text(header + "\n" + VISITS.split("\n", 1)[1])
+        assert words in run("suggest", file, "-o", out, "--dry-run").stdout

@@ -245,10 +245,9 @@ def test_rows_without_a_key_are_known_by_their_line_and_the_files_digest(
     policy = discovery.suggest(path, Options(numbered=True)).text.encode()
     with open_store(sqlite_path) as store, store.write() as tx:
         apply_policy(tx, policy, at=clock())
-    with pytest.raises(Invalid, match="no column `row`") as caught:
-        run("load", path)
-    assert "--key row" in caught.value.fix
-    assert run("load", path, "--key", "row").stdout.startswith("2 records loaded")
+    assert "2 of 2 rows would be loaded" in run("load", path, "--dry-run").stdout
+    assert run("load", path).stdout.startswith("2 records loaded")
+    assert "2 skipped" in run("load", path, "--key", "row").stdout
     packed = tmp_path / "packed.csv.gz"
     packed.write_bytes(gzip.compress(table.encode()))
     assert "2 skipped" in run("load", packed, "--key", "row").stdout
@@ -288,3 +287,31 @@ def test_what_reassemble_guards_is_loaded_exactly(run, file, tmp_path):
     with open_table(whole) as table:
         rows = [row for batch in table.batches for row in batch.rows]
     assert [row[1] for row in rows] == hostile
+
+
+def test_preview_names_rows_and_people_that_stand_there_twice(run, file):
+    rows = [
+        "v1,Ada Berg,1961-03-04,gout",
+        "v2,Ben Dahl,1984-11-30,flu",
+        "v3,Cleo Lund,1999-07-15,flu",
+        "v4,Ada Berg,1961-03-04,flu",
+        "v5,Ben Dahl,1984-11-30,flu",
+    ]
+    file.write_text(
+        "visit_id,patient_name,birth_date,disease\n" + "\n".join(rows) + "\n"
+    )
+    done = run("preview", file)
+    assert "1 row is equal to an earlier row in all columns but visit_id" in done.stdout
+    assert "2 people are in several rows, by patient_name + birth_date" in done.stdout
+    assert "measured on 5 rows, 3 people (by patient_name + birth_date)" in done.stdout
+
+
+def test_preview_of_a_file_without_a_key_names_a_draft_that_works(run, file):
+    file.write_text(
+        "PLZ,Geburtsdatum,Diagnose\n04109,03.04.1961,Gicht\n"
+        + "04109,04.04.1961,Gicht\n" * 2
+    )
+    done = run("preview", file)
+    assert f"next: dispatcher policy suggest {file} --key row" in done.stderr
+    assert "DE_PLZ" in done.stdout
+    assert "US_ZIP" not in done.stdout

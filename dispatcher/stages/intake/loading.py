@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right, insort
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -27,6 +27,7 @@ from dispatcher.stages.intake.rejects import RejectsFile
 from dispatcher.stages.intake.runs import check_run_name
 from dispatcher.stages.intake.table import (
     DOUBLED,
+    ROW_KEY,
     Batch,
     Facts,
     Options,
@@ -36,6 +37,7 @@ from dispatcher.stages.intake.table import (
 from dispatcher.store import Clash, Clock, Store, Tx
 from dispatcher.store import records as rows
 from dispatcher.store.policies import lock_policy_shared
+from policies.policy import Policy
 
 CHUNK_BYTES: Final = 16 << 20  # of shown forms in one transaction
 CHUNK_ROWS: Final = 5_000
@@ -106,7 +108,7 @@ def load(
             fix="check --folder; without it they are looked for beside the file",
         )
     force = _force(store)
-    options = options or Options(batch_rows=CHUNK_ROWS)
+    options = _numbered(force.policy, where, options or Options(batch_rows=CHUNK_ROWS))
     if folder is None:
         folder = where.parent if isinstance(where, Path) else Path()
     with (
@@ -127,6 +129,22 @@ def load(
             loading.counts,
             rejected.path if rejected.count else None,
         )
+
+
+def as_loaded(store: Store, where: Path | BinaryIO, options: Options) -> Options:
+    """Return how a load reads a file under the policy in force, if there is one."""
+    with store.read() as tx:
+        force = current_policy(tx)
+    return options if force is None else _numbered(force.policy, where, options)
+
+
+def _numbered(policy: Policy, where: Path | BinaryIO, options: Options) -> Options:
+    """Number the rows of a file where the policy's key asks for it, and no column is it."""
+    is_asked = policy.entity.key == ROW_KEY and isinstance(where, Path)
+    if options.numbered or not is_asked:
+        return options
+    with open_table(where, options) as table:
+        return options if ROW_KEY in table.columns else replace(options, numbered=True)
 
 
 def _force(store: Store) -> ActivePolicy:

@@ -30,7 +30,9 @@ from policies.discovery.column_names import (
     FULL_NAME,
     GIVEN_NAME,
     PLAIN,
+    POSTAL_CODE,
     SURNAME,
+    language_of,
     meaning_of,
     names_key,
 )
@@ -46,6 +48,8 @@ TYPES: Final = {
     "DECIMAL": "decimal",
 }
 """Shape -> type that the preview names; all others are text."""
+POSTAL_CODES: Final = {"en": "US_ZIP", "de": "DE_PLZ", "es": "ES_CP", "fr": "FR_CP"}
+"""Language of the columns -> what five digits of a place are called there."""
 HASHES: Final = 1_000_000  # over all columns
 EXAMPLES: Final = 5
 SHOWN_REJECTS: Final = 100
@@ -351,6 +355,10 @@ def _looks(column: ColumnProfile, measured: Profile, zeros: int) -> str:
     if words == "PERSON":
         named = column.meaning in (FULL_NAME, GIVEN_NAME, SURNAME)
         words = f"PERSON ({shape.share:.2f})" if named else ""
+    if words == "US_ZIP":  # five digits, in many countries
+        names = [c.name for c in measured.columns]
+        words = POSTAL_CODES.get(language_of(names), "POSTCODE")
+        words = words if column.meaning is POSTAL_CODE else ""
     if zeros:
         more = "+" if measured.table.is_sample else ""
         leading = f"{zeros:,}{more} leading 0"

@@ -57,6 +57,11 @@ SEARCH: Final = 30.0
 
 app = typer.Typer(help="Check, test and apply the policy file.", no_args_is_help=True)
 
+File = Annotated[
+    Path | None,
+    typer.Argument(dir_okay=False, help="A policy file (default: policy.toml)."),
+]
+
 Files = Annotated[
     list[Path] | None, typer.Argument(help="Policy files (default: policy.toml).")
 ]
@@ -149,6 +154,46 @@ def run_tests(
         context.say("no test was run: none is in the file, or -k fits none")
     if not all(one["passed"] for one in outcomes):
         leave(EXIT_FAILED)
+
+
+@app.command("ask")
+def ask_policy(
+    ctx: typer.Context,
+    following: Annotated[
+        str,
+        typer.Option("--next", metavar="FIELD", help="The field that is asked for."),
+    ],
+    file: File = None,
+    seen: Annotated[
+        str,
+        typer.Option(metavar="FIELDS", help="Fields that were seen already: name,zip."),
+    ] = "",
+) -> None:
+    """Ask whether someone who has seen fields of a record may see one more.
+
+    Asked for a worker of no group; as in a [[test]], only tau is judged.
+    """
+    from dispatcher.operations import policies
+
+    context: CliContext = ctx.obj
+    path = file or context.policy_path
+    names = [name.strip() for name in seen.split(",") if name.strip()]
+    outcome = policies.ask(valid_policy(path), names, following.strip())
+    rules = [str(refusal) for refusal in outcome.refusals]
+    answer = "yes" if outcome.allowed else f"no: refused by {'; '.join(rules)}"
+    if outcome.unjudged:
+        answer += f" (not judged: {listed(outcome.unjudged, 8)}, which need data)"
+    context.show(
+        {
+            "schema": "dispatcher.policy-answer/1",
+            "seen": names,
+            "next": following.strip(),
+            "allowed": outcome.allowed,
+            "refused_by": [refusal.property for refusal in outcome.refusals],
+            "not_judged": list(outcome.unjudged),
+        },
+        answer,
+    )
 
 
 @app.command()
@@ -295,10 +340,6 @@ def stop_if_invalid(results: list[ParseResult]) -> None:
         leave(EXIT_INVALID)
 
 
-File = Annotated[
-    Path | None,
-    typer.Argument(dir_okay=False, help="A policy file (default: policy.toml)."),
-]
 IfActive = Annotated[
     str | None,
     typer.Option(metavar="V", help="Only if version V is in force now (0: none)."),

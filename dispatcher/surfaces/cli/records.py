@@ -151,9 +151,15 @@ def preview(
                 "people of one name would be one subject, and one person written two "
                 "ways two; take a column of ids as the subject where there is one"
             )
+    no_key = key is None and found.profile.key is None
+    if no_key:
+        context.say(
+            "no column is filled and different in every row: rows are numbered as they "
+            "stand in the file (--key row)"
+        )
     context.say(
-        f"next: dispatcher policy suggest {file}    drafts a first policy.toml from these "
-        "findings"
+        f"next: dispatcher policy suggest {file}{' --key row' if no_key else ''}    drafts "
+        "a first policy.toml from these findings"
     )
 
 
@@ -276,7 +282,7 @@ def _preview_load(context: CliContext, file: Path, options: Options) -> None:
     from dispatcher.operations import records
 
     with context.open_store() as store:
-        found = records.preview(_where(file), options, context, store)
+        found = records.preview(_where(file), options, context, store, loading_it=True)
     context.say(DRY_RUN)
     text = f"{found.rows - found.rejections:,} of {found.rows:,} rows would be loaded"
     if found.rejections:
@@ -451,13 +457,15 @@ def profile_lines(measured: Profile) -> list[str]:
     """Say what the columns of a file tell about people, a finding a line."""
     from policies.discovery.dependencies import percent
 
-    whose = f"by {measured.person}" if measured.person else "each row is one"
+    by = measured.person or " + ".join(measured.identity)
+    whose = f"by {by}" if by else "each row is one"
     rows = f"{measured.table.rows:,}"
     if measured.table.is_sample:
         rows += f" of {measured.table.total:,} rows, drawn evenly"
     lines = [
         f"measured on {rows}{'' if ' ' in rows else ' rows'}, {measured.people:,} people ({whose})"
     ]
+    lines += _repeats(measured)
     for found in measured.identifying[:SHOWN_FINDINGS]:
         beyond = ""
         if measured.table.is_sample:
@@ -483,6 +491,25 @@ def profile_lines(measured: Profile) -> list[str]:
     return [_printable(line) for line in lines]
 
 
+def _repeats(measured: Profile) -> list[str]:
+    """Say which rows and people stand in a file more than once."""
+    lines = []
+    if rows := measured.repeats.rows:
+        but = f" but {measured.key}" if measured.key else ""
+        some = "row is" if rows == 1 else "rows are"
+        lines.append(f"{rows:,} {some} equal to an earlier row in all columns{but}")
+    if people := measured.repeats.people:
+        some = "person is" if people == 1 else "people are"
+        by = measured.person or " + ".join(measured.identity)
+        lines.append(f"{people:,} {some} in several rows, by {by}")
+        if measured.identity:
+            lines.append(
+                "no column numbers people: add one and make it the subject, or rules "
+                "hold by row, and not over all rows of a person"
+            )
+    return lines
+
+
 def profile_document(measured: Profile) -> dict[str, Any]:
     """Return what the columns of a file tell about people, for ``--json``."""
     return {
@@ -490,6 +517,8 @@ def profile_document(measured: Profile) -> dict[str, Any]:
         "of_rows": measured.table.total,
         "person": measured.person,
         "people": measured.people,
+        "repeated_rows": measured.repeats.rows,
+        "people_in_several_rows": measured.repeats.people,
         "identifying": [
             {"columns": c.columns, "share": c.share, "share_beyond": c.beyond}
             for c in measured.identifying

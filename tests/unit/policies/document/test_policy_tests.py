@@ -175,3 +175,30 @@ def test_rules_that_need_data_are_named_as_not_judged():
     found = outcome(rules, 'ask = "r.name"\nexpect = "deny"\nby = "guess"')
     assert found.unjudged == ("guess",)
     assert "needs data that a test has not" in found.line("p")
+
+
+def test_a_history_that_the_rules_refuse_is_no_test():
+    """Whoever had seen the name was refused the disease: they cannot hold both."""
+    text = (
+        HEAD
+        + '[property.p]\nscope = "subject"\nof = ["name", "disease"]\n'
+        + '[[test]]\nname = "mine"\nworker = "w"\nseen = ["a.drug", "a.name", "a.disease"]\n'
+        + 'ask = "b.drug"\nexpect = "allow"\n'
+        + '[[test]]\nname = "another\'s"\nworker = "w"\nask = "b.drug"\nexpect = "allow"\n'
+        + '[test.seen_by]\nv = ["a.name", "b.disease"]\n'
+        + '[[test]]\nname = "of two people"\nworker = "w"\nseen = ["a.name", "b.disease"]\n'
+        + 'ask = "b.drug"\nexpect = "allow"\n'
+        + '[[test]]\nname = "one person"\nworker = "w"\nask = "b.drug"\nexpect = "allow"\n'
+        + 'same_subject = ["a", "b"]\n[test.seen_by]\nv = ["a.name", "b.disease"]\n'
+    )
+    policy = parse(text.encode()).policy
+    mine, others, two, one = run_tests(policy)
+    assert (mine.passed, mine.allowed) == (False, True)
+    assert (mine.impossible.step, mine.impossible.entry) == (3, ("a", "disease"))
+    assert (
+        "this history cannot be: a.disease, seen as number 3, is refused by p: f = 1"
+        in mine.line("f")
+    )
+    assert others.passed
+    assert two.passed
+    assert one.impossible.entry == ("b", "disease")

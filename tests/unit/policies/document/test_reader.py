@@ -612,3 +612,11 @@ def test_safety_23_no_regular_expression_comes_from_a_policy():
     made = [name for name, call in calls if not isinstance(call.args[0], ast.Constant)]
     # words for columns in a table of them; names of people by parts of names
     assert sorted(made) == ["column_names.py", "value_shapes.py"]
+
+
+def test_a_rule_that_needs_a_field_never_sent_is_doubted_only_when_strict():
+    text = RULE.replace("b = {", "b = { send = false,") + 'of = ["a", "b"]\n'
+    assert codes(text) == []
+    assert "POL316" in codes(text, strict=True)
+    any_of = text.replace('of = ["a", "b"]', 'any_of = [["a", "b"], ["a", "c"]]')
+    assert "POL316" not in codes(any_of, strict=True)

@@ -35,7 +35,7 @@ def walk(command, path=()):
 LEAVES = {" ".join(path): command for path, command in walk(ROOT) if path}
 NOUNS = {path.split()[0] for path in LEAVES}
 READS = """
-policy check, policy test, policy show, policy diff, policy list, policy picture, records preview,
+policy check, policy test, policy ask, policy show, policy diff, policy list, policy picture, records preview,
 records reassemble, records list, records show, workers list, workers groups, workers suspects, workers show,
 plan list, plan show, plan frontier, plan export, status, explain, doctor, fields list, answers list, questions list,
 runs list, runs show, payments list, payments show, payments owed, connectors list,
