@@ -41,8 +41,10 @@ class Suggestion:
     extra: str
 
 
-def suggest(source: Path, options: Options) -> Suggestion:
+def suggest(source: Path, options: Options, *, feed: bool = False) -> Suggestion:
     """Draft a policy from a file of records; no value is written to it.
+
+    For a feed, fields are sent to a receiver and nobody is asked.
 
     Raises
     ------
@@ -67,7 +69,7 @@ def suggest(source: Path, options: Options) -> Suggestion:
         )
     readings = {c.name: (c.ask, c.notation) for c in found.columns}
     name = found.file.name
-    text = draft(found.profile, _entity(name), key, readings, name)
+    text = draft(found.profile, _entity(name), key, readings, name, feed=feed)
     extra = "" if exhaustive.is_installed() else exhaustive.EXTRA
     return Suggestion(text, found.profile, len(kept_apart(found.profile)), extra)
 

@@ -7,6 +7,7 @@ and for ``policy check --against``.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations
@@ -148,6 +149,8 @@ def draft(
     key: str,
     readings: dict[str, tuple[str, tuple[tuple[str, str], ...]]] | None = None,
     source: str = "a file",
+    *,
+    feed: bool = False,
 ) -> str:
     """Draft a policy that passes every check; somebody should read it.
 
@@ -164,6 +167,9 @@ def draft(
         notation.
     source : str
         Name of the file, for the comment at the top.
+    feed : bool
+        Whether fields are sent to a receiver, and nobody is asked: what one receiver may
+        get together is sent, and the rest is not.
 
     Returns
     -------
@@ -177,20 +183,18 @@ def draft(
     """
     if not entity or not key:
         raise ValueError("a name is empty, expected a text")
-    fields = list(_fields(profile, readings or {}))
+    apart = kept_apart(profile)
+    fields = list(_sent(profile, apart) if feed else _fields(profile, readings or {}))
     if not fields:
         raise ValueError("no column is left to become a field, expected at least one")
-    apart = [
-        one
-        for one in kept_apart(profile)
-        if set(one.columns) <= {f.name for f in fields}
-    ]
+    names = {field.name for field in fields}
+    apart = [one for one in apart if names.issuperset(one.columns)]
     unsent = {field.name for field in fields if not field.is_sent}
     rules = _rules(apart, profile, unsent)
     name = quoted_key(entity)
     person = profile.person
     lines = [
-        *_head(profile, source, rules),
+        *_head(profile, source, rules, feed=feed),
         "version = 1",
         f"name    = {quoted(entity)}",
         "",
@@ -206,6 +210,10 @@ def draft(
     ]
     lines += [line for rule in rules for line in rule.lines(person)]
     lines += _tests(rules, fields, person)
+    shown = [field.name for field in fields if field.is_sent]
+    if feed and len(shown) > 1:
+        *seen, last = (f"r1.{name}" for name in shown)
+        lines += _test("one receiver may get all that is sent", seen, last, "allow")
     return "\n".join(lines) + "\n"
 
 
@@ -216,7 +224,9 @@ class _DraftField:
     is_sent: bool = True
 
 
-def _head(profile: Profile, source: str, rules: Sequence[_Rule]) -> list[str]:
+def _head(
+    profile: Profile, source: str, rules: Sequence[_Rule], *, feed: bool
+) -> list[str]:
     table = profile.table
     rows = f"{table.rows:,} rows"
     if table.is_sample:
@@ -227,7 +237,14 @@ def _head(profile: Profile, source: str, rules: Sequence[_Rule]) -> list[str]:
         "Each rule says why it is here. Read it all, change what you know better, then:",
         "dispatcher policy check, test and apply.",
     ]
-    if language_of(c.name for c in profile.columns) not in QUESTIONS:
+    if feed:
+        lines.append(
+            "For a feed: nobody is asked. One receiver gets all fields without send ="
+        )
+        lines.append(
+            "false; take it away from another, and the rules need a second receiver."
+        )
+    elif language_of(c.name for c in profile.columns) not in QUESTIONS:
         lines.append("The questions are in English: write them as your workers read.")
     if profile.unsearched:
         lines.append(
@@ -281,6 +298,37 @@ def _fields(
             yield _value_field(profile, column)
 
 
+def _sent(profile: Profile, apart: Sequence[Apart]) -> Iterator[_DraftField]:
+    """Return the fields of a feed: as many are sent as no rule keeps apart."""
+    columns = [c for c in profile.fields if not (c.is_image or c.is_box)]
+    named = {found.column for found in profile.names}
+
+    conflicts: Counter[str] = Counter()  # pairs count most
+    for one in apart:
+        conflicts.update(dict.fromkeys(one.columns, 100 ** (4 - len(one.columns))))
+    sent: set[str] = set()
+    why: dict[str, str] = {}
+    for column in sorted(columns, key=lambda c: conflicts[c.name]):
+        whole = sent | {column.name}
+        bars = [one for one in apart if whole.issuperset(one.columns)]
+        if column.meaning in WITHHELD or column.meaning.direct or column.name in named:
+            why[column.name] = f"not sent: {column.meaning.label}"
+        elif bars:
+            others = [name for name in bars[0].columns if name != column.name]
+            why[column.name] = f"not sent: with {' + '.join(others)}, {bars[0].reason}"
+        else:
+            sent.add(column.name)
+    for column in columns:
+        extras = [] if column.name in sent else ["send = false"]
+        yield _field(
+            column.name,
+            [],
+            *extras,
+            comment=why.get(column.name, column.meaning.label),
+            is_sent=column.name in sent,
+        )
+
+
 def _value_field(profile: Profile, column: ColumnProfile) -> _DraftField:
     """Return a field whose value is loaded: it is checked, and not typed again."""
     meaning = column.meaning
@@ -321,7 +369,8 @@ def _field(
 ) -> _DraftField:
     inner = ", ".join([*(f"{key} = {quoted(word)}" for key, word in words), *extras])
     after = f"  # {escaped(comment)}" if comment else ""
-    return _DraftField(name, f"{quoted_key(name)} = {{ {inner} }}{after}", is_sent)
+    table = f"{{ {inner} }}" if inner else "{}"
+    return _DraftField(name, f"{quoted_key(name)} = {table}{after}", is_sent)
 
 
 def _crop(box: str) -> str:

@@ -231,6 +231,12 @@ def suggest(
     delimiter: DelimiterOption = None,
     sheet: SheetOption = None,
     key: KeyOption = None,
+    feed: Annotated[
+        bool,
+        typer.Option(
+            "--feed", help="Fields are sent to a receiver, and nobody is asked."
+        ),
+    ] = False,
     dry_run: DryRun = False,
 ) -> None:
     """Draft a first policy from what a file of records tells; no value is written.
@@ -243,7 +249,7 @@ def suggest(
     context: CliContext = ctx.obj
     path = output or context.policy_path
     options = read_options(format, encoding, delimiter, sheet, key)
-    drafted = discovery.suggest(file, options)
+    drafted = discovery.suggest(file, options, feed=feed)
     before = read_policy(path).decode(errors="replace") if path.exists() else ""
     text, boxes = keep_boxes(before, drafted.text, path.name)
     if boxes:
@@ -282,6 +288,12 @@ def suggest(
         f"wrote {path}: {count(drafted.kept_apart, 'combination')} kept apart; "
         f"go through it, then: dispatcher policy check {path} --against {file}"
     )
+    if feed:
+        context.say(
+            "a receiver to try it with is a folder: write [connectors.outbox] and "
+            'path = "outbox" into dispatcher.toml, then: dispatcher policy apply, '
+            f"workers add outbox/receiver, records load {file}, up"
+        )
 
 
 def policy_paths(context: CliContext, files: list[Path] | None) -> list[Path]:
