@@ -33,7 +33,7 @@ BUILT_IN: Final[Mapping[str, str]] = {
     "inhouse": "connectors.inhouse:CONNECTOR",
     "label-studio": "connectors.label_studio:CONNECTOR",
     "mturk": "connectors.mturk:CONNECTOR",
-    "outbox": "connectors.outbox:CONNECTOR",
+    "pickup": "connectors.pickup:CONNECTOR",
     "prolific": "connectors.prolific:CONNECTOR",
     "s3": "connectors.s3:CONNECTOR",
     "segment": "connectors.segment:CONNECTOR",

@@ -21,7 +21,7 @@ from connectors.formats.feed_files import file_name
 from connectors.formats.formula_guard import guard
 from connectors.http.client import Http
 from connectors.inhouse import Inhouse, Ticket, sign
-from connectors.outbox import Outbox
+from connectors.pickup import PickupFolder
 from connectors.s3 import CONNECTOR as S3
 from connectors.s3 import S3Feed
 from connectors.segment import SegmentFeed
@@ -373,17 +373,17 @@ class TestS3(FeedContract):
             one.close()
 
 
-class TestOutbox(FeedContract):
+class TestPickup(FeedContract):
     @pytest.fixture
     def bench(self, tmp_path):
         @contextmanager
         def crash():
             # the file is in place and noted, the process dies before anything else happens
-            with mock.patch("connectors.outbox.feed.Handle", side_effect=Killed):
+            with mock.patch("connectors.pickup.feed.Handle", side_effect=Killed):
                 yield
 
         return Bench(
-            open=lambda: Outbox(tmp_path / "out"),
+            open=lambda: PickupFolder(tmp_path / "out"),
             seen=lambda account: everything(tmp_path),
             copies=lambda key: len(
                 list((tmp_path / "out").glob(file_name(key, "csv")))

@@ -290,9 +290,9 @@ def suggest(
     )
     if feed:
         context.say(
-            "a receiver to try it with is a folder: write [connectors.outbox] and "
-            'path = "outbox" into dispatcher.toml, then: dispatcher policy apply, '
-            f"workers add outbox/receiver, records load {file}, up"
+            "a receiver to try it with is a folder: write [connectors.pickup] and "
+            'path = "pickup" into dispatcher.toml, then: dispatcher policy apply, '
+            f"workers add pickup/receiver, records load {file}, up"
         )
 
 

@@ -216,3 +216,30 @@ def test_any_names_and_values_make_a_policy_without_errors(entity, names, values
             result = parse(text.encode())
             assert result.errors == 0, (text, result.diagnostics)
             assert all(run_test(result.policy, t).passed for t in result.policy.tests)
+
+
+def test_a_draft_for_a_feed_sends_what_one_receiver_may_have_together():
+    rng = np.random.default_rng(8)
+    n = 300
+    columns = {
+        "id": [str(i) for i in range(n)],
+        "email": [f"c{i}@mail.example" for i in range(n)],
+        "zip": drawn(rng, [f"{10_000 + i}" for i in range(90)], n),
+        "born": [f"{1940 + i % 60}-{i % 12 + 1:02}-{i % 28 + 1:02}" for i in range(n)],
+        "segment": drawn(rng, ["gold", "new", "lapsed"], n),
+        "tier": drawn(rng, "ab", n),
+    }
+    text = draft(profile(coded(columns), "id"), "record", "id", feed=True)
+    result = parse(text.encode(), strict=False)
+    assert result.errors == 0
+    fields = result.policy.entity.fields.values()
+    assert {f.ask for f in fields} == {None}
+    assert {f.name for f in fields if f.send} == {"segment", "tier"}
+    assert "email = { send = false }  # not sent: e-mail address" in text
+    assert "zip = { send = false }  # not sent: with segment + tier, single" in text
+    (test,) = result.policy.tests
+    assert (test.name, test.expect_allow) == (
+        "one receiver may get all that is sent",
+        True,
+    )
+    assert run_test(result.policy, test).passed

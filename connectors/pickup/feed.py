@@ -18,7 +18,7 @@ from connectors.folder.files import disk_errors, make_directory, replace_file
 from connectors.formats.feed_files import check_format, file_name, written
 
 MANIFEST = feed_manifest(
-    name="outbox",
+    name="pickup",
     identity=Identity.LOGIN,
     limits=Limits(items=10_000),
     tested_against="real folders",
@@ -28,7 +28,7 @@ SENT: Final = ".sent"
 """Folder of the names that were used: the receiver may take the files away."""
 
 
-class Outbox:
+class PickupFolder:
     """One folder of one receiver.
 
     Parameters
@@ -50,7 +50,7 @@ class Outbox:
         self._path = path
         self._form = form
         self._guarded = guarded
-        with disk_errors("opening the outbox"):
+        with disk_errors("opening the pickup folder"):
             for folder in (path, path / SENT):
                 make_directory(folder)
 
@@ -63,7 +63,7 @@ class Outbox:
         """Put the file in place, then note its name; a repeat writes the same bytes."""
         MANIFEST.check(offer)
         name = file_name(offer.key, self._form)
-        with disk_errors("writing to the outbox"):
+        with disk_errors("writing to the pickup folder"):
             if not (self._path / SENT / name).exists():
                 body = written(offer.items, self._form, guarded=self._guarded)
                 replace_file(self._path / name, body)
@@ -73,15 +73,15 @@ class Outbox:
     def find(self, key: str) -> Handle | None:
         """Look for the noted name."""
         name = file_name(key, self._form)
-        with disk_errors("looking into the outbox"):
+        with disk_errors("looking into the pickup folder"):
             there = (self._path / SENT / name).exists()
         return Handle(key, name) if there else None
 
 
-def open_outbox(settings: Settings) -> Outbox:
+def open_pickup(settings: Settings) -> PickupFolder:
     """Open the folder in the settings."""
-    values = settings.of("outbox", ("path", "format", "guard"), ("path",))
+    values = settings.of("pickup", ("path", "format", "guard"), ("path",))
     form, guarded = values.get("format", "csv"), values.get("guard", "yes")
     check_format(form, guarded)
     path = settings.directory / values["path"]
-    return Outbox(path, form, guarded=guarded == "yes")
+    return PickupFolder(path, form, guarded=guarded == "yes")

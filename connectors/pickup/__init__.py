@@ -1,4 +1,4 @@
-"""The outbox feed: files in a folder of this machine, for a receiver that collects them.
+"""The pickup feed: files in a folder of this machine, for a receiver that collects them.
 
 Settings: ``path`` (the folder, required; made if its parent exists), ``format`` (``csv``,
 the default, ``jsonl`` or ``parquet``), ``guard`` (``yes``, the default: cells that begin
@@ -12,9 +12,9 @@ Whoever can read the folder has seen all that is there.
 """
 
 from connectors.base import Plugin
-from connectors.outbox.feed import MANIFEST, Outbox, open_outbox
+from connectors.pickup.feed import MANIFEST, PickupFolder, open_pickup
 
-__all__ = ["CONNECTOR", "Outbox"]
+__all__ = ["CONNECTOR", "PickupFolder"]
 
-CONNECTOR = Plugin(MANIFEST, open_outbox)
+CONNECTOR = Plugin(MANIFEST, open_pickup)
 """The entry point."""

@@ -1,11 +1,11 @@
-"""The outbox: a file a message, put in place whole and never twice."""
+"""A pickup folder: a file a message, put in place whole and never twice."""
 
 import csv
 
 import pytest
 
 from connectors.base import Item, Misconfigured, Offer, Settings
-from connectors.outbox import CONNECTOR
+from connectors.pickup import CONNECTOR
 
 OFFER = Offer("17", account="acme", items=(Item("t1", content=b"=gold", label="tier"),))
 
