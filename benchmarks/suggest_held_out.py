@@ -413,8 +413,23 @@ def farmacia(rng: Generator) -> Columns:
     """Prescriptions that a Portuguese pharmacy filled."""
     n, m = 400, 220
     who = rng.integers(0, m, n).tolist()
-    given = _of(rng, ["Beatriz", "Tiago", "Inês", "Duarte", "Fátima", "Gonçalo", "Lurdes"], m)
-    last = _of(rng, ["Ferreira", "Antunes", "Pires", "Carvalho", "Matos", "Teixeira", "Simões", "Brito"], m)
+    given = _of(
+        rng, ["Beatriz", "Tiago", "Inês", "Duarte", "Fátima", "Gonçalo", "Lurdes"], m
+    )
+    last = _of(
+        rng,
+        [
+            "Ferreira",
+            "Antunes",
+            "Pires",
+            "Carvalho",
+            "Matos",
+            "Teixeira",
+            "Simões",
+            "Brito",
+        ],
+        m,
+    )
     ill = rng.integers(0, 6, n)
     return {
         "guia": [f"G{i:05}" for i in range(n)],
@@ -435,8 +450,24 @@ def farmacia(rng: Generator) -> Columns:
 def mieter(rng: Generator) -> Columns:
     """Tenants of a German housing company."""
     n = 360
-    given = _of(rng, ["Thorsten", "Annegret", "Cem", "Wiebke", "Lothar", "Svetlana", "Jonas"], n)
-    last = _of(rng, ["Brandt", "Kaya", "Wegner", "Falk", "Ivanova", "Thomsen", "Ritter", "Ebert", "Schenk"], n)
+    given = _of(
+        rng, ["Thorsten", "Annegret", "Cem", "Wiebke", "Lothar", "Svetlana", "Jonas"], n
+    )
+    last = _of(
+        rng,
+        [
+            "Brandt",
+            "Kaya",
+            "Wegner",
+            "Falk",
+            "Ivanova",
+            "Thomsen",
+            "Ritter",
+            "Ebert",
+            "Schenk",
+        ],
+        n,
+    )
     return {
         "Vertrag": [f"MV-{4000 + i}" for i in range(n)],
         "Hauptmieter": [f"{a} {b}" for a, b in zip(given, last, strict=True)],
