@@ -180,8 +180,8 @@ class Profile:
         What tells sensitive columns.
     names : tuple of NamesInText
     identity : tuple of str
-        Columns that tell people apart where no column numbers them; rows that agree in
-        them are taken as of one person.
+        Columns by which people were told apart: `person`, or where it is missing or has
+        names, several together; none where each row was taken as a person.
     repeats : Repeats
     """
 
@@ -242,8 +242,8 @@ def profile(
     larger = exhaustive.candidates(table, told, telling) if wider else []
     found = dependencies(table, told, telling, larger)
     columns = _derived(columns, found)
-    identity = () if person else _identity(table, columns, key)
-    uniqueness = Uniqueness(table, person or identity)
+    identity = _identity(table, columns, key, person)
+    uniqueness = Uniqueness(table, identity)
     known = _by_preference(table, [c for c in columns if c.name in by])
     return Profile(
         table,
@@ -296,9 +296,18 @@ def _by_preference(table: CodedTable, columns: Sequence[ColumnProfile]) -> list[
 
 
 def _identity(
-    table: CodedTable, columns: Sequence[ColumnProfile], key: str | None
+    table: CodedTable,
+    columns: Sequence[ColumnProfile],
+    key: str | None,
+    person: str | None,
 ) -> tuple[str, ...]:
-    """Return columns that tell people apart, if some people are in several rows."""
+    """Return columns that tell people apart: one that numbers them, or several.
+
+    Names alone do not: several people may have one.
+    """
+    named = any(c.name == person and c.meaning is FULL_NAME for c in columns)
+    if person is not None and not named:
+        return (person,)
     first: dict[Meaning, str] = {}
     for column in columns:
         if column.name != key:

@@ -231,7 +231,8 @@ def _head(
     rows = f"{table.rows:,} rows"
     if table.is_sample:
         rows = f"{table.rows:,} of {table.total:,} rows, drawn evenly"
-    whose = f"by {profile.person}" if profile.person else "each row is one"
+    by = " + ".join(profile.identity)
+    whose = f"by {by}" if by else "each row is one"
     lines = [
         f"Drafted from {source}: {rows}, {profile.people:,} people ({whose}).",
         "Each rule says why it is here. Read it all, change what you know better, then:",

@@ -457,7 +457,7 @@ def profile_lines(measured: Profile) -> list[str]:
     """Say what the columns of a file tell about people, a finding a line."""
     from policies.discovery.dependencies import percent
 
-    by = measured.person or " + ".join(measured.identity)
+    by = " + ".join(measured.identity)
     whose = f"by {by}" if by else "each row is one"
     rows = f"{measured.table.rows:,}"
     if measured.table.is_sample:
@@ -500,9 +500,9 @@ def _repeats(measured: Profile) -> list[str]:
         lines.append(f"{rows:,} {some} equal to an earlier row in all columns{but}")
     if people := measured.repeats.people:
         some = "person is" if people == 1 else "people are"
-        by = measured.person or " + ".join(measured.identity)
+        by = " + ".join(measured.identity)
         lines.append(f"{people:,} {some} in several rows, by {by}")
-        if measured.identity:
+        if measured.person is None:
             lines.append(
                 "no column numbers people: add one and make it the subject, or rules "
                 "hold by row, and not over all rows of a person"

@@ -234,9 +234,12 @@ def test_a_draft_for_a_feed_sends_what_one_receiver_may_have_together():
     assert result.errors == 0
     fields = result.policy.entity.fields.values()
     assert {f.ask for f in fields} == {None}
-    assert {f.name for f in fields if f.send} == {"segment", "tier"}
+    assert {f.name for f in fields if f.send} == {"segment", "zip"}
     assert "email = { send = false }  # not sent: e-mail address" in text
-    assert "zip = { send = false }  # not sent: with segment + tier, single" in text
+    assert (
+        "tier = { send = false }  # not sent: with zip + segment, zip + segment single"
+        in text
+    )
     (test,) = result.policy.tests
     assert (test.name, test.expect_allow) == (
         "one receiver may get all that is sent",
