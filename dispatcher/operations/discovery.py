@@ -105,7 +105,8 @@ def _as_read_by(policy: Policy, found: Profile) -> Profile:
     """Measure a file anew where a policy takes other columns as its key and subject."""
     entity, table = policy.entity, found.table
     key = entity.key if entity.key in table else None
-    person = entity.subject if entity.subject in table else None
+    subject = entity.subject
+    person = subject if subject is not None and subject in table else None
     if person is None and found.person not in entity.fields:
         person = found.person  # it is not shown: whose a record is may be taken from it
     if (key, person) == (found.key, found.person):

@@ -169,7 +169,9 @@ class _Check:
             finding.refused for asked in names for finding in self._asked(asked, held)
         )
 
-    def _asked(self, asked: str, held: Mapping[tuple[str, int], int]) -> list[Finding]:
+    def _asked(
+        self, asked: str, held: Mapping[tuple[str, int], int]
+    ) -> tuple[Finding, ...]:
         """Judge one field of a record of which a stranger holds the others."""
         others = {entry: 1 for entry in held if entry[0] != asked}
         facts = EntryFacts("record", asked, "person")

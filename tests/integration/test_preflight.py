@@ -201,6 +201,7 @@ def host_key():
 KINDS = {
     "folder": ({"spool": "spool"}, b""),
     "inhouse": ({}, bytes(32)),
+    "pickup": ({"path": "pickup"}, b""),
     "webhook": ({"url": "https://a.example/x"}, b"whsec_" + b"a2tr" * 8),
     "segment": ({"url": "https://a.example"}, b"WK"),
     "s3": ({"bucket": "fields"}, b"id\nkey"),
