@@ -6,9 +6,12 @@ import pytest
 from pwdlib.hashers.argon2 import Argon2Hasher
 
 from dispatcher import access
-from dispatcher.access import tokens, users
+from dispatcher.access import sessions, tokens, users
 from dispatcher.core.errors import Conflict, Invalid, NotFound
-from dispatcher.store import people
+from dispatcher.core.keyring import make_keyring
+from dispatcher.custody.key_rotation import rekey_store
+from dispatcher.store import open_store, people, rekey
+from dispatcher.store.vault import KeyFile
 from tests import sql
 from tests.conftest import counting_entropy
 
@@ -250,8 +253,6 @@ def test_one_session_is_revoked_by_its_id(house):
     first = house.sign_in("ann")
     house.clock.advance(STEP)
     second = house.sign_in("ann")
-    from dispatcher.access import sessions
-
     listed = sessions.list_sessions(house.store, house.clock())
     assert [name for _, name, _ in listed][-2:] == ["ann", "ann"]
     sessions.revoke_session(house.store, listed[-1][0], house.clock())
@@ -357,3 +358,22 @@ def test_a_token_is_valid_for_a_year_at_most(house):
     for days in (0, 367):
         with pytest.raises(Invalid):
             house.token("records:write", days=days)
+
+
+def test_safety_32_a_second_factor_is_sealed_and_wrapped_anew_with_the_rest(
+    sqlite_path, clock, tmp_path
+):
+    file = KeyFile(tmp_path / "dispatcher.key")
+    with open_store(sqlite_path) as store:
+        House(store, clock).add("ann", "viewer")
+        with store.read() as tx:
+            clear = people.user_named(tx, "ann")
+            assert rekey.remaining(tx)["app_user"] == 1
+    make_keyring(file.path, counting_entropy())
+    with open_store(sqlite_path, key_file=file) as store:
+        rekey_store(store, file)
+        rekey_store(store, file, new_key=True, forget_old=True)
+        with store.read() as tx:
+            sealed = people.user_named(tx, "ann")
+            assert people.totp_secret(tx, sealed) == clear.totp
+            assert clear.totp not in sealed.totp
