@@ -18,6 +18,7 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 
 from connectors.base import Notice
+from dispatcher.access import users
 from dispatcher.app.guard import Guard
 from dispatcher.ledger.chains import seal
 from dispatcher.surfaces.taskpage.pages import TOO_LATE, Pages
@@ -426,3 +427,14 @@ def test_the_way_into_the_console_has_no_fault(console, page, hash_part):
     page.goto(f"{console.base}/login{hash_part}")
     expect(page.get_by_role("alert")).to_have_count(1 if hash_part else 0)
     assert faults(page) == []
+
+
+def test_the_page_where_a_password_is_chosen_has_no_fault(console, page, clock):
+    link = users.make_first_admin_link(console.case.store, clock(), os.urandom)
+    for secret, shown in (("", "enrol"), ("wrong", "enrol"), (link, "choose")):
+        page.goto("about:blank")
+        page.goto(f"{console.base}/enrol#k={secret}")
+        expect(page.locator(f"[data-page={shown}]")).to_be_visible()
+        expect(page.get_by_role("alert")).to_have_count(1 if secret == "wrong" else 0)
+        assert link not in page.url
+        assert faults(page) == []
