@@ -137,9 +137,9 @@ def test_the_quickstart_does_what_it_says(shell):
         works = works or step.command.endswith(" &")
 
 
-def test_the_page_of_instances_does_what_it_says(shell):
-    page = (DOCS / "reference" / "instances.md").read_text(encoding="utf-8")
-    found = steps(page)
+@pytest.mark.parametrize("page", ["tutorial.md", "reference/instances.md"])
+def test_a_page_of_commands_does_what_it_says(shell, page):
+    found = steps((DOCS / page).read_text(encoding="utf-8"))
     assert len(found) >= 8
     for step in found:
         code, output = shell(step.command)
