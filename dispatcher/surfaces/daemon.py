@@ -40,7 +40,7 @@ from dispatcher.surfaces.taskpage import PageSettings, task_app
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from dispatcher.surfaces.api import Shared
+    from dispatcher.surfaces.api.calls import Shared
 
 AT_START: Final = (
     "store",
@@ -383,13 +383,10 @@ class DaemonServers:
     def _rest_api(self, config: Config) -> ASGIApp:
         """Make the REST API; what it remembers outlives a reload."""
         from dispatcher.access import authenticate_token
-        from dispatcher.surfaces.api import (
-            ApiSettings,
-            Requests,
-            Shared,
-            Stream,
-            api_app,
-        )
+        from dispatcher.surfaces.api.app import ApiSettings, api_app
+        from dispatcher.surfaces.api.calls import Shared
+        from dispatcher.surfaces.api.events import Stream
+        from dispatcher.surfaces.api.requests import Requests
 
         store, clock = self._store, self._workspace.clock
         if self._api is None:

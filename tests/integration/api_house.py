@@ -12,7 +12,7 @@ from dispatcher.model import Answer
 from dispatcher.operations import status
 from dispatcher.operations.workspace import Workspace
 from dispatcher.store import answers, open_store
-from dispatcher.surfaces.api import ApiSettings, api_app
+from dispatcher.surfaces.api.app import ApiSettings, api_app
 from dispatcher.surfaces.api.calls import Shared
 from dispatcher.surfaces.api.events import Stream
 from dispatcher.surfaces.api.requests import Requests

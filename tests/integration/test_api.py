@@ -8,10 +8,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from starlette.testclient import TestClient
 
+from dispatcher.client import ApiError, Client
 from dispatcher.core.errors import PAGES
 from dispatcher.core.rate_limit import Rate
 from dispatcher.store import api_requests, audit_log, events
+from dispatcher.surfaces.api import documents
 from dispatcher.surfaces.api.routes import ROUTES
 from tests import builders, sql
 from tests.integration import api_house
@@ -614,3 +617,34 @@ def test_events_are_told_as_they_happen_and_from_where_a_reader_left(house):
     again = asyncio.run(listen(live[0]["id"], 1))
     assert again == [live[1]]
     assert "secret" not in str(live)
+
+
+# -- the client --------------------------------------------------------------------------------
+
+
+def test_the_example_of_the_client_loads_plans_watches_and_exports(
+    house, tmp_path, monkeypatch, capsys
+):
+    """The program on docs/howto/api-client.md, word for word, but for the connection."""
+    page = Path("docs/howto/api-client.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    assert len([one for one in example.splitlines() if one.strip()]) <= 30
+    (tmp_path / "api.token").write_text("all\n")
+    (tmp_path / "scans.jsonl").write_text(line("scan-1") + line("scan-2", b="x"))
+    monkeypatch.setenv("FOLDER", str(tmp_path))
+    speaking = TestClient(house.speaking.app, base_url=api_house.LOCAL)
+    monkeypatch.setattr("httpx2.Client", lambda **_: speaking)
+    monkeypatch.setattr("time.sleep", lambda _: house.shared.requests.wait())
+    exec(compile(example, "api-client.md", "exec"), {})
+    told = capsys.readouterr().out
+    assert "would load 2\nloaded 2 records, 3 fields\n" in told
+    assert len((tmp_path / "november.jsonl").read_text().splitlines()) == 2
+    assert (tmp_path / "november.jsonl").stat().st_mode & 0o777 == 0o600
+
+
+def test_the_client_says_why_it_was_refused(house):
+    api = Client(api_house.LOCAL, "all", http=house.speaking)
+    with pytest.raises(ApiError) as refused:
+        api.get("/runs/none", documents.Run)
+    assert refused.value.problem.status == 404
+    assert "fix" in documents.Problem.model_fields
