@@ -38,6 +38,7 @@ OPERATIONS: Final[Mapping[str, str]] = {
     "policy.test": "policy:read",
     "policy.diff": "policy:read",
     "policy.picture": "policy:read",
+    "policy.ask": "policy:read",
     "policy.suggest": "policy:write",
     "policy.apply": "policy:write",
     # plans and runs
@@ -46,6 +47,7 @@ OPERATIONS: Final[Mapping[str, str]] = {
     "plan.list": "plans:read",
     "plan.show": "plans:read",
     "plan.frontier": "plans:read",
+    "plan.export": "plans:read",
     "runs.list": "runs:read",
     "runs.show": "runs:read",
     "runs.budget": "runs:write",
