@@ -284,7 +284,8 @@ def _preview_load(context: CliContext, file: Path, options: Options) -> None:
     with context.open_store() as store:
         found = records.preview(_where(file), options, context, store, loading_it=True)
     context.say(DRY_RUN)
-    text = f"{found.rows - found.rejections:,} of {found.rows:,} rows would be loaded"
+    rows = count(found.rows, "row")
+    text = f"{found.rows - found.rejections:,} of {rows} would be loaded"
     if found.rejections:
         text += f"\n{_rejects_line(found)}"
     context.show(_preview_document(found, show_values=False), text)
@@ -414,8 +415,8 @@ def _facts_line(facts: Facts) -> str:
 def _preview_text(context: CliContext, found: Preview, show_values: bool) -> str:
     hint = "" if show_values else "  (values hidden; --show-values to see 5)"
     head = (
-        f"{_facts_line(found.file)}, {found.rows:,} rows, "
-        f"{len(found.columns):,} columns{hint}"
+        f"{_facts_line(found.file)}, {count(found.rows, 'row')}, "
+        f"{count(len(found.columns), 'column')}{hint}"
     )
     header = ["column", "type", "empty", "distinct", "singles out", "looks like"]
     header.append("suggestion")
@@ -463,7 +464,8 @@ def profile_lines(measured: Profile) -> list[str]:
     if measured.table.is_sample:
         rows += f" of {measured.table.total:,} rows, drawn evenly"
     lines = [
-        f"measured on {rows}{'' if ' ' in rows else ' rows'}, {measured.people:,} people ({whose})"
+        f"measured on {rows}{'' if ' ' in rows else ' rows'}, "
+        f"{count(measured.people, 'person', 'people')} ({whose})"
     ]
     lines += _repeats(measured)
     for found in measured.identifying[:SHOWN_FINDINGS]:

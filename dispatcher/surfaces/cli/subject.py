@@ -12,6 +12,7 @@ import typer
 
 from dispatcher.core.errors import EXIT_PARTLY, Invalid, Usage
 from dispatcher.core.input_files import read_input
+from dispatcher.core.plurals import count
 from dispatcher.surfaces.cli.context import DRY_RUN, CliContext, DryRun, KeyFrom, leave
 
 if TYPE_CHECKING:
@@ -87,7 +88,8 @@ def report(
         done = subjects.report(context, store, id, output, with_names=name_recipients)
     context.show(
         {"schema": "dispatcher.subject-report/1", "output": str(output), **done},
-        f"{done['records']} records, {done['showings']} showings -> {output}",
+        f"{count(done['records'], 'record')}, {count(done['showings'], 'showing')} -> "
+        f"{output}",
     )
 
 
@@ -125,10 +127,11 @@ def show_erasure(context: CliContext, erasure: Erasure, what: str) -> None:
     done, backups, receipt = erasure.erased, erasure.backups, erasure.receipt
     gone = ", ".join(f"{n:,} {kind}" for kind, n in done.deleted.items() if n)
     words = [f"erased {what}: {gone or 'nothing was there any more'}"]
-    for name, count in done.recalled.items():
-        words.append(f"recalled   {count} open tasks from {name}")
-    for name, count in done.beyond.items():
-        words.append(f"NOT recalled  {count} tasks at {name}: it cannot take back")
+    for name, tasks in done.recalled.items():
+        words.append(f"recalled   {count(tasks, 'open task')} from {name}")
+    for name, tasks in done.beyond.items():
+        what = count(tasks, "task")
+        words.append(f"NOT recalled  {what} at {name}: it cannot take back")
     if done.exports:
         words.append(f"exports written anew: {', '.join(done.exports)}")
     words += [f"STILL THERE  {place}" for place in done.left]
@@ -205,17 +208,22 @@ def _plan(found: Scope) -> str:
     return (
         f"would delete  {counts or 'nothing, it is erased'}\n"
         f"open tasks    {tasks or 'none'}\n"
-        f"would keep    {kept.lines} ledger entries, by pseudonym only\n"
-        f"cannot undo   what {kept.adversaries} workers have already seen"
+        f"would keep    {count(kept.lines, 'ledger entry', 'ledger entries')}, by "
+        "pseudonym only\n"
+        f"cannot undo   what {_seen_by(kept.adversaries)} already seen"
     )
+
+
+def _seen_by(workers: int) -> str:
+    return "1 worker has" if workers == 1 else f"{workers:,} workers have"
 
 
 def _line(found: Scope) -> str:
     counts, kept = found.counts, found.showings
     words = (
-        f"{KINDS[found.id[0]]} {found.id}   {counts['records']} records · "
-        f"{counts['fields']} fields · {kept.lines} showings to {kept.adversaries} "
-        "workers"
+        f"{KINDS[found.id[0]]} {found.id}   {count(counts['records'], 'record')} · "
+        f"{count(counts['fields'], 'field')} · {count(kept.lines, 'showing')} to "
+        f"{count(kept.adversaries, 'worker')}"
     )
     if kept.first_at is not None and kept.last_at is not None:
         words += f" · first {_day(kept.first_at)} last {_day(kept.last_at)}"
