@@ -10,9 +10,12 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
+from dispatcher.access import OPERATIONS, ROLES, authenticate_token
+from dispatcher.access.roles import NOT_FOR_TOKENS, SCOPES
 from dispatcher.client import ApiError, Client
 from dispatcher.core.errors import PAGES
 from dispatcher.core.rate_limit import Rate
+from dispatcher.operations import people
 from dispatcher.store import api_requests, audit_log, events
 from dispatcher.surfaces.api import documents
 from dispatcher.surfaces.api.routes import ROUTES
@@ -36,6 +39,7 @@ PATHS = {
     "field": "a",
     "subject": "s0",
     "operation": "op_0",
+    "token": "4711",
 }
 BODIES = {
     "pause": {"reason": "a test"},
@@ -89,6 +93,8 @@ BODIES = {
     "erase_subject": {"confirm": "s0"},
     "create_backup": None,
     "verify_backups": None,
+    "make_token": {"name": "t", "scopes": ["status:read"]},
+    "revoke_token": None,
 }  # fmt: skip
 """A body that each write takes; None: none, bytes: a file."""
 
@@ -175,6 +181,39 @@ def test_safety_5_every_address_needs_a_token_and_its_permission(house):
         problem(bare.request(route.method, url_of(route), **asked), 401)
         found = problem(client.request(route.method, url_of(route), **asked), 403)
         assert route.operation in found["detail"]
+
+
+def test_safety_5_each_role_reaches_what_the_table_gives_it_and_nothing_else(house):
+    """Tokens as people make them, with the scopes of each role that may have one."""
+    for role, scopes in ROLES.items():
+        wanted = scopes - NOT_FOR_TOKENS
+        made = people.make_token(house.workspace, house.store, role, wanted, days=1)
+        found = authenticate_token(house.store, made.secret, house.case.now)
+        house.tokens[role] = found
+        client = house.client(role)
+        for route in ROUTES:
+            allowed = OPERATIONS[route.operation] in wanted
+            assert found.may(route.operation) == allowed
+            if not allowed and role in ("loader", "reviewer"):
+                answer = client.request(route.method, url_of(route), **sent(route))
+                problem(answer, 403)
+    with house.store.read() as tx:
+        (denied,) = audit_log.newest(tx, actor=found.name, limit=1)
+    assert denied.outcome == "denied"
+
+
+def test_no_token_makes_or_ends_another(house):
+    """ASVS 8.2: whoever steals one cannot outlive it."""
+    most = SCOPES - NOT_FOR_TOKENS
+    made = people.make_token(house.workspace, house.store, "most", most, days=1)
+    house.tokens["most"] = authenticate_token(house.store, made.secret, house.case.now)
+    client = house.client("most")
+    asked = {"name": "t", "scopes": ["status:read"]}
+    problem(client.post(f"{BASE}/tokens", json=asked), 403)
+    problem(client.post(f"{BASE}/tokens/{made.id}:revoke"), 403)
+    listed = client.get(f"{BASE}/tokens").json()
+    assert made.prefix in [one["prefix"] for one in listed]
+    assert made.secret not in str(listed)
 
 
 def test_reads_show_no_value_no_key_and_are_kept_by_nobody(house):

@@ -8,13 +8,14 @@ from typing import Annotated, Any
 
 from fastapi import Query
 
-from dispatcher.operations import payments, workers
+from dispatcher.operations import payments, people, workers
 from dispatcher.surfaces.api import documents as d
 from dispatcher.surfaces.api.calls import (
     Call,
     Called,
     Filter,
     Named,
+    Number,
     Parted,
     Worked,
     take,
@@ -236,3 +237,43 @@ def settle_payments(call: Called, body: d.SettlePayments) -> d.Decided:
         call.workspace, call.store, body.payments, body.reason, account=body.worker
     )
     return d.Decided(payments=done)
+
+
+# -- people who operate, and their tokens ------------------------------------------------------
+
+
+def list_users(call: Called) -> Sequence[d.User]:
+    """List users with their roles."""
+    return [take(d.User, one) for one in people.list_users(call.store)]
+
+
+def list_sessions(call: Called) -> Sequence[d.Session]:
+    """List sessions of the console that are valid now."""
+    found = people.list_sessions(call.workspace, call.store)
+    return [take(d.Session, one) for one in found]
+
+
+def list_tokens(call: Called) -> Sequence[d.Token]:
+    """List tokens by their first characters."""
+    found = people.list_tokens(call.workspace, call.store)
+    return [take(d.Token, one) for one in found]
+
+
+def make_token(call: Called, body: d.MakeToken) -> d.NewToken:
+    """Make a token, shown this once; no token may make others."""
+    call.refuse_trial("a secret is shown")
+    made = people.make_token(
+        call.workspace,
+        call.store,
+        body.name,
+        body.scopes,
+        days=body.days,
+        user=body.user,
+    )
+    return take(d.NewToken, made)
+
+
+def revoke_token(call: Called, token: Number) -> d.Token:
+    """End a token: it opens nothing from now on."""
+    gone = people.revoke_token(call.workspace, call.store, str(token))
+    return take(d.Token, gone)

@@ -1174,3 +1174,56 @@ class RecordExplanation(Document):
 
     id: str
     fields: Sequence[ExplainedField]
+
+
+# -- people who operate ------------------------------------------------------------------------
+
+
+class User(Document):
+    """A user and their roles."""
+
+    name: str
+    roles: Sequence[str]
+    state: str
+    made_at: Moment
+
+
+class Session(Document):
+    """A session of the console; its id ends it, and opens nothing."""
+
+    id: str
+    user: str
+    opened_at: Moment
+    seen_at: Moment
+
+
+class Token(Document):
+    """A token by its first characters."""
+
+    id: int
+    name: str
+    prefix: str
+    user: str | None
+    scopes: Sequence[str]
+    state: str
+    made_at: Moment
+    ends_at: Moment
+    used_at: Moment | None
+
+
+class MakeToken(Request):
+    """What a token is for, what it may do, and for how many days."""
+
+    name: Name
+    scopes: Annotated[list[Name], Field(min_length=1, max_length=100)]
+    days: Annotated[int, Field(ge=1, le=366)] = 30
+    user: Name | None = None
+
+
+class NewToken(Document):
+    """A token that was made; the secret is kept nowhere."""
+
+    id: int
+    token: str = Field(validation_alias="secret")
+    prefix: str
+    ends_at: Moment

@@ -11,8 +11,7 @@ from zipfile import ZIP_DEFLATED, ZipFile
 from fastapi import Header
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from dispatcher.operations import backups, ledger
-from dispatcher.store import audit_log
+from dispatcher.operations import backups, ledger, people
 from dispatcher.surfaces.api import documents as d
 from dispatcher.surfaces.api.calls import (
     Called,
@@ -35,14 +34,13 @@ def list_audit(
     call: Called, part: Parted, actor: Filter = None, operation: Filter = None
 ) -> d.Page[d.AuditLine]:
     """List who did what, the newest first."""
-    with call.store.read() as tx:
-        found = audit_log.newest(
-            tx,
-            actor=actor,
-            operation=operation,
-            before=part.after or 2**63 - 1,
-            limit=part.limit + 1,
-        )
+    found = people.audit_lines(
+        call.store,
+        actor=actor,
+        operation=operation,
+        before=part.after or 2**63 - 1,
+        limit=part.limit + 1,
+    )
     return part.page(found, lambda one: one.seq, lambda one: take(d.AuditLine, one))
 
 

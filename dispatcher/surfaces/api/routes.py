@@ -329,6 +329,11 @@ ROUTES: Final[tuple[Route, ...]] = (
         kind="later",
         reads=True,
     ),
+    Route("GET", "/users", "users.list", accounts.list_users),
+    Route("GET", "/sessions", "sessions.list", accounts.list_sessions),
+    Route("GET", "/tokens", "tokens.list", accounts.list_tokens),
+    Route("POST", "/tokens", "tokens.make", accounts.make_token, keeps=False),
+    Route("POST", "/tokens/{token}:revoke", "tokens.revoke", accounts.revoke_token),
     Route("GET", "/operations/{operation}", "status", evidence.show_operation),
     Route(
         "GET",
