@@ -9,8 +9,10 @@ import httpx2
 import pytest
 
 from dispatcher.app.servers import serve
+from dispatcher.client import ApiError, Client
 from dispatcher.ledger.book import Pull
 from dispatcher.store import open_store
+from dispatcher.surfaces.api import documents
 from dispatcher.surfaces.cli.context import wall_clock
 from tests import builders, sql
 from tests.e2e.programs import PATIENCE, Program, is_free, terminate, until
@@ -41,7 +43,10 @@ def test_it_serves_drains_on_sigterm_and_leaves_nothing_behind(program):
     assert "no daemon runs" in program.run("status").stdout
 
 
-def test_the_console_is_opened_by_a_link_that_no_log_keeps(program):
+def test_the_console_opens_by_a_link_and_the_api_by_a_token_that_no_log_keeps(program):
+    settings = program.directory / "dispatcher.toml"
+    text = settings.read_text()
+    settings.write_text(text.replace("[surfaces]", "[surfaces]\napi = true"))
     with program.up() as process:
         program.ready()
         link = program.run("console", "link").stdout.strip()
@@ -54,8 +59,15 @@ def test_the_console_is_opened_by_a_link_that_no_log_keeps(program):
             assert 'data-page="overview"' in page.text
             assert program.run("console", "sign-out").stdout == "1 session ended\n"
             assert browser.get(base).status_code == 401
+        made = program.run("tokens", "make", "test", "--scope", "status:read")
+        token = made.stdout.strip()
+        with Client(base, token, http=httpx2.Client(base_url=base, **words)) as api:
+            assert api.get("/status", documents.Status).leader
+            with pytest.raises(ApiError, match=r"workers\.list"):
+                list(api.pages("/workers", documents.WorkerLine))
         assert terminate(process) == 0
     assert secret not in program.log()
+    assert token not in program.log()
 
 
 def test_sighup_reads_the_settings_again_and_keeps_them_where_the_file_is_bad(program):
