@@ -8,6 +8,7 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import dispatcher
@@ -108,6 +109,7 @@ def called(node: ast.Call, known: dict[str, str]) -> Iterator[str]:
             yield ANY_TABLE
 
 
+@cache
 def writers() -> dict[str, set[str]]:
     found: dict[str, set[str]] = defaultdict(set)
     for path in sorted(ROOT.rglob("*.py")):
