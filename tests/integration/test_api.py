@@ -566,7 +566,7 @@ def test_records_are_loaded_from_lines_and_taken_out_again_once(house):
 
 def test_a_file_with_one_bad_line_loads_nothing_and_says_which(house):
     """Safety 20 for lines: the last of many is named, and nothing is half done."""
-    good = [line(f"many-{n}") for n in range(2_000)]
+    good = [line(f"many-{n}") for n in range(300)]
     for bad in (
         '{"id": "x"', '{"id": "x", "id": "y"}', "[1]", '{"id": NaN}', "[" * 80, "7",
         '{"id": "\\u0000"}',
@@ -575,10 +575,10 @@ def test_a_file_with_one_bad_line_loads_nothing_and_says_which(house):
             found = done(house, upload(house, [*good, bad]))
         assert found["state"] == "failed"
         assert found["problem"]["status"] == 422
-        assert found["problem"]["errors"][0]["line"] == "2001", bad
+        assert found["problem"]["errors"][0]["line"] == "301", bad
     with unchanged(house, "audit_line", "setting"):
         found = done(house, upload(house, [*good, line("many-0", a="other")]))
-        assert found["problem"]["errors"][0]["line"] == "2001"
+        assert found["problem"]["errors"][0]["line"] == "301"
         assert "canary" not in str(found).lower()
         tried = done(house, upload(house, [line("dry")], dry_run="true"))
         assert tried["result"]["records"] == 1
