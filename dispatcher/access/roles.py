@@ -207,7 +207,7 @@ ROLES: Final[Mapping[str, frozenset[str]]] = {
             "backup:write",
         }
     ),
-    "loader": frozenset({"records:write"}),
+    "loader": frozenset({"status:read", "records:write"}),  # sees what came of a load
 }
 """Every role, and its scopes. A user may have several, but for those of ``APART``."""
 

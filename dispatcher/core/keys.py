@@ -39,6 +39,7 @@ _UNSEEN: Final = frozenset({"Zs", "Zl", "Zp", "Cc", "Cf"})
 _ZEROS: Final = re.compile(r"(?<![0-9])0+(?=[0-9])")
 _TOKEN_CHARS: Final = 32
 _NAME_CHARS: Final = 24  # 96 bits: no collision to expect below 10^13 records
+_PSEUDONYM: Final = re.compile(rf"[a-z][0-9a-f]{{{_NAME_CHARS}}}")
 
 
 class BadSeal(Exception):
@@ -78,6 +79,11 @@ def pseudonyms(key: bytes, kind: str, values: Iterable[str | bytes]) -> list[str
         ]
         for v in values
     ]
+
+
+def is_pseudonym(text: str) -> bool:
+    """Whether a text has the form of a pseudonym."""
+    return _PSEUDONYM.fullmatch(text) is not None
 
 
 def folded(key: str) -> str:

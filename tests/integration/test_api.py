@@ -13,9 +13,9 @@ from starlette.testclient import TestClient
 from dispatcher.access import OPERATIONS, ROLES, authenticate_token
 from dispatcher.access.roles import NOT_FOR_TOKENS, SCOPES
 from dispatcher.client import ApiError, Client
-from dispatcher.core.errors import PAGES
+from dispatcher.core.errors import PAGES, NotShipped
 from dispatcher.core.rate_limit import Rate
-from dispatcher.operations import people
+from dispatcher.operations import people, queue
 from dispatcher.store import api_requests, audit_log, events
 from dispatcher.surfaces.api import documents
 from dispatcher.surfaces.api.routes import ROUTES
@@ -388,6 +388,37 @@ def test_safety_44_tokens_are_not_tried_without_end(house):
 # -- acts ------------------------------------------------------------------------------------
 
 
+def test_a_body_of_open_quotes_is_refused_as_fast_as_it_is_read(house):
+    """A megabyte of escaped quotes took an hour: each was tried as a beginning."""
+    body = b'"' + b'\\"' * ((1 << 19) - 1)
+    headers = {"content-type": "application/json"}
+    post = house.client().post(f"{BASE}/policies:check", content=body, headers=headers)
+    assert problem(post, 400)["detail"] == "the body is no JSON in UTF-8"
+
+
+def test_no_address_takes_a_key_and_no_line_of_the_audit_log_has_one(house):
+    client = house.client()
+    with unchanged(house):
+        for path in ("records/key-canary-0", "records/key-canary-0/explanation",
+                     "subjects/person-canary-0"):  # fmt: skip
+            assert "canary" not in str(problem(client.get(f"{BASE}/{path}"), 404))
+        for verb, body in (("erase", {"confirm": "person-canary-0"}), ("report", {})):
+            path = f"{BASE}/subjects/person-canary-0:{verb}"
+            problem(client.post(path, json=body), 404)
+    assert client.get(f"{BASE}/records/{house.record('key-canary-0')}").json()["id"]
+
+
+def test_a_connector_that_is_added_reads_no_file_of_the_machine(house):
+    settings = {
+        "kind": "webhook",
+        "url": "https://x.example",
+        "secret_file": "policy.toml",
+    }
+    body = {"name": "thief", "settings": settings}
+    found = problem(house.client().post(f"{BASE}/connectors", json=body), 422)
+    assert found["errors"][0]["pointer"] == "/settings/secret_file"
+
+
 def test_an_act_is_done_and_logged_under_the_name_of_the_token(house):
     client = house.client()
     done = client.post(f"{BASE}/pause", json={"reason": "a test"})
@@ -396,6 +427,7 @@ def test_an_act_is_done_and_logged_under_the_name_of_the_token(house):
     line = client.get(f"{BASE}/audit-log", params={"limit": 1}).json()["items"][0]
     said = line["actor"], line["surface"], line["operation"], line["outcome"]
     assert said == ("token:all", "api", "pause", "done")
+    assert line["reason"] == "a test"
     done = client.post(f"{BASE}/resume", json={})
     assert done.json() == {"scope": "all", "was_paused": True, "still_paused": []}
 
@@ -490,6 +522,45 @@ def test_a_key_is_free_again_after_a_request_that_did_nothing(house):
     assert client.post(f"{BASE}/workers", json=asked, headers=key).status_code == 200
 
 
+def test_a_request_that_failed_after_it_had_committed_acts_once(house, monkeypatch):
+    """Kept in the store but not shipped: whoever repeats it must not act twice."""
+    client, key = house.client(), {"idempotency-key": "half"}
+
+    def half(workspace, store, *given, **options):
+        pause(workspace, store, *given, **options)
+        raise NotShipped("not kept outside", why="a test", fix="wait")
+
+    pause = queue.pause
+    monkeypatch.setattr(queue, "pause", half)
+    asked = {"reason": "a test"}
+    problem(client.post(f"{BASE}/pause", json=asked, headers=key), 503)
+    with unchanged(house):
+        problem(client.post(f"{BASE}/pause", json=asked, headers=key), 409)
+    client.post(f"{BASE}/resume", json={})
+
+
+def test_an_edit_sent_again_under_its_key_gets_the_answer_of_the_first(house):
+    client = house.client()
+    tag = {"if-match": client.get(f"{BASE}/policies/active").headers["etag"]}
+    source = POLICY.decode() + "# a remark\n"
+    sent = {"json": {"source": source}, "headers": tag | {"idempotency-key": "edit"}}
+    first = client.post(f"{BASE}/policies:apply", **sent)
+    again = client.post(f"{BASE}/policies:apply", **sent)
+    assert (first.status_code, again.json()) == (200, first.json()), first.text
+
+
+def test_an_upload_sent_again_leaves_no_file_behind(house, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    key = {"content-type": "application/x-ndjson", "idempotency-key": "twice"}
+    place = f"{BASE}/runs/again/records"
+    sent = [
+        house.client().post(place, content=line("again"), headers=key) for _ in range(2)
+    ]
+    house.shared.requests.wait()
+    assert [one.status_code for one in sent] == [202, 202]
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_what_holds_a_secret_is_not_remembered(house):
     client, key = house.client(), {"idempotency-key": "links"}
     asked = {"workers": ["inhouse/bob"]}
@@ -548,6 +619,10 @@ def test_records_are_loaded_from_lines_and_taken_out_again_once(house):
     house.tokens["second"] = api_house.Caller("token:second")
     problem(house.client("second").get(place), 404)
     problem(house.client("second").get(f"{place}/content"), 404)
+    left = frozenset({"status"})  # the role that showed values was taken away
+    house.tokens["all"] = api_house.Caller("token:all", left)
+    problem(client.get(f"{place}/content"), 403)
+    house.tokens["all"] = api_house.Caller("token:all")
     fetched = client.get(f"{place}/content")
     assert fetched.headers["content-disposition"] == (
         'attachment; filename="out.jsonl"'

@@ -24,6 +24,7 @@ from starlette.responses import PlainTextResponse, Response
 from dispatcher.access import Act
 from dispatcher.app.guard import Guard
 from dispatcher.core.errors import PAGES, DispatcherError, NotFound
+from dispatcher.core.keys import is_pseudonym
 from dispatcher.core.log import get_logger
 from dispatcher.core.rate_limit import Rate, RateLimiter
 from dispatcher.operations.workspace import Workspace
@@ -31,7 +32,6 @@ from dispatcher.store import Clock, Store
 from dispatcher.store.audit_log import DONE
 from dispatcher.surfaces.api.calls import (
     Call,
-    Principal,
     ServedWorkspace,
     Shared,
     Upload,
@@ -42,6 +42,7 @@ from dispatcher.surfaces.api.problems import (
     is_text,
     respond,
 )
+from dispatcher.surfaces.api.requests import REPLAYED, Principal
 from dispatcher.surfaces.api.routes import ROUTES, Route
 from dispatcher.surfaces.web import caller, is_our_host
 
@@ -222,13 +223,15 @@ class _Door:
             await _check_body(request, has_body=has_body)
         try:
             request.state.call = self._call(route, request, principal, upload)
-            response = await self._matched(route, request, act)
+            response = await self._once(route, request, act)
         except BaseException:
             if upload is not None:
                 upload.close()
             raise
-        if upload is not None and response.status_code != 202:
-            upload.close()
+        if upload is not None and (
+            response.status_code != 202 or REPLAYED in response.headers
+        ):
+            upload.close()  # nobody works on it
         response.headers["x-request-id"] = request.state.request_id
         return response
 
@@ -239,11 +242,14 @@ class _Door:
         principal: Principal,
         upload: Upload | None,
     ) -> Call:
-        given = request.query_params.get("dry_run")
-        dry_run = route.writes and given not in (None, "false")
+        tried = request.query_params.get("dry_run")
+        dry_run = route.writes and tried not in (None, "false")
         # a target is named by what the address says: pseudonyms, numbers and names
         target = "/".join(str(one) for one in request.path_params.values())
-        act = Act(principal.name, "api", route.operation, self._clock, target)
+        given = getattr(request, "_json", None)
+        reason = given.get("reason") if isinstance(given, dict) else None
+        said = reason if isinstance(reason, str) else ""  # checked before anything acts
+        act = Act(principal.name, "api", route.operation, self._clock, target, said)
         store = (self._store.trial() if dry_run else self._store).acting(act)
         served = ServedWorkspace(
             self._workspace.directory,
@@ -264,10 +270,10 @@ class _Door:
         act: Callable[[Request], Awaitable[Response]],
     ) -> Response:
         if route.guards is None:
-            return await self._once(route, request, act)
+            return await self._act(route, request, act)
         async with self._edits:  # nobody edits between the look and the act
             await self._check_match(route.guards, request)
-            return await self._once(route, request, act)
+            return await self._act(route, request, act)
 
     async def _once(
         self,
@@ -279,7 +285,7 @@ class _Door:
         call: Call = request.state.call
         key = request.headers.get("idempotency-key")
         if key is None or route.method != "POST" or call.dry_run:
-            return await self._act(route, request, act)
+            return await self._matched(route, request, act)
         _check_key(key)
         digest = (
             sha256(await request.body()).hexdigest()
@@ -298,9 +304,12 @@ class _Door:
         if before is not None:
             return before
         try:
-            response = await self._act(route, request, act)
+            response = await self._matched(route, request, act)
         except BaseException:
-            await run_in_threadpool(requests.drop, number)
+            if getattr(request.state, "changed", call.act.lines):
+                await run_in_threadpool(requests.leave, number)
+            else:
+                await run_in_threadpool(requests.drop, number)
             raise
         await run_in_threadpool(requests.end, number, response, keeps=route.keeps)
         return response
@@ -349,6 +358,7 @@ class _Door:
         try:
             response = await act(request)
         except DispatcherError as error:
+            request.state.changed = call.act.lines  # such as where it was not shipped
             if route.writes:
                 await run_in_threadpool(call.ended, error.code)
             raise
@@ -409,8 +419,15 @@ def _check_query(request: Request, known: set[str]) -> None:
             )
         seen.add(name)
         _check_text(text)
-    for value in request.path_params.values():
+    for name, value in request.path_params.items():
         _check_text(str(value))
+        if name in ("record", "subject") and not is_pseudonym(str(value)):
+            # a key here would be in logs of proxies, and for good in the audit log
+            raise NotFound(
+                f"there is no such {name}",
+                why="addresses have pseudonyms, never keys of the operator's files",
+                fix=f"POST /{name}s:find finds the pseudonym of a key",
+            )
 
 
 def _check_text(text: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from shutil import rmtree
-from typing import Annotated, Any, Final, Protocol, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 from fastapi import Depends, Query
 from fastapi import Path as PathParameter
@@ -23,24 +23,13 @@ from dispatcher.store import Store
 from dispatcher.surfaces.api.documents import Page
 from dispatcher.surfaces.api.events import Stream
 from dispatcher.surfaces.api.problems import ProblemError
-from dispatcher.surfaces.api.requests import Requests
+from dispatcher.surfaces.api.requests import Principal, Requests
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
 MOST: Final = 500
 """Most items of one part of a list."""
 LONGEST_CURSOR: Final = 1000
-
-
-class Principal(Protocol):
-    """Who calls: a token of a person or program."""
-
-    @property
-    def name(self) -> str:
-        """For the audit log."""
-
-    def may(self, operation: str) -> bool:
-        """Whether an operation is permitted."""
 
 
 @dataclass

@@ -336,10 +336,10 @@ def export_run(call: Called, run: Named, body: d.ExportRun) -> JSONResponse:
     """Put the records of a run together again; fetch them once from the operation."""
     runs.show(call.workspace, call.store, run)
     call.refuse_trial("values are put together")
-    call.act.reason = body.reason
 
     def work(number: str) -> object:
-        file = call.shared.requests.file(number, f"{run}.{body.format}")
+        name = f"{run}.{body.format}"
+        file = call.shared.requests.file(number, name, call.act)
         return records.reassemble_to_stream(
             call.store, run, file, body.format, excel_guard=body.excel_guard
         )
@@ -381,7 +381,8 @@ def report_subject(call: Called, subject: Named, body: d.ReportSubject) -> JSONR
             counts = subjects.report(
                 call.workspace, call.store, subject, path, with_names=body.with_names
             )
-            file = call.shared.requests.file(number, f"{subject}.zip")
+            name = f"{subject}.zip"
+            file = call.shared.requests.file(number, name, call.act)
             with path.open("rb") as written:
                 copyfileobj(written, file)
         return d.Reported(counts=counts)

@@ -101,7 +101,7 @@ def export_evidence(call: Called) -> JSONResponse:
         with TemporaryDirectory(prefix="dispatcher-evidence-") as place:
             folder = Path(place) / "evidence"
             done = ledger.export_evidence(call.workspace, call.store, folder)
-            file = call.shared.requests.file(number, "evidence.zip")
+            file = call.shared.requests.file(number, "evidence.zip", call.act)
             with ZipFile(file, "w", ZIP_DEFLATED) as archive:
                 for path in sorted(folder.rglob("*")):
                     archive.write(path, path.relative_to(folder))
@@ -155,7 +155,7 @@ def show_operation(call: Called, operation: Named) -> d.Operation:
 
 def fetch_content(call: Called, operation: Named) -> Response:
     """Fetch the file that an operation wrote, once: it is kept nowhere."""
-    file, name = call.shared.requests.take(call.principal.name, operation)
+    file, name = call.shared.requests.take(call.principal, operation)
     return StreamingResponse(
         _pieces(file),
         media_type="application/octet-stream",

@@ -315,7 +315,9 @@ def _strings(found: object) -> Iterator[str]:
             yield from _strings(one)
 
 
-_STRING: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+# The closing quote is optional, so that a text without one is read once, not once more
+# from each quote within it.
+_STRING: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
 _BRACKET: Final = re.compile(rb"[\[\]{}]")
 
 

@@ -9,11 +9,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from tempfile import TemporaryFile
 from threading import Semaphore, Thread
-from typing import Any, BinaryIO, Final, cast
+from typing import Any, BinaryIO, Final, Protocol, cast
 
 from pydantic import BaseModel
 from starlette.responses import JSONResponse, Response
 
+from dispatcher.access import Act
 from dispatcher.core.errors import DispatcherError, NotFound
 from dispatcher.core.log import get_logger
 from dispatcher.model import ApiRequest
@@ -29,10 +30,23 @@ FILES: Final = 16
 """How many files wait to be fetched; of more, the oldest is deleted."""
 WAITING: Final = 32
 """How many may be under way or wait."""
+REPLAYED: Final = "idempotency-replayed"
+"""Header of a response that was given to the same request before."""
 PROCESS: Final = secrets.token_hex(8)
 """This process, among all that ever served the store."""
 
 _log = get_logger("api")
+
+
+class Principal(Protocol):
+    """Who calls: a token of a person or program."""
+
+    @property
+    def name(self) -> str:
+        """For the audit log."""
+
+    def may(self, operation: str) -> bool:
+        """Whether an operation is permitted."""
 
 
 @dataclass
@@ -49,7 +63,7 @@ class Requests:
     clock: Clock
     _turns: Semaphore = field(default_factory=lambda: Semaphore(AT_ONCE))
     _threads: list[Thread] = field(default_factory=list)
-    _files: dict[str, tuple[BinaryIO, str]] = field(default_factory=dict)
+    _files: dict[str, tuple[BinaryIO, str, str]] = field(default_factory=dict)
 
     def open(self) -> None:
         """Mark what an earlier process left unfinished."""
@@ -112,6 +126,14 @@ class Requests:
         """Forget a request that changed nothing."""
         with self.store.write() as tx:
             api_requests.drop(tx, number)
+
+    def leave(self, number: str) -> None:
+        """Keep a request that failed after it had changed something: it acts no more."""
+        with self.store.write() as tx:
+            now = self.clock()
+            api_requests.end(
+                tx, number, state="interrupted", status=0, body=None, now=now
+            )
 
     # -- long operations -----------------------------------------------------------------
 
@@ -178,6 +200,7 @@ class Requests:
         try:
             with self._turns:
                 found = returns.model_validate(work(number), from_attributes=True)
+            ended(outcome)  # what it wrote out is fetched only where a line says so
             state, status, body = "done", 200, found.model_dump_json().encode()
         except (DispatcherError, ProblemError) as error:
             told = document(error)
@@ -186,8 +209,9 @@ class Requests:
         except Exception as error:  # noqa: BLE001 - told by its type: it may hold a value
             _log.error("api.operation-failed", error=type(error).__name__)
             body, outcome = _problem(document(error), number), "E001"
-        with suppress(DispatcherError):  # busy: the act's own line stands
-            ended(outcome)
+        if state == "failed":
+            with suppress(DispatcherError):  # busy: the act's own line stands
+                ended(outcome)
         with self.store.write() as tx:
             api_requests.end(
                 tx, number, state=state, status=status, body=body, now=self.clock()
@@ -221,7 +245,7 @@ class Requests:
             }
         )
 
-    def file(self, number: str, name: str) -> BinaryIO:
+    def file(self, number: str, name: str, act: Act) -> BinaryIO:
         """Make the file that an operation writes: no path, gone with the process."""
         made = cast(BinaryIO, TemporaryFile())  # noqa: SIM115 - whoever takes it closes it
         safe = "".join(
@@ -229,26 +253,37 @@ class Requests:
         )
         while len(self._files) >= FILES:  # nobody fetched it
             self._files.pop(next(iter(self._files)))[0].close()
-        self._files[number] = made, safe
+        self._files[number] = made, safe, act.operation
         return made
 
-    def take(self, caller: str, number: str) -> tuple[BinaryIO, str]:
+    def take(self, by: Principal, number: str) -> tuple[BinaryIO, str]:
         """Return the file of an operation that is done, once, and its name.
 
         Raises
         ------
         NotFound
+        ProblemError
+            403: the caller may not do any more what made it.
         """
-        if self.show(caller, number).state != "done" or number not in self._files:
+        is_done = self.show(by.name, number).state == "done"
+        found = self._files.get(number) if is_done else None
+        if found is not None and not by.may(found[2]):
+            raise ProblemError(
+                403,
+                f"this token does not permit {found[2]} any more",
+                "use a token with a scope that permits it, and begin again",
+            )
+        # whoever pops it has it, of several who ask in one moment
+        if found is None or self._files.pop(number, None) is None:
             raise NotFound(
                 "there is no file of this operation",
                 why="it wrote none, or the file was fetched before, or the daemon was "
                 "started anew: it is kept nowhere",
                 fix="export again",
             )
-        found = self._files.pop(number)
-        found[0].seek(0)
-        return found
+        file, name, _ = found
+        file.seek(0)
+        return file, name
 
     def wait(self) -> None:
         """Wait for what is under way."""
@@ -275,13 +310,13 @@ def _repeated(found: ApiRequest, operation: str, digest: str) -> Response:
             409,
             "this request was sent before, and its response is not kept"
             if found.state == "done"
-            else "this request was sent before, and the daemon ended while it acted",
+            else "this request was sent before, and broke off while it acted",
             "look whether it was done; to act again, take a new Idempotency-Key",
         )
     return Response(
         found.body,
         found.status,
-        {"idempotency-replayed": "true"},
+        {REPLAYED: "true"},
         media_type="application/json",
     )
 

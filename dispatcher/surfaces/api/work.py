@@ -337,6 +337,13 @@ def reconcile_connector(
 
 def add_connector(call: Called, body: d.AddConnector) -> d.ConnectorName:
     """Add a connector to the settings; it stays disabled until it is enabled."""
+    if "secret_file" in body.settings:
+        raise ProblemError(
+            422,
+            "settings name a file of the daemon's machine",
+            "send the secret itself as `secret`",
+            pointer="/settings/secret_file",
+        )
     secret = None if body.secret is None else body.secret.encode()
     connectors.add(
         call.workspace, body.name, body.settings, secret, dry_run=call.dry_run
