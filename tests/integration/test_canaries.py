@@ -42,6 +42,7 @@ of = ["name", "disease"]
 COURSE = """
 policy check
 policy test
+policy ask --seen name --next disease
 policy diff
 policy apply --dry-run
 policy apply
@@ -83,6 +84,7 @@ plan apply
 plan frontier --points 2
 plan list
 plan show
+plan export
 status
 status --json
 explain k1.name --who

@@ -463,12 +463,16 @@ REFERENCES = {
     " created_at, attempt) VALUES (1, ?, 1, 'shown', 1, 0)",
     "assignment.plan_id": "INSERT INTO assignment (plan_id, account_id, adversary_id,"
     " entries) VALUES (?, 1, 1, '')",
+    "api_token.user_id": "INSERT INTO api_token (id, name, digest, prefix, user_id, scopes,"
+    " made_at, ends_at) VALUES (1, 'x', 'd', 'p', ?, '', 0, 1)",
 }
 """A row of each table that refers to another: to one that is there, or is not."""
 
 PARENTS = {
     "run": "INSERT INTO run (id, name, state, created_at) VALUES (7, 'x', 'active', 0)",
     "field": "INSERT INTO field (id, name) VALUES (7, 'x')",
+    "app_user": "INSERT INTO app_user (id, name, roles, totp_step, made_at)"
+    " VALUES (7, 'x', '', 0, 0)",
     "gold_question": "INSERT INTO gold_question (id, field_id, purpose, shown, media, answer)"
     " VALUES (7, 7, 'gold', '', 'text/plain', '')",
     "plan": "INSERT INTO plan (id, policy_version, state, verdict, algorithm, seed,"

@@ -16,6 +16,8 @@ RUN_BY = {
     "connectors.prolific.webhooks": "tests/contract/test_prolific.py",
     "connectors.sftp.session": "tests/unit/connectors/sftp/test_feed.py",
     "dispatcher.stages.intake.questions": "tests/integration/test_questions.py",
+    # prints what the test compares
+    "dispatcher.surfaces.api.__main__": "tests/integration/test_api.py",
     "policies.solvers.kernels.__main__": "Makefile",  # before the tests of all targets
     "policies.solvers.kernels.local_search": f"{SEARCH}/test_annealing.py",
     "policies.solvers.kernels.moves": f"{SEARCH}/test_annealing.py",

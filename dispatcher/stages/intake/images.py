@@ -192,10 +192,8 @@ class Pages:
         if found:
             raise BadPage("the template is not the file that the boxes were drawn on")
         raise BadPage(
-            f"the folder of the pages ({self._folder}) has neither "
-            + " nor ".join(paths)
-            if len(paths) > 1
-            else f"the folder of the pages ({self._folder}) does not have it"
+            f"the template is missing: the folder of the pages ({self._folder}) has no "
+            + " and no ".join(paths)
         )
 
     def under(self, form: Form) -> Pages:
