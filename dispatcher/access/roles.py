@@ -103,7 +103,7 @@ OPERATIONS: Final[Mapping[str, str]] = {
     "audit.log": "audit:read",
     "audit.events": "audit:read",
     "subject.find": "subjects:read",
-    "subject.report": "subjects:read",
+    "subject.report": "subjects:reveal",
     "subject.erase": "subjects:write",
     # who may do all this
     "users.list": "users:read",
@@ -187,6 +187,7 @@ ROLES: Final[Mapping[str, frozenset[str]]] = {
             "policy:read",
             "ledger:read",
             "subjects:read",
+            "subjects:reveal",
             "subjects:write",
             "audit:read",
             "certificates:write",

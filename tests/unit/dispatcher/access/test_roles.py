@@ -80,6 +80,15 @@ def test_an_admin_sees_no_value_and_does_no_work():
     assert not seen & changing() & (may("operator") | may("policy-admin"))
 
 
+def test_no_scope_to_read_gives_values():
+    shows = {"records.reveal", "records.reassemble", "answers.reveal", "subject.report"}
+    assert {OPERATIONS[one] for one in shows} == {
+        "records:reveal",
+        "answers:review",
+        "subjects:reveal",
+    }
+
+
 @pytest.mark.parametrize("pair", APART, ids=sorted)
 def test_nobody_has_two_roles_that_are_to_be_apart(pair):
     with pytest.raises(Invalid, match="nobody is both"):
