@@ -665,6 +665,7 @@ def test_a_file_with_one_bad_line_loads_nothing_and_says_which(house):
 
 def test_a_plan_is_made_read_and_applied(house):
     client = house.client()
+    assert done(house, upload(house, [line("to-plan")]))["state"] == "done"
     made = done(house, client.post(f"{BASE}/plans", json={"time_limit": 0.5}))
     assert made["state"] == "done", made
     plan = client.get(f"{BASE}/plans/{made['result']['plan']}").json()
