@@ -396,7 +396,7 @@ def add_user(
 
 
 def reset_user(store: Store, name: str, now: int, entropy: Entropy) -> str:
-    """Take password and second factor away, end all sessions; return a new link.
+    """Take password, second factor, sessions and tokens away; return a new link.
 
     Raises
     ------
@@ -406,6 +406,7 @@ def reset_user(store: Store, name: str, now: int, entropy: Entropy) -> str:
     with store.write() as tx:
         found = _locked(tx, name)
         people.set_secrets(tx, found.id, None, None)
+        people.revoke_tokens(tx, found.id, now)  # whoever took the password made some
         _send_out(tx, found.id, now)
         return _invite(tx, found.id, now, entropy)
 

@@ -156,7 +156,7 @@ def disable_user(
 def reset_user(
     workspace: Workspace, store: Store, name: str, *, entropy: Entropy = os.urandom
 ) -> str:
-    """Take a user's password and second factor away; return a new link.
+    """Take a user's password, second factor and tokens away; return a new link.
 
     Raises
     ------

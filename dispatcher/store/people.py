@@ -50,6 +50,13 @@ _REVOKE: Final = (
     .where(col(ApiToken.id) == bindparam("number"), col(ApiToken.revoked_at).is_(None))
     .values(revoked_at=bindparam("moment"))
 )
+_REVOKE_OF_USER: Final = (
+    update(ApiToken)
+    .where(
+        col(ApiToken.user_id) == bindparam("number"), col(ApiToken.revoked_at).is_(None)
+    )
+    .values(revoked_at=bindparam("moment"))
+)
 
 TOTP: Final = "app_user.totp"
 """Column of the sealed secret."""
@@ -172,3 +179,8 @@ def touch_token(tx: Tx, token_id: int, now: int) -> None:
 def revoke_token(tx: Tx, token_id: int, now: int) -> bool:
     """Revoke a token; False if it was revoked already, or is none."""
     return tx.execute(_REVOKE, {"number": token_id, "moment": now}).rowcount == 1
+
+
+def revoke_tokens(tx: Tx, user_id: int, now: int) -> None:
+    """Revoke all tokens of a user."""
+    tx.execute(_REVOKE_OF_USER, {"number": user_id, "moment": now})

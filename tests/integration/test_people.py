@@ -299,6 +299,19 @@ def test_a_token_does_what_its_scopes_say_and_is_kept_as_a_digest(house):
     assert made.prefix in kept
 
 
+def test_a_reset_revokes_the_tokens_of_the_user_and_no_others(house, clock):
+    for name in ("ann", "eve"):
+        house.add(name, "operator")
+    anns, eves, nobodys = (
+        house.token("records:write", user=user) for user in ("ann", "eve", None)
+    )
+    link = users.reset_user(house.store, "ann", clock(), house.entropy)
+    house.enrol(link)
+    assert house.of_token(anns.secret) is None
+    assert house.of_token(eves.secret) is not None
+    assert house.of_token(nobodys.secret) is not None
+
+
 def test_a_token_ends_and_is_revoked(house, clock):
     short, gone = house.token("records:write", days=1), house.token("records:write")
     tokens.revoke_token(house.store, str(gone.id), clock())

@@ -116,13 +116,15 @@ def disable(
 
 @users.command("reset")
 def reset(ctx: typer.Context, user: Name, dry_run: DryRun = False) -> None:
-    """Take a user's password and second factor away, and print a new link."""
+    """Take a user's password, second factor and tokens away, and print a new link."""
     from dispatcher.operations import people
 
     context: CliContext = ctx.obj
     with context.open_store(dry_run=dry_run) as store:
         made = people.reset_user(context, store, user)
     _show_link(context, made, "24 hours")
+    if not dry_run:
+        context.say(f"the tokens of {user} are revoked; make new ones: tokens make")
 
 
 def _show_link(context: CliContext, link: str, time: str) -> None:
