@@ -25,6 +25,7 @@ from dispatcher.core.config import Config, Surfaces, split_address
 from dispatcher.core.errors import DispatcherError, Usage
 from dispatcher.core.log import get_logger
 from dispatcher.core.plurals import count
+from dispatcher.core.private_files import ScratchFolder
 from dispatcher.ledger.limit_usage import LimitUsages
 from dispatcher.operations.daemon import make_sign_in_link
 from dispatcher.operations.dry_run import withdrawing
@@ -296,6 +297,7 @@ class DaemonServers:
         """Give the ports back, also those that nothing was served on."""
         if self._api is not None:
             self._api.requests.close()
+            self._api.scratch.close()
         for listener in self._listeners:
             listener.socket.close()
 
@@ -395,8 +397,10 @@ class DaemonServers:
                 Requests(store, clock),
                 Stream(store),
                 lambda: status(store, clock(), preflight, self._nearness),
+                ScratchFolder(self._workspace.directory / "api-files"),
             )
             self._api.requests.open()
+            self._api.scratch.sweep()
         return api_app(
             self._workspace,
             store,

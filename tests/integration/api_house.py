@@ -7,6 +7,7 @@ from typing import Any
 from starlette.testclient import TestClient
 
 from dispatcher.core import keys
+from dispatcher.core.private_files import ScratchFolder
 from dispatcher.core.rate_limit import Rate
 from dispatcher.model import Answer
 from dispatcher.operations import status
@@ -134,6 +135,7 @@ def build(store, directory) -> House:
         Requests(store, case.tick),
         Stream(store, period=0.01),
         lambda: status.status(store, case.tick()),
+        ScratchFolder(directory / "api-files"),
     )
     house.open()
     return house
@@ -158,5 +160,6 @@ def opened(request, directory):
         with made.speaking:
             yield made
         made.shared.requests.close()
+        made.shared.scratch.close()
     if cluster is not None:
         cluster.administer("DROP DATABASE api_house WITH (FORCE)")

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,9 +16,10 @@ from dispatcher.access.roles import NOT_FOR_TOKENS, SCOPES
 from dispatcher.client import ApiError, Client
 from dispatcher.core.errors import PAGES, NotShipped
 from dispatcher.core.rate_limit import Rate
-from dispatcher.operations import people, queue
+from dispatcher.operations import people, queue, records
 from dispatcher.store import api_requests, audit_log, events
 from dispatcher.surfaces.api import documents
+from dispatcher.surfaces.api.app import UPLOADS_OF_ONE
 from dispatcher.surfaces.api.routes import ROUTES
 from tests import builders, sql
 from tests.integration import api_house
@@ -549,8 +551,11 @@ def test_an_edit_sent_again_under_its_key_gets_the_answer_of_the_first(house):
     assert (first.status_code, again.json()) == (200, first.json()), first.text
 
 
-def test_an_upload_sent_again_leaves_no_file_behind(house, tmp_path, monkeypatch):
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+def uploads(house):
+    return list(house.workspace.directory.glob("api-files/*/upload-*"))
+
+
+def test_an_upload_sent_again_leaves_no_file_behind(house):
     key = {"content-type": "application/x-ndjson", "idempotency-key": "twice"}
     place = f"{BASE}/runs/again/records"
     sent = [
@@ -558,7 +563,33 @@ def test_an_upload_sent_again_leaves_no_file_behind(house, tmp_path, monkeypatch
     ]
     house.shared.requests.wait()
     assert [one.status_code for one in sent] == [202, 202]
-    assert list(tmp_path.iterdir()) == []
+    assert uploads(house) == []
+
+
+def test_uploads_that_wait_are_private_few_and_of_every_caller(house, monkeypatch):
+    waiting, go = [], threading.Event()
+    load = records.load
+    monkeypatch.setattr(records, "load", lambda *a, **b: go.wait() and load(*a, **b))
+    try:
+        for n in range(UPLOADS_OF_ONE):
+            waiting.append(upload(house, [line(f"w{n}")], run=f"w{n}"))
+        refused = upload(house, [line("more")], run="more")
+        problem(refused, 429)
+        assert refused.headers["retry-after"]
+        assert len(uploads(house)) == UPLOADS_OF_ONE
+        folders = [house.workspace.directory / "api-files", *uploads(house)]
+        assert {one.stat().st_mode & 0o777 for one in folders} == {0o700}
+        house.tokens["second"] = api_house.Caller("token:second")
+        other = house.client("second").post(
+            f"{BASE}/records:preview",
+            content=line("other"),
+            headers={"content-type": "application/x-ndjson"},
+        )
+        assert other.status_code == 200, other.text
+    finally:
+        go.set()
+    assert {done(house, one)["state"] for one in waiting} == {"done"}
+    assert uploads(house) == []
 
 
 def test_what_holds_a_secret_is_not_remembered(house):

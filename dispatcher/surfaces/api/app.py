@@ -7,9 +7,7 @@ import secrets
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
-from pathlib import Path
 from shutil import rmtree
-from tempfile import mkdtemp
 from typing import Any, Final
 
 from fastapi import FastAPI, params
@@ -26,6 +24,7 @@ from dispatcher.app.guard import Guard
 from dispatcher.core.errors import PAGES, DispatcherError, NotFound
 from dispatcher.core.keys import is_pseudonym
 from dispatcher.core.log import get_logger
+from dispatcher.core.private_files import ScratchFolder
 from dispatcher.core.rate_limit import Rate, RateLimiter
 from dispatcher.operations.workspace import Workspace
 from dispatcher.store import Clock, Store
@@ -50,6 +49,10 @@ BASE: Final = "/api/v1"
 LONGEST_KEY: Final = 255
 UPLOAD: Final = 2 << 30
 """Most bytes of a file of records in one request."""
+UPLOADS: Final = 8
+"""How many uploads a process keeps until they are worked on."""
+UPLOADS_OF_ONE: Final = 4
+"""How many of them may be one caller's."""
 
 Authenticate = Callable[[Store, str, int], Principal | None]
 """Who a token is of; None: it is unknown, revoked or expired."""
@@ -218,7 +221,9 @@ class _Door:
         _check_coding(request)
         upload = None
         if route.takes:
-            upload = await _receive(request, route.takes)
+            upload = await _receive(
+                request, route.takes, self._shared.scratch, principal.name
+            )
         else:
             await _check_body(request, has_body=has_body)
         try:
@@ -476,14 +481,25 @@ async def _check_body(request: StrictRequest, *, has_body: bool) -> None:
         )
 
 
-async def _receive(request: Request, takes: Mapping[str, str]) -> Upload:
+async def _receive(
+    request: Request, takes: Mapping[str, str], scratch: ScratchFolder, caller: str
+) -> Upload:
     """Write the body into a file, piece by piece."""
     ending = takes.get(_media(request))
     if ending is None:
         raise ProblemError(
             415, "the body is of another media type", f"send {' or '.join(takes)}"
         )
-    directory = Path(await run_in_threadpool(mkdtemp, prefix="dispatcher-upload-"))
+    own = f"upload-{sha256(caller.encode()).hexdigest()[:16]}-"
+    most = {"upload-": UPLOADS, own: UPLOADS_OF_ONE}
+    directory = await run_in_threadpool(scratch.make, own, most)
+    if directory is None:
+        raise ProblemError(
+            429,
+            f"{UPLOADS} files, or {UPLOADS_OF_ONE} of this token, wait to be worked on",
+            "wait until the operation of one of them ends",
+            headers={"retry-after": "10"},
+        )
     digest = sha256()
     try:
         with await run_in_threadpool((directory / "body").open, "xb") as file:

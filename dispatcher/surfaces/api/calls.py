@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from shutil import rmtree
@@ -17,6 +18,7 @@ from starlette.responses import JSONResponse
 
 from dispatcher.access import Act
 from dispatcher.core import keys
+from dispatcher.core.private_files import ScratchFolder
 from dispatcher.operations.dry_run import Finding
 from dispatcher.operations.workspace import Workspace
 from dispatcher.store import Store
@@ -80,11 +82,24 @@ class Shared:
     stream : Stream
     status : Callable[[], Any]
         Reads the numbers of the work.
+    scratch : ScratchFolder
+        Where uploads and unfinished reports lie.
     """
 
     requests: Requests
     stream: Stream
     status: Callable[[], Any]
+    scratch: ScratchFolder
+
+    @contextmanager
+    def workplace(self) -> Iterator[Path]:
+        """Make a private folder that ends with the block."""
+        place = self.scratch.make("work-")
+        assert place is not None  # no limit was given
+        try:
+            yield place
+        finally:
+            rmtree(place, ignore_errors=True)
 
 
 @dataclass(frozen=True)

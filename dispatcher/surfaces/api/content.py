@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 from shutil import copyfileobj
-from tempfile import TemporaryDirectory
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import Query
@@ -376,8 +375,8 @@ def report_subject(call: Called, subject: Named, body: d.ReportSubject) -> JSONR
     subjects.scope(call.store, subject)
 
     def work(number: str) -> d.Reported:
-        with TemporaryDirectory(prefix="dispatcher-report-") as place:
-            path = Path(place) / "report.zip"
+        with call.shared.workplace() as place:
+            path = place / "report.zip"
             counts = subjects.report(
                 call.workspace, call.store, subject, path, with_names=body.with_names
             )

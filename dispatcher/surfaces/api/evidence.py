@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Annotated, BinaryIO
 from zipfile import ZIP_DEFLATED, ZipFile
 
@@ -98,8 +96,8 @@ def export_evidence(call: Called) -> JSONResponse:
     call.refuse_trial("a seal is written")
 
     def work(number: str) -> d.Evidence:
-        with TemporaryDirectory(prefix="dispatcher-evidence-") as place:
-            folder = Path(place) / "evidence"
+        with call.shared.workplace() as place:
+            folder = place / "evidence"
             done = ledger.export_evidence(call.workspace, call.store, folder)
             file = call.shared.requests.file(number, "evidence.zip", call.act)
             with ZipFile(file, "w", ZIP_DEFLATED) as archive:

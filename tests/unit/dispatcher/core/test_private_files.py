@@ -8,7 +8,12 @@ import os
 import pytest
 
 from dispatcher.core import private_files
-from dispatcher.core.private_files import append_lines, private, sync_folder
+from dispatcher.core.private_files import (
+    ScratchFolder,
+    append_lines,
+    private,
+    sync_folder,
+)
 
 
 @pytest.fixture(params=[0o000, 0o022, 0o077])
@@ -106,3 +111,18 @@ def test_the_name_of_a_new_file_is_durable_before_its_first_line(tmp_path, monke
     append_lines(path, b"one\n")
     append_lines(path, b"two\n")
     assert seen == [(tmp_path, 0)]
+
+
+def test_what_a_crash_left_is_removed_and_a_running_process_keeps_its_files(tmp_path):
+    left = tmp_path / "scratch" / "crashed" / "upload-1"
+    left.mkdir(parents=True)
+    (left / "body").write_text("a value")
+    running, starting = (ScratchFolder(tmp_path / "scratch") for _ in range(2))
+    kept = running.make("upload-", {"upload-": 1})
+    starting.sweep()
+    assert not left.parent.exists()
+    assert kept.is_dir()
+    assert running.make("upload-", {"upload-": 1}) is None
+    assert kept.stat().st_mode & 0o777 == 0o700
+    running.close()
+    assert not kept.parent.exists()
