@@ -46,6 +46,8 @@ from dispatcher.store import Store, accounts, pause, settings
 from dispatcher.store import reconciling as rows
 
 NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,39}")
+_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")  # TOML's bare key
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 FRESH: Final = "added and not enabled yet"
 ABSENT: Final = "dispatcher-connectors-test"
 """A key that no message has: real ones are 32 hex digits."""
@@ -304,6 +306,8 @@ def add(
     ------
     Usage, Conflict
         The name cannot be used, or is in use.
+    Invalid
+        A setting does not fit on one line.
     """
     _check_name(name)
     if name in workspace.config.connectors:
@@ -315,6 +319,7 @@ def add(
     values = dict(values)
     if secret is not None:
         values["secret_file"] = f"{name}.secret"
+    _check_lines(name, values)
     text = _with_section(workspace, name, values)
     _open_with(workspace, name, values, secret or b"")
     if dry_run:
@@ -481,6 +486,24 @@ def _check_name(name: str) -> None:
             why="it is the part before the slash in every worker's name",
             fix="a lower-case letter, then up to 39 of a-z, 0-9, - and _",
         )
+
+
+def _check_lines(name: str, values: Mapping[str, str]) -> None:
+    """Refuse what does not fit on one line of the settings."""
+    for key, text in values.items():
+        if not _KEY.fullmatch(key):
+            raise Invalid(
+                f"a setting of connector {name!r} has a name that none has",
+                why="a setting is named by letters, digits, - and _",
+                fix="write it as the settings of its kind are written, such as url",
+            )
+        if _CONTROL.search(text):
+            raise Invalid(
+                f"setting {key} of connector {name!r} has a control character",
+                why="a setting is one line of text",
+                fix=f"leave line feeds, tabs and the like out of {key}",
+                facts={"setting": key},
+            )
 
 
 def _open_with(

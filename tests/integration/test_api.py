@@ -421,6 +421,20 @@ def test_a_connector_that_is_added_reads_no_file_of_the_machine(house):
     assert found["errors"][0]["pointer"] == "/settings/secret_file"
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [{"spool": "one\ntwo"}, {"spool": "a\x7f"}, {"a b": "x"}, {"spool\n[x]": "x"}],
+)
+def test_a_setting_of_several_lines_is_refused_and_named(house, settings):
+    body = {"name": "lines", "settings": {"kind": "folder", **settings}}
+    before = house.workspace.directory / "dispatcher.toml"
+    was = before.read_bytes() if before.exists() else None
+    found = problem(house.client().post(f"{BASE}/connectors", json=body), 422, "E003")
+    if "spool" in settings:
+        assert found["facts"] == {"setting": "spool"}
+    assert (before.read_bytes() if before.exists() else None) == was
+
+
 def test_an_act_is_done_and_logged_under_the_name_of_the_token(house):
     client = house.client()
     done = client.post(f"{BASE}/pause", json={"reason": "a test"})
