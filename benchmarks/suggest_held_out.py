@@ -1,6 +1,6 @@
 """Tables that `policy suggest` was not tuned on: drawn, with labels written first.
 
-Eight exports as offices write them, in seven languages, with names of columns that no
+Eleven exports as offices write them, in eight languages, with names of columns that no
 list was made from. Labels and generators were committed before `suggest` ever ran on
 them. People, places and values are made up; rows are drawn from a seed, so that the same
 table comes out everywhere. What the labels mean is said in suggest_labels.toml.

@@ -80,7 +80,6 @@ class Planning(_Section):
     """
 
     prefer: Preference = Preference.UTILITY
-
     seconds: Annotated[float, Field(ge=0, le=86_400)] = 3.0
     partial: bool = False
     min_gain: Annotated[float, Field(ge=0, le=1)] = 0.01

@@ -405,7 +405,7 @@ dispatcher.toml.""",
     "E702": """E702: no verdict within the limits of time or work
 
 Neither a plan nor a proof that there is none was found in time. Nothing was shown, and the
-daemon begins no record that is new: E701 says how it may. Give it more workers, or fewer
-entries at a time.""",
+daemon begins no record that is new: dispatcher explain E701 says how to let it. Give it more
+workers, or fewer entries at a time.""",
 }
 """Text of each code's page."""

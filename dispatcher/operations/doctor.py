@@ -34,7 +34,7 @@ TAIL: Final = 100
 """Lines at the end of each chain that are hashed again."""
 
 ACTS: Final = 1000
-"""Lines at the end of the audit log that are."""
+"""Lines at the end of the audit log that are hashed again."""
 
 FULL: Final = (0.9, 0.97)
 """Shares of a disk in use: WARN from the first, FAIL from the second."""

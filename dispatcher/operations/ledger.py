@@ -51,8 +51,8 @@ class Root:
 
 
 @dataclass(frozen=True)
-class AuditLine:
-    """A line of the audit log: ids and numbers, and reasons that were given; no value.
+class EventLine:
+    """An event: ids and numbers, and reasons that were given; no value.
 
     Attributes
     ----------
@@ -378,10 +378,10 @@ def list_events(
     actor: str | None = None,
     action: str | None = None,
     limit: int = 100,
-) -> list[AuditLine]:
+) -> list[EventLine]:
     """Return what was done and by whom, the newest first."""
     with store.read() as tx:
         return [
-            AuditLine(row.at, row.actor, row.action, json.loads(row.detail))
+            EventLine(row.at, row.actor, row.action, json.loads(row.detail))
             for row in events.newest(tx, actor, action, limit)
         ]

@@ -346,7 +346,7 @@ def _check(found: Sequence[PaymentRow], verb: str, states: Sequence[str]) -> Non
 
 
 def _note(tx: Tx, action: str, found: Sequence[PaymentRow], by: _Decision) -> None:
-    """Record it in the audit log; the reason is kept with each payment."""
+    """Record it as an event; the reason is kept with each payment."""
     if found:
         names = " ".join(row.name for row in found[:20])
         detail: dict[str, object] = {"payments": len(found), "first": names}

@@ -273,8 +273,8 @@ class Status:
     def _about_fields(self) -> list[str]:
         said = [
             f"{count(sum(held.entries for held in alike), 'field is', 'fields are')} held "
-            f"back ({_named(_fields_of(alike))}): {_reason(alike)}; of one field: "
-            "dispatcher explain RECORD.FIELD, of all: dispatcher plan --dry-run"
+            f"back ({_named(_fields_of(alike))}): {_reason(alike)}; for one field: "
+            "dispatcher explain RECORD.FIELD, for all: dispatcher plan --dry-run"
             for alike in _alike(self.held_back)
         ]
         if self.burnt:

@@ -7,7 +7,7 @@ and doubles nothing.
 
 An answer counts only from the account that the task was made for. Everything else
 (unknown tasks, another worker's task, malformed answers) is quarantined: kept for the
-operator, logged in the audit log by ids, never acted on.
+operator, recorded as an event by ids, never acted on.
 
 Each market has its own stage. A failing one is retried with exponential backoff, and
 one that hangs delays no other.

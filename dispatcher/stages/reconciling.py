@@ -106,7 +106,7 @@ class Mending:
     epoch : int or None
         Of the daemon; None for an operator's act.
     actor : str
-        Who acts, for the audit log; empty: the daemon, under the connector's name.
+        Who acts, for the events; empty: the daemon, under the connector's name.
     """
 
     mend: bool = False

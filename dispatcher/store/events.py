@@ -1,4 +1,4 @@
-"""The audit log: who did what, with ids and numbers only."""
+"""Events: what people, workers and the daemon did, with ids and numbers only."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _LAST: Final = select(func.coalesce(func.max(Event.id), 0))
 def add_event(
     tx: Tx, at: int, actor: str, action: str, detail: Mapping[str, Any]
 ) -> int:
-    """Write a line of the audit log; return its number."""
+    """Write an event; return its number."""
     number = tx.reserve("event")
     tx.insert_many(
         "event",
@@ -53,22 +53,22 @@ def add_event(
 def details(
     tx: Tx, action: str, *, newest_first: bool = False
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Moments and details of all lines about an action, as they stream in."""
+    """Moments and details of all events of an action, as they stream in."""
     order = _LAST_TO_FIRST if newest_first else _FIRST_TO_LAST
     for at, detail in tx.stream(order, {"action": action}):
         yield at, json.loads(detail)
 
 
 def newest(tx: Tx, actor: str | None, action: str | None, limit: int) -> list[Event]:
-    """Lines of the audit log, the newest first; None: by anybody, of any action."""
+    """Events, the newest first; None: by anybody, of any action."""
     return tx.models(_NEWEST, {"by": actor, "of_action": action, "most": limit})
 
 
 def following(tx: Tx, after: int, limit: int) -> list[Event]:
-    """Lines above an id, the oldest first."""
+    """Events above an id, the oldest first."""
     return tx.models(_FOLLOWING, {"after": after, "most": limit})
 
 
 def last(tx: Tx) -> int:
-    """Id of the newest line; 0: there is none."""
+    """Id of the newest event; 0: there is none."""
     return int(tx.scalar(_LAST) or 0)

@@ -83,9 +83,14 @@ def kept_apart(profile: Profile) -> list[Apart]:
     return [found[frozenset(columns)] for columns in smallest(found)]
 
 
+def _compared(profile: Profile) -> list[ColumnProfile]:
+    """Return the fields whose values were compared: all but pictures."""
+    return [c for c in profile.fields if not (c.is_image or c.is_box)]
+
+
 def _identified(profile: Profile) -> Iterator[Apart]:
     """Pair each column that identifies alone with all others, direct identifiers first."""
-    columns = [c for c in profile.fields if not (c.is_image or c.is_box)]
+    columns = _compared(profile)
     named = {found.column for found in profile.names}
     alone = [c for c in columns if identifies_alone(profile, c.name) or c.name in named]
     for column in sorted(alone, key=lambda c: not c.meaning.direct):
@@ -99,7 +104,7 @@ def _identified(profile: Profile) -> Iterator[Apart]:
 
 def _combined(profile: Profile) -> Iterator[Apart]:
     """Return what says together who somebody is."""
-    columns = [c for c in profile.fields if not (c.is_image or c.is_box)]
+    columns = _compared(profile)
     for combination in profile.identifying:
         if len(combination.columns) > 1:
             share = f"single out {percent(combination.share)} of the people"
@@ -301,9 +306,8 @@ def _fields(
 
 def _sent(profile: Profile, apart: Sequence[Apart]) -> Iterator[_DraftField]:
     """Return the fields of a feed: as many are sent as no rule keeps apart."""
-    columns = [c for c in profile.fields if not (c.is_image or c.is_box)]
+    columns = _compared(profile)
     named = {found.column for found in profile.names}
-
     conflicts: Counter[str] = Counter()  # pairs count most
     for one in apart:
         conflicts.update(dict.fromkeys(one.columns, 100 ** (4 - len(one.columns))))

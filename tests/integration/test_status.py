@@ -126,8 +126,8 @@ def test_what_needs_the_operator_is_said_with_the_command(case, clock):
     clock.advance(seconds=11 * MINUTE)
     lead(case, clock)
     assert status(case.store, clock()).needs_you == [
-        "1 field is held back (d 1): 5 needed: d and c may not share a worker; of one "
-        "field: dispatcher explain RECORD.FIELD, of all: dispatcher plan --dry-run",
+        "1 field is held back (d 1): 5 needed: d and c may not share a worker; for one "
+        "field: dispatcher explain RECORD.FIELD, for all: dispatcher plan --dry-run",
         "1 message was given up: dispatcher queue list --state dead",
         "a message waits for 11 min: dispatcher queue list --state ready",
         "connector:x is paused: token expired, 11 min by now: "
@@ -175,7 +175,7 @@ def test_that_a_plan_is_being_made_is_said_while_it_is(case, clock, monkeypatch)
 
     monkeypatch.setattr(stage, "draft", watched)
     assert stage.tick(epoch) == 4
-    assert "\nplanning since 75 s …\n" in told[0]
+    assert "\nplanning for 75 s …\n" in told[0]
     assert "planning" not in lay_out(status(case.store, clock()))
     with case.store.write() as tx:
         settings.note_planning(tx, epoch - 1, clock())  # by one that is gone

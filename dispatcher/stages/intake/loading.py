@@ -88,7 +88,7 @@ def load(
     pilot : int, optional
         How many records of the run may be shown until its pilot is accepted.
     actor : str
-        Who begins the pilot, for the audit log.
+        Who begins the pilot, for the event.
 
     Raises
     ------

@@ -99,7 +99,7 @@ class Serving(TaskAssignment):
         return pace(self._store, self._clock, who, showing.task_id)
 
     def owns(self, who: Present, token: str) -> bool:
-        """Whether a token names a task of this worker; if not, the audit log says so."""
+        """Whether a token names a task of this worker; if not, an event says so."""
         task_id = keys.task_id_of(self._task_key, token) or 0
         with self._store.read() as tx:  # both, in any case: the time reveals nothing
             found = task_rows.task_of(tx, task_id), gold_questions.handed(tx, task_id)
@@ -276,12 +276,12 @@ class Serving(TaskAssignment):
         return True
 
     def note_stray(self, who: Present) -> None:
-        """Record in the audit log a request for an image of no task in hand."""
+        """Record as an event a request for an image of no task in hand."""
         with self._store.write() as tx:
             self._note(tx, who, "task.stray", 0)
 
     def _own(self, tx: Tx, who: Present, token: str) -> TaskRow | None:
-        """Return the worker's own task, locked; else leave a line in the audit log."""
+        """Return the worker's own task, locked; else leave an event."""
         task_id = keys.task_id_of(self._task_key, token)
         task = None if task_id is None else task_rows.lock_task(tx, task_id)
         if task is not None and task.account_id == who.account_id:

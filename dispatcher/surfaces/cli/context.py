@@ -251,7 +251,7 @@ class CliContext(Workspace):
 
 
 _LOOKS: Final = {"sql": True, "breaches": True, "seal": False, "fix": False}
-"""Options of commands with ``--dry-run``, and where they change nothing either."""
+"""Values of options with which a command that has ``--dry-run`` changes nothing either."""
 
 TARGETS: Final = (
     "account",

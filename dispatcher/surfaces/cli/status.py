@@ -93,8 +93,8 @@ def lay_out(found: Status) -> str:
     if found.plan is not None:
         lines.insert(2, f"plan     {_plan(found, found.plan)}")
     if found.planning_since is not None:
-        since = (found.at - found.planning_since) // SECOND
-        lines.insert(2, f"planning since {since} s …")
+        lasted = (found.at - found.planning_since) // SECOND
+        lines.insert(2, f"planning for {lasted} s …")
     for one in found.budgets:
         today = "   today's allowance is used up" if one.used_up == "day" else ""
         lines.append(
