@@ -16,9 +16,9 @@ from connectors.formats.formula_guard import unguard
 
 MAX_VALUE = 100_000
 READ = (".csv", ".tsv", ".txt", ".jsonl")
-"""How names of files end that are read."""
+"""Endings of the files that are read."""
 NAMED = (".xlsx", ".xls", ".ods", ".json", ".parquet", ".gz", ".zip")
-"""How names of files end that somebody may send in vain: they get a report."""
+"""Endings of the files that are not: whoever sends one gets a report that says why."""
 _STATES = {
     "": None,
     "answered": Outcome.ANSWERED,

@@ -74,8 +74,8 @@ class Planning(_Section):
 
     For ``seconds`` after a plan was constructed, better ones are searched for; 0 applies
     it as it is. Where not everything has a plan (E701, E702) no record is begun that is
-    new; ``partial`` begins those that have one, and holds back the rest. Where others may
-    work than before, a plan replaces the one in force if it is worth more by the share
+    new; ``partial`` begins those that have one, and holds back the rest. Once workers
+    came or went, a plan replaces the one in force if it is worth more by the share
     ``min_gain``. ``prefer`` says which of the plans that place the most fields is wanted.
     """
 

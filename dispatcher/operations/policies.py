@@ -302,7 +302,7 @@ def ask(file: PolicyFile, seen: Sequence[str], following: str) -> TestOutcome:
         raise Invalid(
             f"nobody can have seen {', '.join(seen)} of one record",
             why=f"after the fields before it, {step.entry[1]} is refused by {step.refusal}",
-            fix="leave it out",
+            fix=f"leave {step.entry[1]} out",
         )
     return outcome
 

@@ -446,7 +446,7 @@ def check_unruled(policy: Policy, root: Reader, *, strict: bool) -> None:
 
 
 def check_strict(policy: Policy, rules: RuleReaders, root: Reader) -> None:
-    """Warn of what ``--strict`` doubts: POL309, POL315, POL316 (and POL311, of all)."""
+    """Warn of what ``--strict`` doubts: POL309, POL315, POL316."""
     sent = {name for name, field in policy.entity.fields.items() if field.send}
     for prop, reader in rules.values():
         if prop.scope is Scope.RECORD and policy.entity.subject is not None:

@@ -362,8 +362,8 @@ class Planning:
 
         Where :meth:`draft` refuses, no new record is begun, unless ``partial`` is on.
 
-        Once others may work than before, what is still planned moves to them if that is
-        worth it. It waits in between, but not where the plan in force no longer holds: after a
+        Once workers came or went, what is still planned moves to others if that is worth
+        it. It waits in between, but not where the plan in force no longer holds: after a
         merge, another policy, or when somebody was blocked or left.
 
         Returns
