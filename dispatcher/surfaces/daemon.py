@@ -326,7 +326,7 @@ class DaemonServers:
             drain_seconds=drain,
             started=self._started,
             reload=lambda: self.reload(ticks),
-            beat=lambda: self._notifier.beat(self._alive),
+            beat=self._beat,
             proxied=self._workspace.config.surfaces.behind_proxy,
         )
 
@@ -464,6 +464,11 @@ class DaemonServers:
                 print(f"sign in   {link}   (once, within 10 min)", file=sys.stderr)
                 first = invite_first_admin(self._workspace, self._store, url)
                 print(f"be admin  {first}   (as above)", file=sys.stderr)
+
+    def _beat(self) -> None:
+        if self._api is not None:
+            self._api.requests.expire()
+        self._notifier.beat(self._alive)
 
     def _drained(self) -> bool:
         return self._in_hand() == 0

@@ -20,11 +20,13 @@ from dispatcher.operations import people, queue, records
 from dispatcher.store import api_requests, audit_log, events
 from dispatcher.surfaces.api import documents
 from dispatcher.surfaces.api.app import UPLOADS_OF_ONE
+from dispatcher.surfaces.api.requests import FILES_OF_ONE, WAITING_OF_ONE
 from dispatcher.surfaces.api.routes import ROUTES
 from tests import builders, sql
 from tests.integration import api_house
 from tests.integration.api_house import BASE, CANARIES, POLICY
 
+HOUR = 3600 * 1_000_000
 READS = [route for route in ROUTES if route.method == "GET"]
 POSTS = [route for route in ROUTES if route.method != "GET"]
 WRITES = [route for route in POSTS if route.writes]
@@ -682,6 +684,44 @@ def test_records_are_loaded_from_lines_and_taken_out_again_once(house):
         "the month is over",
         "done",
     )
+
+
+def test_one_caller_does_not_take_the_operations_and_files_of_all(house, monkeypatch):
+    go, asked = threading.Event(), {"format": "jsonl", "reason": "a test"}
+    write = records.reassemble_to_stream
+    monkeypatch.setattr(
+        records, "reassemble_to_stream", lambda *a, **b: go.wait() and write(*a, **b)
+    )
+
+    def export(token="all"):
+        house.tokens["second"] = api_house.Caller("token:second")
+        place = f"{BASE}/runs/default:export"
+        return house.client(token).post(place, json=asked)
+
+    try:
+        begun = [export() for _ in range(WAITING_OF_ONE)]
+        with monkeypatch.context() as later:
+            later.setattr(house.shared.requests, "clock", lambda: 2**62)
+            house.shared.requests.expire()  # none that is being written
+        assert "retry-after" in export().headers
+        others = export("second")
+    finally:
+        go.set()
+    assert [done(house, one)["state"] for one in begun] == ["done"] * WAITING_OF_ONE
+    assert done(house, others, "second")["state"] == "done"
+    left = [one for one in begun if one.headers["location"][-35:] in kept(house)]
+    assert len(left) == FILES_OF_ONE
+    monkeypatch.setattr(
+        house.shared.requests, "clock", lambda: house.case.tick() + HOUR
+    )
+    house.shared.requests.expire()
+    assert not kept(house)
+    problem(house.client("second").get(f"{others.headers['location']}/content"), 404)
+
+
+def kept(house):
+    """Numbers of the operations whose files wait."""
+    return set(house.shared.requests._files)
 
 
 def test_a_file_with_one_bad_line_loads_nothing_and_says_which(house):

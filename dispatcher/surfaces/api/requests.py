@@ -6,9 +6,9 @@ import json
 import secrets
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from tempfile import TemporaryFile
-from threading import Semaphore, Thread
+from threading import Lock, Semaphore, Thread
 from typing import Any, BinaryIO, Final, Protocol, cast
 
 from pydantic import BaseModel
@@ -30,6 +30,11 @@ FILES: Final = 16
 """How many files wait to be fetched; of more, the oldest is deleted."""
 WAITING: Final = 32
 """How many may be under way or wait."""
+WAITING_OF_ONE: Final = 8
+FILES_OF_ONE: Final = 4
+"""How many of them may be one caller's."""
+FETCHED_WITHIN: Final = 3600 * 1_000_000
+"""A file that nobody fetched for so long is deleted (microseconds)."""
 REPLAYED: Final = "idempotency-replayed"
 """Header of a response that was given to the same request before."""
 PROCESS: Final = secrets.token_hex(8)
@@ -49,6 +54,17 @@ class Principal(Protocol):
         """Whether an operation is permitted."""
 
 
+@dataclass(frozen=True)
+class _File:
+    """The file of an operation, until it is fetched."""
+
+    file: BinaryIO
+    name: str
+    caller: str
+    operation: str
+    written_at: int | None = None
+
+
 @dataclass
 class Requests:
     """What was asked of this API, as the store remembers it.
@@ -62,8 +78,9 @@ class Requests:
     store: Store
     clock: Clock
     _turns: Semaphore = field(default_factory=lambda: Semaphore(AT_ONCE))
-    _threads: list[Thread] = field(default_factory=list)
-    _files: dict[str, tuple[BinaryIO, str, str]] = field(default_factory=dict)
+    _threads: list[tuple[str, Thread]] = field(default_factory=list)
+    _files: dict[str, _File] = field(default_factory=dict)
+    _counting: Lock = field(default_factory=Lock)
 
     def open(self) -> None:
         """Mark what an earlier process left unfinished."""
@@ -157,32 +174,45 @@ class Requests:
         ended : callable
             Takes the outcome: ``done``, or the code of an error.
         """
-        self._threads = [one for one in self._threads if one.is_alive()]
-        if len(self._threads) >= WAITING:
-            raise ProblemError(
-                429,
-                f"{WAITING} operations are under way",
-                "wait until one of them ends",
-                headers={"retry-after": "10"},
-            )
         number = f"op_{secrets.token_hex(16)}"
-        with self.store.write() as tx:
-            api_requests.begin(
-                tx,
-                number,
-                caller=caller,
-                operation=operation,
-                key=None,
-                digest="",
-                process=PROCESS,
-                now=self.clock(),
-            )
         # a daemon's thread: the process may end while it works, and says so later
         thread = Thread(
             target=self._work, args=(number, returns, work, ended), daemon=True
         )
-        self._threads.append(thread)
-        thread.start()
+        with self._counting:
+            # one that has not begun yet waits for the line in the store, below
+            self._threads = [
+                one
+                for one in self._threads
+                if one[1].ident is None or one[1].is_alive()
+            ]
+            own = sum(of == caller for of, _ in self._threads)
+            if len(self._threads) >= WAITING or own >= WAITING_OF_ONE:
+                raise ProblemError(
+                    429,
+                    f"{WAITING} operations, or {WAITING_OF_ONE} of this token, are "
+                    "under way",
+                    "wait until one of them ends",
+                    headers={"retry-after": "10"},
+                )
+            self._threads.append((caller, thread))
+        try:
+            with self.store.write() as tx:
+                api_requests.begin(
+                    tx,
+                    number,
+                    caller=caller,
+                    operation=operation,
+                    key=None,
+                    digest="",
+                    process=PROCESS,
+                    now=self.clock(),
+                )
+            thread.start()
+        except BaseException:
+            with self._counting:
+                self._threads.remove((caller, thread))
+            raise
         return JSONResponse(
             self.show(caller, number).model_dump(mode="json"),
             202,
@@ -200,6 +230,7 @@ class Requests:
         try:
             with self._turns:
                 found = returns.model_validate(work(number), from_attributes=True)
+                self._keep_file(number)
             ended(outcome)  # what it wrote out is fetched only where a line says so
             state, status, body = "done", 200, found.model_dump_json().encode()
         except (DispatcherError, ProblemError) as error:
@@ -212,6 +243,7 @@ class Requests:
         if state == "failed":
             with suppress(DispatcherError):  # busy: the act's own line stands
                 ended(outcome)
+            self._drop_file(number)
         with self.store.write() as tx:
             api_requests.end(
                 tx, number, state=state, status=status, body=body, now=self.clock()
@@ -251,10 +283,40 @@ class Requests:
         safe = "".join(
             c if c.isascii() and (c.isalnum() or c in "-_.") else "_" for c in name
         )
-        while len(self._files) >= FILES:  # nobody fetched it
-            self._files.pop(next(iter(self._files)))[0].close()
-        self._files[number] = made, safe, act.operation
+        kept = _File(made, safe, act.actor, act.operation)
+        with self._counting:
+            self._make_room(FILES_OF_ONE, act.actor)
+            self._make_room(FILES)
+            self._files[number] = kept
         return made
+
+    def _make_room(self, most: int, caller: str | None = None) -> None:
+        """Delete the oldest files that nobody fetched, where there are as many."""
+        asked = [one for one in self._files.items() if caller in (None, one[1].caller)]
+        written = [key for key, one in asked if one.written_at is not None]
+        for number in written[: max(0, len(asked) - most + 1)]:
+            self._files.pop(number).file.close()
+
+    def _keep_file(self, number: str) -> None:
+        """Keep a file that is written, if there is one, until it is fetched."""
+        with self._counting:
+            if number in self._files:
+                found = self._files.pop(number)  # the order is that of the writing
+                self._files[number] = replace(found, written_at=self.clock())
+
+    def _drop_file(self, number: str) -> None:
+        """Delete the file of an operation that failed."""
+        with self._counting:
+            if number in self._files:
+                self._files.pop(number).file.close()
+
+    def expire(self) -> None:
+        """Delete files that nobody fetched in time."""
+        before = self.clock() - FETCHED_WITHIN
+        with self._counting:
+            for number, one in list(self._files.items()):
+                if one.written_at is not None and one.written_at <= before:
+                    self._files.pop(number).file.close()
 
     def take(self, by: Principal, number: str) -> tuple[BinaryIO, str]:
         """Return the file of an operation that is done, once, and its name.
@@ -265,35 +327,38 @@ class Requests:
         ProblemError
             403: the caller may not do any more what made it.
         """
+        self.expire()
         is_done = self.show(by.name, number).state == "done"
         found = self._files.get(number) if is_done else None
-        if found is not None and not by.may(found[2]):
+        if found is not None and not by.may(found.operation):
             raise ProblemError(
                 403,
-                f"this token does not permit {found[2]} any more",
+                f"this token does not permit {found.operation} any more",
                 "use a token with a scope that permits it, and begin again",
             )
         # whoever pops it has it, of several who ask in one moment
-        if found is None or self._files.pop(number, None) is None:
+        with self._counting:
+            mine = None if found is None else self._files.pop(number, None)
+        if mine is None:
             raise NotFound(
                 "there is no file of this operation",
                 why="it wrote none, or the file was fetched before, or the daemon was "
-                "started anew: it is kept nowhere",
+                "started anew, or an hour went by: it is kept nowhere",
                 fix="export again",
             )
-        file, name, _ = found
-        file.seek(0)
-        return file, name
+        mine.file.seek(0)
+        return mine.file, mine.name
 
     def wait(self) -> None:
         """Wait for what is under way."""
-        for thread in self._threads:
+        for _, thread in list(self._threads):
             thread.join()
 
     def close(self) -> None:
         """Delete the files that nobody fetched."""
-        while self._files:
-            self._files.popitem()[1][0].close()
+        with self._counting:
+            while self._files:
+                self._files.popitem()[1].file.close()
 
 
 def _repeated(found: ApiRequest, operation: str, digest: str) -> Response:
