@@ -107,7 +107,7 @@ def test_a_template_is_named_from_the_policys_folder_and_found_by_name_too(tmp_p
     for folder, page in ((tmp_path, "scans/0.png"), (scans, "0.png")):
         crop = Pages(folder, form_of(entity)).crop(page, draw.boxes()[0].cut)
         assert Image.open(io.BytesIO(crop.png)).width > 0
-    with pytest.raises(BadPage, match=r"neither scans/0\.png nor 0\.png"):
+    with pytest.raises(BadPage, match=r"has no scans/0\.png and no 0\.png"):
         Pages(scans.parent.parent, form_of(entity))
 
 
