@@ -138,7 +138,10 @@ class Uniqueness:
             have more than one value, triples among the first :meth:`in_triples`.
         least : float
             Share of people; 1 asks for the combinations that tell all rows apart.
-        largest, most : int
+        largest : int
+            Columns of the largest combinations.
+        most : int, optional
+            Columns among which triples are searched, instead of :meth:`in_triples`.
 
         Returns
         -------

@@ -460,12 +460,12 @@ def profile_lines(measured: Profile) -> list[str]:
 
     by = " + ".join(measured.identity)
     whose = f"by {by}" if by else "each row is one"
-    rows = f"{measured.table.rows:,}"
-    if measured.table.is_sample:
-        rows += f" of {measured.table.total:,} rows, drawn evenly"
+    table = measured.table
+    rows = count(table.rows, "row")
+    if table.is_sample:
+        rows = f"{table.rows:,} of {table.total:,} rows, drawn evenly"
     lines = [
-        f"measured on {rows}{'' if ' ' in rows else ' rows'}, "
-        f"{count(measured.people, 'person', 'people')} ({whose})"
+        f"measured on {rows}, {count(measured.people, 'person', 'people')} ({whose})"
     ]
     lines += _repeats(measured)
     for found in measured.identifying[:SHOWN_FINDINGS]:
