@@ -16,9 +16,9 @@ from dispatcher.access.roles import NOT_FOR_TOKENS, SCOPES
 from dispatcher.client import ApiError, Client
 from dispatcher.core.errors import PAGES, NotShipped
 from dispatcher.core.rate_limit import Rate
-from dispatcher.operations import people, queue, records
+from dispatcher.operations import ledger, people, queue, records
 from dispatcher.store import api_requests, audit_log, events
-from dispatcher.surfaces.api import documents
+from dispatcher.surfaces.api import documents, evidence
 from dispatcher.surfaces.api.app import UPLOADS_OF_ONE
 from dispatcher.surfaces.api.requests import FILES_OF_ONE, WAITING_OF_ONE
 from dispatcher.surfaces.api.routes import ROUTES
@@ -204,6 +204,25 @@ def test_safety_5_each_role_reaches_what_the_table_gives_it_and_nothing_else(hou
     with house.store.read() as tx:
         (denied,) = audit_log.newest(tx, actor=found.name, limit=1)
     assert denied.outcome == "denied"
+
+
+def test_a_client_that_reads_the_ledger_slowly_holds_no_transaction(house, monkeypatch):
+    read, export = [], ledger.export
+
+    def lines(store):
+        yield from export(store)
+        read.append("all")
+
+    monkeypatch.setattr(ledger, "export", lines)
+    response = evidence.export_ledger(house)  # sends nothing yet
+    assert read == ["all"]
+    sent = house.client().get(f"{BASE}/ledger").text
+    assert sent == "".join(export(house.store))
+
+    async def body():
+        return b"".join([part async for part in response.body_iterator]).decode()
+
+    assert asyncio.run(body()) == sent
 
 
 def test_no_token_makes_or_ends_another(house):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated, BinaryIO
+from tempfile import TemporaryFile
+from typing import Annotated, BinaryIO, cast
 from zipfile import ZIP_DEFLATED, ZipFile
 
 from fastapi import Header
@@ -82,8 +83,16 @@ def verify_ledger(call: Called, body: d.VerifyLedger) -> JSONResponse:
 
 def export_ledger(call: Called) -> Response:
     """Write out the ledger, one line of JSON each; ids only, no value."""
-    lines = ledger.export(call.store)
-    return StreamingResponse(lines, media_type="application/x-ndjson")
+    # written first: a client that reads slowly would hold the database's transaction
+    with call.shared.workplace() as place:
+        file = cast(BinaryIO, TemporaryFile(dir=place))  # noqa: SIM115 - sent, then closed
+    try:
+        file.writelines(line.encode() for line in ledger.export(call.store))
+        file.seek(0)
+    except BaseException:
+        file.close()
+        raise
+    return StreamingResponse(_pieces(file), media_type="application/x-ndjson")
 
 
 def prove_showings(call: Called, body: d.ProveRequest) -> d.Proof:
