@@ -45,7 +45,7 @@ INVITE_SECONDS: Final = 24 * 3600
 FAILURES: Final = Rate(per_minute=5, burst=5)
 """How often a name, and a network, may fail to sign in."""
 
-_AT_ONCE: Final = 2
+AT_ONCE: Final = 2
 """Passwords that are hashed at a time: each takes 64 MiB."""
 
 _SALT_BYTES: Final = 16
@@ -66,7 +66,7 @@ class Passwords:
 
     def __init__(self, hasher: Argon2Hasher | None = None) -> None:
         self._hasher = hasher or Argon2Hasher()
-        self._turns = threading.Semaphore(_AT_ONCE)
+        self._turns = threading.Semaphore(AT_ONCE)
 
     @cached_property
     def _nobodys(self) -> str:

@@ -1,10 +1,12 @@
 """The operators' console over HTTP: who gets in, what is shown, and what never is."""
 
+import asyncio
 import html
 import os
 import re
 
 import pytest
+from httpx2 import ASGITransport, AsyncClient
 from pwdlib.hashers.argon2 import Argon2Hasher
 from pyotp import TOTP
 from starlette.testclient import TestClient
@@ -118,6 +120,33 @@ def text_of(response) -> str:
 
 
 # -- getting in ------------------------------------------------------------------------
+
+
+def test_those_who_wait_for_a_password_to_be_checked_take_no_thread(app, monkeypatch):
+    inside, most = [], []
+
+    async def sign_in_often():
+        loop = asyncio.get_running_loop()
+
+        def sign_in(*_, **__):
+            inside.append(1)
+            for _ in range(100):  # the others come as far as they get
+                asyncio.run_coroutine_threadsafe(asyncio.sleep(0), loop).result()
+            most.append(len(inside))
+            inside.pop()
+
+        monkeypatch.setattr(access, "sign_in", sign_in)
+        given = {"name": "ann", "password": PASSWORD, "totp": "1"}
+        here = ASGITransport(app=app, client=("127.0.0.1", 5))
+        async with AsyncClient(
+            transport=here, base_url="http://127.0.0.1:8420", headers=SAME
+        ) as client:
+            sent = [client.post("/login", data=given) for _ in range(6)]
+            return [one.status_code for one in await asyncio.gather(*sent)]
+
+    assert asyncio.run(sign_in_often()) == [403] * 6
+    assert len(most) == 6
+    assert max(most) <= users.AT_ONCE
 
 
 def test_a_link_opens_the_console_once(app, case, clock):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -78,6 +79,7 @@ class Sessions:
         self._settings = settings
         self._pace = RateLimiter(settings.sign_in)
         self._passwords = passwords
+        self._turns = asyncio.Semaphore(users.AT_ONCE)  # who waits takes no thread
         self._attempts = Attempts()
         self._cookie = f"{'__Host-' if settings.https else ''}console"
 
@@ -121,7 +123,8 @@ class Sessions:
         """
         form = await self._secret_form(request)
         if "name" in form:
-            secret = await run_in_threadpool(self._by_password, request, form)
+            async with self._turns:
+                secret = await run_in_threadpool(self._by_password, request, form)
         else:
             secret = await run_in_threadpool(
                 access.sign_in_by_link, self._store, _link_of(form), self._clock()
@@ -153,7 +156,8 @@ class Sessions:
             As :meth:`sign_in`.
         """
         form = await self._secret_form(request)
-        return await run_in_threadpool(self._enrol, request, form)
+        async with self._turns:
+            return await run_in_threadpool(self._enrol, request, form)
 
     def _enrol(self, request: Request, form: Mapping[str, str]) -> Response:
         link, now, wrong = _link_of(form), self._clock(), ""
