@@ -277,12 +277,6 @@ class Explanation(Document):
     obstacle: str | None = None
 
 
-class RevealedValues(Document):
-    """Values by field; the audit log says who asked, and why."""
-
-    values: Mapping[str, str]
-
-
 # -- runs ----------------------------------------------------------------------------------
 
 

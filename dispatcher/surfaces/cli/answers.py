@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
 
 from dispatcher.core.errors import Usage
 from dispatcher.core.plurals import count
-from dispatcher.surfaces.cli.context import CliContext, DryRun, Limit, Reason
+from dispatcher.surfaces.cli.context import CliContext, DryRun, Limit, Reason, zulu
 
 app = typer.Typer(
     help="Answers that were refused: look at them, then dismiss them.",
@@ -50,7 +49,7 @@ def list_answers(
         contents = answers.reveal(context, store, ids, reason) if show_values else {}
     header: tuple[str, ...] = ("id", "connector", "at", "reason", "dismissed")
     lines: list[tuple[object, ...]] = [
-        (row.id, row.connector, _moment(row.at), row.reason, row.dismissed_why or "-")
+        (row.id, row.connector, zulu(row.at), row.reason, row.dismissed_why or "-")
         for row in found
     ]
     document: list[dict[str, Any]] = [
@@ -109,7 +108,3 @@ def _said(payload: bytes) -> Any:  # noqa: ANN401 (what was sent, as it was sent
         return json.loads(payload)
     except ValueError:
         return payload.decode("utf-8", "replace")
-
-
-def _moment(at: int) -> str:
-    return datetime.fromtimestamp(at / 1e6, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

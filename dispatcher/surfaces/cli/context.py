@@ -89,6 +89,11 @@ def told_moment(at: int) -> str:
     return datetime.fromtimestamp(at / 1_000_000, UTC).isoformat(timespec="seconds")
 
 
+def zulu(at: int) -> str:
+    """A moment in microseconds to the second, UTC, with the ``Z`` of ISO 8601."""
+    return datetime.fromtimestamp(at / 1_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 DRY_RUN: Final = "DRY RUN - nothing was changed"
 
 

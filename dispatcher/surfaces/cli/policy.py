@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict
-from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -32,6 +31,7 @@ from dispatcher.surfaces.cli.context import (
     leave,
     read_file,
     told_moment,
+    zulu,
 )
 from dispatcher.surfaces.cli.records import (
     DelimiterOption,
@@ -624,8 +624,8 @@ def list_versions(ctx: typer.Context) -> None:
         {
             "version": one.row.version,
             "name": one.row.name,
-            "from": _moment(one.row.applied_at),
-            "until": _moment(one.until) if one.until is not None else None,
+            "from": zulu(one.row.applied_at),
+            "until": zulu(one.until) if one.until is not None else None,
             "sha256": one.row.sha256,
             "accepted_past": one.row.accepted,
             "reason": one.row.reason,
@@ -650,10 +650,6 @@ def list_versions(ctx: typer.Context) -> None:
             header,
         ),
     )
-
-
-def _moment(at: int) -> str:
-    return datetime.fromtimestamp(at / 1e6, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _version(text: str | None) -> int | None:
