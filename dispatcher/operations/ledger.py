@@ -56,13 +56,14 @@ class EventLine:
 
     Attributes
     ----------
-    at : int
+    id, at : int
     actor : str
         Who did it: an operator, ``account:ID`` for a worker, or a part of the daemon.
     action : str
     detail : Mapping
     """
 
+    id: int
     at: int
     actor: str
     action: str
@@ -378,10 +379,11 @@ def list_events(
     actor: str | None = None,
     action: str | None = None,
     limit: int = 100,
+    before: int = 2**63 - 1,
 ) -> list[EventLine]:
-    """Return what was done and by whom, the newest first."""
+    """Return what was done and by whom, the newest first, below a number."""
     with store.read() as tx:
         return [
-            EventLine(row.at, row.actor, row.action, json.loads(row.detail))
-            for row in events.newest(tx, actor, action, limit)
+            EventLine(row.id, row.at, row.actor, row.action, json.loads(row.detail))
+            for row in events.newest(tx, actor, action, limit, before)
         ]

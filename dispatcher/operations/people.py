@@ -90,6 +90,19 @@ def list_users(store: Store) -> list[UserRow]:
     ]
 
 
+def show_user(store: Store, name: str) -> UserRow:
+    """Return one user.
+
+    Raises
+    ------
+    NotFound
+    """
+    for one in list_users(store):
+        if one.name == name:
+            return one
+    raise users.no_user(name)
+
+
 def add_user(
     workspace: Workspace,
     store: Store,
@@ -249,15 +262,17 @@ def list_sessions(workspace: Workspace, store: Store) -> list[SessionRow]:
     ]
 
 
-def revoke_session(workspace: Workspace, store: Store, session: str) -> None:
-    """End a session by its id.
+def revoke_session(workspace: Workspace, store: Store, session: str) -> SessionRow:
+    """End a session by its id; return it as it was.
 
     Raises
     ------
     NotFound
         There is no valid session of that id.
     """
+    found = {one.id: one for one in list_sessions(workspace, store)}
     sessions.revoke_session(store, session, workspace.clock())
+    return found[session]
 
 
 # -- the audit chain -------------------------------------------------------------------

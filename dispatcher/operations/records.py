@@ -10,9 +10,10 @@ from dispatcher.core import keys
 from dispatcher.core.errors import NotFound, Usage
 from dispatcher.custody.erasure import note_export
 from dispatcher.ledger.active_policy import asked_fields
+from dispatcher.operations.answers import check_reason
 from dispatcher.operations.workspace import Workspace
 from dispatcher.stages import assembly
-from dispatcher.stages.assembly import Reassembled
+from dispatcher.stages.assembly import Reassembled, Values
 from dispatcher.stages.intake import loading
 from dispatcher.stages.intake.loading import Loaded, Progress
 from dispatcher.stages.intake.opening import open_table
@@ -21,7 +22,7 @@ from dispatcher.stages.intake.preview import preview as look
 from dispatcher.stages.intake.rejects import rejects_path
 from dispatcher.stages.intake.table import Format as FileFormat
 from dispatcher.stages.intake.table import Options
-from dispatcher.store import Store, Tx, record_states
+from dispatcher.store import Store, Tx, events, record_states
 
 __all__ = [
     "FIELDS",
@@ -34,6 +35,7 @@ __all__ = [
     "reassemble",
     "reassemble_to_stream",
     "rejects_path",
+    "reveal",
     "show",
 ]
 
@@ -164,6 +166,28 @@ def reassemble_to_stream(
             fix="name a file: -o records.parquet",
         )
     return assembly.write_records(store, run, stream, form, excel_guard=excel_guard)
+
+
+def reveal(workspace: Workspace, store: Store, name: str, reason: str) -> Values:
+    """Return the values of a record; the audit log has who looked, and why, before that.
+
+    Raises
+    ------
+    Usage
+        The reason is empty, or not one line.
+    NotFound
+        There is no such record, or its values were erased.
+    """
+    check_reason(reason, "values are shown")
+    with store.write() as tx:
+        found = assembly.values_of(tx, name)
+        if found is None:
+            raise no_record(tx, name)
+        detail = {"record": name, "reason": reason}
+        events.add_event(
+            tx, workspace.clock(), workspace.actor, "record.revealed", detail
+        )
+    return found
 
 
 def list_records(

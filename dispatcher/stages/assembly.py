@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +23,7 @@ from dispatcher.export_format import (
     STATES,
     Cell,
     Layout,
+    answer_of,
     how_written,
     load_polars,
     state_of,
@@ -366,6 +367,50 @@ def _rows(tx: Tx, source: _Source, done: Reassembled) -> Iterator[list[Cell]]:
         yield source.layout.row(loaded, entries)
 
 
+@dataclass(frozen=True)
+class Values:
+    """The values of one record.
+
+    Attributes
+    ----------
+    pseudonym, key : str
+    loaded : Mapping of str to Cell
+        As they were loaded, by column.
+    answers : Mapping of str to str
+        By field; empty where there is none, or the field is unreadable.
+    states : Mapping of str to str
+        Of the same fields.
+    """
+
+    pseudonym: str
+    key: str
+    loaded: Mapping[str, Cell]
+    answers: Mapping[str, str]
+    states: Mapping[str, str]
+
+
+def values_of(tx: Tx, pseudonym: str) -> Values | None:
+    """Put one record together; None: it was erased, or never loaded."""
+    found = rows.record(tx, pseudonym)
+    if found is None:
+        return None
+    number, columns, key, cells = found
+    force = current_policy(tx)
+    asked = {} if force is None else {n: force.fields[n].name for n in force.asked()}
+    entries = {
+        asked[one.field_id]: one
+        for one in rows.filled_in(tx, number)
+        if one.field_id in asked
+    }
+    return Values(
+        pseudonym,
+        key.decode(),
+        dict(zip(json.loads(columns), json.loads(cells), strict=False)),
+        {name: answer_of(one) for name, one in entries.items()},
+        {name: state_of(one) for name, one in entries.items()},
+    )
+
+
 def _write_parquet(store: Store, run: str, path: Path) -> Reassembled:
     load_polars()  # before the records are read
     lines = path.with_name(f"{path.name}.jsonl")
@@ -415,4 +460,12 @@ def _write(
         ) from error
 
 
-__all__ = ["Assembly", "Reassembled", "reassemble", "rewrite", "write_records"]
+__all__ = [
+    "Assembly",
+    "Reassembled",
+    "Values",
+    "reassemble",
+    "rewrite",
+    "values_of",
+    "write_records",
+]

@@ -302,8 +302,15 @@ _FILLED: Final = (
     .select_from(Record)
     .join(Entry, col(Entry.record_id) == Record.id)
     .outerjoin(Result, col(Result.entry_id) == Entry.id)
-    .where(Record.run_id == bindparam("run"), col(Record.erased_at).is_(None))
-    .order_by(col(Record.id))
+)
+_FILLED_OF_RUN: Final = _FILLED.where(
+    Record.run_id == bindparam("run"), col(Record.erased_at).is_(None)
+).order_by(col(Record.id))
+_FILLED_OF_RECORD: Final = _FILLED.where(Record.id == bindparam("record"))
+_RECORD: Final = (
+    select_columns(Record.id, Load.columns, Record.key, Record.columns, Record.key_id)
+    .join(Load, col(Load.id) == Record.load_id)
+    .where(Record.pseudonym == bindparam("pseudonym"), col(Record.erased_at).is_(None))
 )
 
 
@@ -329,6 +336,23 @@ def filled(tx: Tx, run_id: int) -> Iterator[FilledRow]:
 
     In the order of the index: a sort would spill values into temporary files.
     """
-    found = tx.stream(_FILLED, {"run": run_id})
+    return _filled(tx, tx.stream(_FILLED_OF_RUN, {"run": run_id}))
+
+
+def _filled(tx: Tx, found: Iterable[Any]) -> Iterator[FilledRow]:
     for row in tx.vault.opened(tx, found, [(3, "result.value")], 6):
         yield FilledRow(*row[1:6])
+
+
+def record(tx: Tx, pseudonym: str) -> tuple[int, str, bytes, bytes] | None:
+    """One record with values: its id, columns (JSON list), key and cells (JSON list)."""
+    found = tx.execute(_RECORD, {"pseudonym": pseudonym}).all()
+    sealed = [(2, "record.key"), (3, "record.columns")]
+    for number, columns, key, cells, _ in tx.vault.opened(tx, found, sealed, 4):
+        return number, columns, key, cells
+    return None
+
+
+def filled_in(tx: Tx, record_id: int) -> list[FilledRow]:
+    """Entries of one record with their results."""
+    return list(_filled(tx, tx.execute(_FILLED_OF_RECORD, {"record": record_id}).all()))

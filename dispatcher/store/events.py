@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from sqlalchemy import Text, bindparam, func, or_
+from sqlalchemy import BigInteger, Text, bindparam, func, or_
 from sqlmodel import col, select
 
 from dispatcher.model import Event
@@ -24,6 +24,7 @@ _NEWEST: Final = (
     .where(
         or_(_ACTOR.is_(None), col(Event.actor) == _ACTOR),
         or_(_ACTION.is_(None), col(Event.action) == _ACTION),
+        col(Event.id) < bindparam("before", type_=BigInteger()),
     )
     .order_by(col(Event.id).desc())
     .limit(bindparam("most"))
@@ -59,9 +60,16 @@ def details(
         yield at, json.loads(detail)
 
 
-def newest(tx: Tx, actor: str | None, action: str | None, limit: int) -> list[Event]:
-    """Events, the newest first; None: by anybody, of any action."""
-    return tx.models(_NEWEST, {"by": actor, "of_action": action, "most": limit})
+def newest(
+    tx: Tx,
+    actor: str | None,
+    action: str | None,
+    limit: int,
+    before: int = 2**63 - 1,
+) -> list[Event]:
+    """Events below an id, the newest first; None: by anybody, of any action."""
+    given = {"by": actor, "of_action": action, "most": limit, "before": before}
+    return tx.models(_NEWEST, given)
 
 
 def following(tx: Tx, after: int, limit: int) -> list[Event]:

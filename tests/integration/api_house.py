@@ -13,6 +13,7 @@ from dispatcher.model import Answer
 from dispatcher.operations import status
 from dispatcher.operations.workspace import Workspace
 from dispatcher.store import answers, open_store
+from dispatcher.store import records as loads
 from dispatcher.surfaces.api.app import ApiSettings, api_app
 from dispatcher.surfaces.api.calls import Shared
 from dispatcher.surfaces.api.events import Stream
@@ -125,6 +126,7 @@ def build(store, directory) -> House:
     )
     entry = case.entries["key-canary-0.a"]
     with store.write() as tx:
+        loads.begin_load(tx, 1, "made.csv", '["shown"]', case.now)
         mine = Answer(task_id=1, entry_id=entry, account_id=1, raw=b"Ada-Canary",
                       valid=1, at=1, counted=1)  # fmt: skip
         answers.put_answers(tx, [mine])

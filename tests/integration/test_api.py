@@ -1,9 +1,11 @@
 """The REST API: who gets in, what each address answers, and what never leaves."""
 
 import asyncio
+import io
 import json
 import re
 import threading
+import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,8 +13,9 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
+from dispatcher import access
 from dispatcher.access import OPERATIONS, ROLES, authenticate_token
-from dispatcher.access.roles import NOT_FOR_TOKENS, SCOPES
+from dispatcher.access.roles import MACHINE, NOT_FOR_TOKENS, SCOPES
 from dispatcher.client import ApiError, Client
 from dispatcher.core.errors import PAGES, NotShipped
 from dispatcher.core.rate_limit import Rate
@@ -44,6 +47,8 @@ PATHS = {
     "subject": "s0",
     "operation": "op_0",
     "token": "4711",
+    "user": "ann",
+    "session": "0123456789ab",
 }
 BODIES = {
     "pause": {"reason": "a test"},
@@ -99,6 +104,19 @@ BODIES = {
     "verify_backups": None,
     "make_token": {"name": "t", "scopes": ["status:read"]},
     "revoke_token": None,
+    "reveal_record": {"reason": "a test"},
+    "export_plan": None,
+    "ask_policy": {"source": POLICY.decode(), "seen": ["a"], "following": "b"},
+    "draw_policy": {"time_limit": 0.5},
+    "suggest_policy": LINES,
+    "verify_evidence": b"no bundle",
+    "prune_backups": {"keep": 3},
+    "add_user": {"name": "eve", "roles": ["viewer"]},
+    "set_roles": {"roles": ["viewer"]},
+    "disable_user": None,
+    "enable_user": None,
+    "reset_user": None,
+    "revoke_session": None,
 }  # fmt: skip
 """A body that each write takes; None: none, bytes: a file."""
 
@@ -134,7 +152,7 @@ def sent(route, headers=()):
     if isinstance(body, bytes):
         return {
             "content": body,
-            "headers": {"content-type": "application/x-ndjson", **dict(headers)},
+            "headers": {"content-type": next(iter(route.takes)), **dict(headers)},
         }
     return {"headers": dict(headers)} | ({"json": body} if body is not None else {})
 
@@ -176,6 +194,20 @@ def problem(response, status, code=None):
 def test_every_write_has_a_body_in_these_tests():
     assert {name_of(route) for route in POSTS} == BODIES.keys()
     assert len({name_of(route) for route in ROUTES}) == len(ROUTES)
+
+
+NO_ADDRESS = {
+    "schema": "GET /openapi.json describes the documents of the API",
+    "users.invite": "the first admin has nobody to ask: a command of the machine",
+}
+"""Operations that have no address, but for those of the machine, and why."""
+
+
+def test_every_operation_has_an_address_or_a_reason_why_not():
+    reached = {route.operation for route in ROUTES}
+    others = {one for one, scope in OPERATIONS.items() if scope != MACHINE}
+    assert others - reached == NO_ADDRESS.keys()
+    assert reached <= others
 
 
 def test_safety_5_every_address_needs_a_token_and_its_permission(house):
@@ -506,6 +538,119 @@ def test_the_description_in_the_docs_is_the_one_that_is_served(house):
     told = "python -m dispatcher.surfaces.api > docs/reference/openapi.json"
     assert json.loads(kept) == served, told
     assert served["openapi"].startswith("3.1")
+
+
+# -- what reveals, draws, drafts and checks ----------------------------------------------------
+
+
+def test_values_of_a_record_are_shown_for_a_reason_that_is_kept_before(house):
+    client = house.client()
+    name = house.record("key-canary-0")
+    path = f"{BASE}/records/{name}:reveal"
+    problem(client.post(path, json={}), 422)
+    problem(client.post(f"{path}?dry_run=true", json={"reason": "x"}), 422)
+    answer = client.post(path, json={"reason": "a complaint"})
+    assert answer.status_code == 200, answer.text
+    shown = answer.json()
+    assert shown["key"] == "key-canary-0"
+    assert shown["loaded"] == {"shown": "Ada-Canary"}
+    assert shown["answers"]["a"] == "Ada-Canary"
+    assert shown["states"]["a"] == "answered"
+    with house.store.read() as tx:
+        (line,) = audit_log.newest(tx, operation="records.reveal", limit=1)
+    assert (line.target, line.reason, line.outcome) == (name, "a complaint", "done")
+    problem(client.post(f"{BASE}/records/r0:reveal", json={"reason": "x"}), 404)
+
+
+def test_a_value_that_cannot_be_noted_is_not_shown(house, monkeypatch):
+    def fail(*_, **__):
+        raise NotShipped("not kept outside", why="a test", fix="wait")
+
+    monkeypatch.setattr(audit_log.Act, "write", fail)
+    path = f"{BASE}/records/{house.record('key-canary-0')}:reveal"
+    answer = house.client().post(path, json={"reason": "a complaint"})
+    assert answer.status_code in (500, 503)
+    assert "Ada-Canary" not in answer.text
+
+
+def test_a_policy_is_asked_drawn_and_drafted(house):
+    client = house.client()
+    source = POLICY.decode()
+    asked = {"source": source, "seen": ["a"], "following": "b"}
+    said = client.post(f"{BASE}/policies:ask", json=asked).json()
+    assert said == {"allowed": False, "refused_by": ["a-b"], "unjudged": []}
+    begun = client.post(
+        f"{BASE}/policies:picture", json={"source": source, "time_limit": 0.5}
+    )
+    drawn = done(house, begun)
+    assert "One stranger can see" in drawn["result"]["sentences"][0]
+    page = client.get(f"{begun.headers['location']}/content").text
+    assert page.startswith("<!doctype html>")
+    file = {"content": b"".join(map(str.encode, LOADED)),
+            "headers": {"content-type": "application/x-ndjson"}}  # fmt: skip
+    drafted = done(house, client.post(f"{BASE}/policies:suggest", **file))["result"]
+    assert "a = { ask" in drafted["source"]
+    assert "Canary" not in drafted["source"]
+
+
+def test_what_was_handed_out_is_checked_and_a_bomb_is_not_unpacked(house):
+    client = house.client()
+
+    def check(content, media, **query):
+        return done(
+            house,
+            client.post(
+                f"{BASE}/evidence:verify",
+                content=content,
+                params=query,
+                headers={"content-type": media},
+            ),
+        )
+
+    begun = client.post(f"{BASE}/evidence")
+    root = done(house, begun)["result"]["root"]
+    bundle = client.get(f"{begun.headers['location']}/content").content
+    found = check(bundle, "application/zip", head=root)["result"]
+    assert (found["about"], found["ok"]) == ("evidence", True), found
+    assert check(bundle, "application/zip", head="0" * 64)["result"]["ok"] is False
+    asked = {"about": "key-canary-0.a"}
+    proof = client.post(f"{BASE}/ledger:prove", json=asked).json()["document"]
+    found = check(json.dumps(proof), "application/json")["result"]
+    assert (found["about"], found["ok"]) == ("proof", True)
+    bad = {"bomb": [("x", b"0" * (5 << 20))], "beside": [("../x", b"x")],
+           "many": [(str(n), b"") for n in range(101)]}  # fmt: skip
+    for name, members in bad.items():
+        packed = io.BytesIO()
+        with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+            for member, content in members:
+                archive.writestr(member, content)
+        found = check(packed.getvalue(), "application/zip")
+        assert found["problem"]["status"] == 422, name
+    assert check(b"{}", "application/json")["state"] == "failed"
+
+
+def test_users_and_sessions_are_managed_by_whoever_may(house):
+    """No token may: a principal of another kind stands for the console's session."""
+    client = house.client()
+    made = client.post(f"{BASE}/users", json={"name": "eve", "roles": ["viewer"]})
+    assert "/enrol#k=" in made.json()["link"]
+    problem(client.post(f"{BASE}/users", json={"name": "mal", "roles": ["root"]}), 422)
+    place = f"{BASE}/users/eve/roles"
+    tag = {"if-match": client.get(place).headers["etag"]}
+    roles = {"roles": ["operator", "data-viewer"]}
+    problem(client.put(place, json=roles), 428)
+    assert client.put(place, json=roles, headers=tag).json()["roles"] == [
+        "data-viewer", "operator",
+    ]  # fmt: skip
+    problem(client.put(place, json=roles, headers=tag), 412)
+    for verb, state in (("disable", "disabled"), ("enable", "invited")):
+        assert client.post(f"{BASE}/users/eve:{verb}").json()["state"] == state
+    assert client.post(f"{BASE}/users/eve:reset").json()["link"]
+    link = access.make_link(house.store, house.case.tick())
+    access.sign_in_by_link(house.store, link, house.case.tick())
+    opened = client.get(f"{BASE}/sessions").json()[0]["id"]
+    assert client.post(f"{BASE}/sessions/{opened}:revoke").json()["id"] == opened
+    assert client.get(f"{BASE}/sessions").json() == []
 
 
 # -- acting once ------------------------------------------------------------------------------

@@ -247,10 +247,54 @@ def list_users(call: Called) -> Sequence[d.User]:
     return [take(d.User, one) for one in people.list_users(call.store)]
 
 
+def show_user(call: Called, user: Named) -> d.User:
+    """Show a user with their roles."""
+    return _user(call, user)
+
+
+def _user(call: Call, name: str) -> d.User:
+    return take(d.User, people.show_user(call.store, name))
+
+
+def add_user(call: Called, body: d.AddUser) -> d.Enrolment:
+    """Add a user; the link lets them choose a password and a second factor."""
+    link = people.add_user(call.workspace, call.store, body.name, body.roles)
+    return d.Enrolment(name=body.name, link="" if call.dry_run else link)
+
+
+def set_roles(call: Called, user: Named, body: d.Roles) -> d.User:
+    """Give a user these roles and no others; all their sessions end."""
+    people.set_roles(call.workspace, call.store, user, body.roles)
+    return _user(call, user)
+
+
+def disable_user(call: Called, user: Named) -> d.User:
+    """Let a user in no more, nor their tokens; all their sessions end."""
+    people.disable_user(call.workspace, call.store, user)
+    return _user(call, user)
+
+
+def enable_user(call: Called, user: Named) -> d.User:
+    """Let a user in again."""
+    people.disable_user(call.workspace, call.store, user, enable=True)
+    return _user(call, user)
+
+
+def reset_user(call: Called, user: Named) -> d.Enrolment:
+    """Take password, second factor, sessions and tokens away; make a new link."""
+    link = people.reset_user(call.workspace, call.store, user)
+    return d.Enrolment(name=user, link="" if call.dry_run else link)
+
+
 def list_sessions(call: Called) -> Sequence[d.Session]:
     """List sessions of the console that are valid now."""
     found = people.list_sessions(call.workspace, call.store)
     return [take(d.Session, one) for one in found]
+
+
+def revoke_session(call: Called, session: Named) -> d.Session:
+    """End a session of the console at once."""
+    return take(d.Session, people.revoke_session(call.workspace, call.store, session))
 
 
 def list_tokens(call: Called) -> Sequence[d.Token]:

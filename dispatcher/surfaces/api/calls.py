@@ -144,6 +144,11 @@ class Call:
                 422, f"this cannot be tried: {what}", "leave dry_run out, or do not ask"
             )
 
+    def file(self) -> Upload:
+        """Return the file that was sent, to an address that takes one."""
+        assert self.upload is not None
+        return self.upload
+
     def masked(self, findings: Sequence[Finding]) -> list[Finding]:
         """Return findings with records by their pseudonyms instead of their keys."""
         secret = self.store.key("pseudonym-key")

@@ -31,7 +31,6 @@ from dispatcher.surfaces.api.calls import (
     Filter,
     Named,
     Parted,
-    Upload,
     take,
 )
 from dispatcher.surfaces.api.problems import ProblemError, parse
@@ -75,6 +74,13 @@ def _record(call: Call, name: str) -> d.Record:
     pseudonym, rows = records.show(call.store, name)
     found = [take(d.RecordField, row) for row in rows]
     return d.Record(id=pseudonym, fields=found)
+
+
+def reveal_record(call: Called, record: Named, body: d.Reveal) -> d.RevealedRecord:
+    """Show the values of a record; the audit log has who asked and why before that."""
+    call.refuse_trial("values are shown")
+    found = records.reveal(call.workspace, call.store, record, body.reason)
+    return take(d.RevealedRecord, found)
 
 
 def list_fields(
@@ -228,7 +234,7 @@ OnRejected = Annotated[
 
 def preview_records(call: Called) -> d.Preview:
     """Describe a file's columns, and which rows a load would reject."""
-    with _uploaded(call) as path:
+    with call.file() as path:
         _check_lines(path)
         return take(
             d.Preview, records.preview(path, Options(), call.workspace, call.store)
@@ -242,7 +248,7 @@ def load_records(
 
     With ``stop`` nothing is loaded if any row would be rejected.
     """
-    upload = _uploaded(call)
+    upload = call.file()
 
     def work(_: str) -> d.Loaded:
         with upload as path:
@@ -280,11 +286,6 @@ def load_records(
     return call.later(d.Loaded, work)
 
 
-def _uploaded(call: Call) -> Upload:
-    assert call.upload is not None
-    return call.upload
-
-
 def _check_lines(path: Path) -> None:
     """Refuse lines that are not JSON as everybody reads it, before any is loaded."""
     if path.suffix != ".jsonl":
@@ -316,7 +317,7 @@ def _rejected(found: Preview) -> ProblemError:
 
 def add_gold(call: Called, field: Named) -> d.GoldAdded:
     """Add made-up questions to mix among the real ones of a field."""
-    with _uploaded(call) as path:
+    with call.file() as path:
         return take(
             d.GoldAdded, questions.add_gold(call.workspace, call.store, field, path)
         )
@@ -326,7 +327,7 @@ def set_test(
     call: Called, field: Named, share: Annotated[float, Query(gt=0, le=1)]
 ) -> d.QuestionsOfTest:
     """Require a passed test for a field: the share of answers that must be right."""
-    with _uploaded(call) as path:
+    with call.file() as path:
         done = questions.set_test(call.workspace, call.store, field, path, share)
     return d.QuestionsOfTest(questions=done)
 

@@ -110,6 +110,37 @@ class NearestLimit(Document):
     share: float
 
 
+class PlanInForce(Document):
+    """The plan in force: what it means still, and how good it is."""
+
+    plan: int
+    pairs: int
+    planned_worst: NearestLimit | None
+    planned_complete: int
+    gap: float | None
+    outdated: bool
+    moves: int
+
+
+class SafeWorkers(Document):
+    """How many workers must stay active so that no field is left without one."""
+
+    needed: int | None
+    present: int
+    field: str
+    short: bool
+
+
+class Limits(Document):
+    """How near anybody came to any limit."""
+
+    crossed: Sequence[str]
+    worst: NearestLimit
+    left: int | None
+    rule: str
+    units: int
+
+
 class Status(Document):
     """The numbers of one snapshot."""
 
@@ -127,6 +158,9 @@ class Status(Document):
     oldest_waiting_minutes: int
     sealed_minutes_ago: int | None
     paused: Mapping[str, Paused]
+    plan: PlanInForce | None
+    safe_workers: SafeWorkers | None
+    limits: Limits | None
     needs_you: Sequence[str]
 
 
@@ -212,6 +246,16 @@ class Reveal(Request):
     """Why values are shown."""
 
     reason: Reason
+
+
+class RevealedRecord(Document):
+    """The values of a record: its key, its columns as loaded, and its answers by field."""
+
+    id: str = Field(validation_alias="pseudonym")
+    key: str
+    loaded: Mapping[str, str | float | None]
+    answers: Mapping[str, str]
+    states: Mapping[str, str]
 
 
 class FieldLine(Document):
@@ -537,6 +581,9 @@ class DraftPlan(Request):
     seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
     algorithm: Name = "auto"
     time_limit: Annotated[float, Field(ge=0.1, le=3600)] | None = None
+    prefer: (
+        Literal["utility", "fewest-workers", "fairest-load", "most-agreement"] | None
+    ) = None
 
 
 class Drafted(Document):
@@ -552,6 +599,13 @@ class AppliedPlan(Document):
 
     plan: int = Field(validation_alias="plan_id")
     pairs: int
+
+
+class ExportedPlan(Document):
+    """The backlog as an instance file: numbers alone, no name and no value."""
+
+    instance: Mapping[str, Any]
+    notes: Sequence[str]
 
 
 class FrontierRequest(Request):
@@ -590,6 +644,58 @@ class VersionLine(Document):
     accepted_past: int = Field(validation_alias=AliasPath("row", "accepted"))
     reason: str = Field(validation_alias=AliasPath("row", "reason"))
     until: Moment | None
+
+
+class AskPolicy(PolicyText):
+    """A field, and those that a stranger has seen of the same record."""
+
+    seen: Annotated[list[Name], Field(max_length=200)] = []
+    following: Name
+
+
+class AskedPolicy(Document):
+    """Whether the policy lets that stranger see the field."""
+
+    allowed: bool
+    refused_by: Sequence[str]
+    unjudged: Sequence[str]
+
+
+class DrawPolicy(Request):
+    """What is drawn: a policy file, or without one the policy in force on its records."""
+
+    source: Annotated[str, Field(min_length=1, max_length=1_000_000)] | None = None
+    time_limit: Annotated[float, Field(ge=0.1, le=600)] = 10.0
+
+
+class SeenFields(Document):
+    """Fields that are seen of one record, and the share of people they single out."""
+
+    fields: Sequence[str]
+    proven: bool
+    share: float | None
+    at_most: float | None
+    beyond: float | None
+
+
+class Drawn(Document):
+    """What one stranger could know; ``GET /operations/{id}/content`` gives the page once."""
+
+    sentences: Sequence[str]
+    finished: bool
+    one: SeenFields
+    worst: SeenFields
+    most_telling: SeenFields | None
+    two_together: SeenFields
+    one_of_two_records: SeenFields | None
+
+
+class SuggestedPolicy(Document):
+    """A policy drafted from a file; no value is in it."""
+
+    source: str
+    kept_apart: int
+    more_with: str
 
 
 class Diagnostic(Document):
@@ -936,6 +1042,24 @@ class AuditLine(Document):
     outcome: str
 
 
+class EventLine(Document):
+    """What happened, also by workers and the daemon: ids and numbers, no value."""
+
+    id: int
+    at: Moment
+    actor: str
+    action: str
+    detail: Mapping[str, Any]
+
+
+class Verdict(Document):
+    """What the check of something handed out found."""
+
+    about: Literal["evidence", "proof", "receipt"]
+    ok: bool
+    text: str
+
+
 class Subject(Document):
     """What the store has of a person or record, by pseudonym."""
 
@@ -1144,6 +1268,12 @@ class BackupProof(Document):
     lines: int
 
 
+class PruneBackups(Request):
+    """How many of the newest backups are kept."""
+
+    keep: Annotated[int, Field(ge=1, le=10_000)]
+
+
 class BackupCheck(Document):
     """Whether each backup can be restored."""
 
@@ -1180,6 +1310,25 @@ class User(Document):
     roles: Sequence[str]
     state: str
     made_at: Moment
+
+
+class Roles(Request):
+    """The roles of a user, and no others."""
+
+    roles: Annotated[list[Name], Field(min_length=1, max_length=20)]
+
+
+class AddUser(Roles):
+    """A new user."""
+
+    name: Name
+
+
+class Enrolment(Document):
+    """The link with which a user chooses a password, within a day; shown this once."""
+
+    name: str
+    link: str
 
 
 class Session(Document):

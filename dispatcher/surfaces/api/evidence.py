@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Annotated, BinaryIO, cast
-from zipfile import ZIP_DEFLATED, ZipFile
+from typing import Annotated, Any, BinaryIO, Final, cast
+from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile
 
-from fastapi import Header
+from fastapi import Header, Query
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from dispatcher.operations import backups, ledger, people
+from dispatcher.core.plurals import count
+from dispatcher.operations import backups, ledger, people, subjects
 from dispatcher.surfaces.api import documents as d
 from dispatcher.surfaces.api.calls import (
+    MOST,
     Called,
     Filter,
     Named,
     Parted,
     take,
 )
-from dispatcher.surfaces.api.problems import ProblemError
+from dispatcher.surfaces.api.problems import ProblemError, parse
+
+MEMBERS: Final = 100
+"""Most files of a bundle that is checked."""
+UNPACKED: Final = 1 << 20
+RATIO: Final = 200
+"""Most bytes that a packed one gives, beyond the first mebibyte (as for other files)."""
 
 # -- ledger --------------------------------------------------------------------------------
 
@@ -41,6 +52,20 @@ def list_audit(
         limit=part.limit + 1,
     )
     return part.page(found, lambda one: one.seq, lambda one: take(d.AuditLine, one))
+
+
+def list_events(
+    call: Called, part: Parted, actor: Filter = None, action: Filter = None
+) -> d.Page[d.EventLine]:
+    """List what happened, also by workers and the daemon, the newest first."""
+    found = ledger.list_events(
+        call.store,
+        actor=actor,
+        action=action,
+        limit=part.limit + 1,
+        before=part.after or 2**63 - 1,
+    )
+    return part.page(found, lambda one: one.id, lambda one: take(d.EventLine, one))
 
 
 async def follow_events(
@@ -95,6 +120,14 @@ def export_ledger(call: Called) -> Response:
     return StreamingResponse(_pieces(file), media_type="application/x-ndjson")
 
 
+def show_tail(
+    call: Called, limit: Annotated[int, Query(ge=1, le=MOST)] = 20
+) -> Sequence[Mapping[str, Any]]:
+    """Show the last lines of the ledger as they were shipped; ids only, no value."""
+    lines, _ = ledger.last_lines(ledger.shipped_folder(call.workspace), limit)
+    return [json.loads(line) for line in lines]
+
+
 def prove_showings(call: Called, body: d.ProveRequest) -> d.Proof:
     """Prove who saw a field (RECORD.FIELD), or anything of a person (by pseudonym)."""
     return take(d.Proof, ledger.prove(call.store, body.about))
@@ -115,6 +148,80 @@ def export_evidence(call: Called) -> JSONResponse:
         return d.Evidence(root=done.root, lines=done.lines, counts=done.counts)
 
     return call.later(d.Evidence, work)
+
+
+HANDED_OUT: Final = {"application/zip": ".zip", "application/json": ".json"}
+"""What a check takes: a bundle, or a proof or receipt."""
+
+
+def verify_evidence(
+    call: Called,
+    head: Annotated[
+        str | None,
+        Query(pattern="^[0-9a-f]{64}$", description="Root that was noted down."),
+    ] = None,
+) -> JSONResponse:
+    """Check what was handed out: an evidence bundle (zip), a proof, or a receipt."""
+    upload, heads = call.file(), [head] if head else []
+
+    def work(_: str) -> d.Verdict:
+        with upload as path:
+            if path.suffix == ".zip":
+                with call.shared.workplace() as place:
+                    _unpack(path, place / "bundle")
+                    found = ledger.verify_evidence(place / "bundle", heads)
+                text, ok = found.text.replace(str(place), "."), found.status == 0
+                return d.Verdict(about="evidence", ok=ok, text=text)
+            document = parse(path.read_bytes())
+            if isinstance(document, dict) and document.get("schema") == ledger.PROOF:
+                proof = ledger.check_proof(document, heads)
+                many = count(len(proof.showings), "showing")
+                text = f"{many} under root {proof.root}"
+                return d.Verdict(about="proof", ok=True, text=text)
+            receipt = subjects.check_receipt(call.workspace, path)
+            text = str(receipt.receipt.get("receipt", ""))
+            return d.Verdict(about="receipt", ok=receipt.holds, text=text)
+
+    return call.later(d.Verdict, work)
+
+
+def _unpack(path: Path, folder: Path) -> None:
+    """Unpack a bundle: plain members only, no more than a bundle of that size has."""
+    most = max(UNPACKED, RATIO * path.stat().st_size)
+    try:
+        with ZipFile(path) as archive:
+            members = [one for one in archive.infolist() if not one.is_dir()]
+            if len(members) > MEMBERS:
+                raise _no_bundle()
+            for one in members:
+                to = folder / one.filename
+                if not to.resolve().is_relative_to(folder.resolve()):
+                    raise _no_bundle()
+                to.parent.mkdir(parents=True, exist_ok=True)
+                with archive.open(one) as packed, to.open("xb") as file:
+                    while piece := packed.read(1 << 16):
+                        most -= len(piece)
+                        if most < 0:
+                            raise _no_bundle()
+                        file.write(piece)
+    except (
+        BadZipFile,
+        NotImplementedError,
+        OSError,
+        RuntimeError,
+        ValueError,
+        zlib.error,
+    ):
+        raise _no_bundle() from None
+
+
+def _no_bundle() -> ProblemError:
+    return ProblemError(
+        422,
+        "the file is no evidence bundle",
+        f"send the zip of POST /evidence: at most {MEMBERS} plain members, packed at most "
+        f"{RATIO} to 1",
+    )
 
 
 # -- backups, and operations that take long --------------------------------------------------
@@ -153,6 +260,13 @@ def verify_backups(call: Called) -> JSONResponse:
         )
 
     return call.later(d.BackupCheck, work)
+
+
+def prune_backups(call: Called, body: d.PruneBackups) -> Sequence[d.Backup]:
+    """Delete all backups but the newest; those that went are returned."""
+    folder = backups.folder_of(call.workspace)
+    gone = backups.prune(folder, body.keep, dry_run=call.dry_run)
+    return [take(d.Backup, one) for one in gone]
 
 
 def show_operation(call: Called, operation: Named) -> d.Operation:

@@ -138,6 +138,8 @@ _BUDGET: Final = Route("GET", "/runs/{run}/budget", "runs.show", work.show_budge
 _WORKER: Final = "/workers/{connector}/{name:path}"
 _POLICY: Final = Route("GET", "/policies/active", "policy.show", work.show_policy)
 
+_USER: Final = Route("GET", "/users/{user}/roles", "users.list", accounts.show_user)
+
 ROUTES: Final[tuple[Route, ...]] = (
     Route("GET", "/status", "status", work.show_status),
     Route("GET", "/doctor", "doctor", work.list_findings),
@@ -157,6 +159,13 @@ ROUTES: Final[tuple[Route, ...]] = (
         "POST", "/records:purge", "records.purge", content.purge_records, kind="later"
     ),
     Route("GET", "/records/{record}", "records.show", content.show_record),
+    Route(
+        "POST",
+        "/records/{record}:reveal",
+        "records.reveal",
+        content.reveal_record,
+        keeps=False,
+    ),
     Route("GET", "/records/{record}/explanation", "explain", content.explain_record),
     Route("GET", "/fields", "fields.list", content.list_fields),
     Route("POST", "/fields:unburn", "fields.unburn", content.unburn_fields),
@@ -211,6 +220,14 @@ ROUTES: Final[tuple[Route, ...]] = (
         kind="later",
         reads=True,
     ),
+    Route(
+        "POST",
+        "/plans:export",
+        "plan.export",
+        work.export_plan,
+        kind="later",
+        reads=True,
+    ),
     Route("GET", "/plans/{plan}", "plan.show", work.show_plan),
     Route("POST", "/plans/{plan}:apply", "plan.apply", work.apply_plan),
     Route("GET", "/policies", "policy.list", work.list_policies),
@@ -218,6 +235,24 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route("POST", "/policies:check", "policy.check", work.check_policy, reads=True),
     Route("POST", "/policies:test", "policy.test", work.test_policy, reads=True),
     Route("POST", "/policies:diff", "policy.diff", work.compare_policy, reads=True),
+    Route("POST", "/policies:ask", "policy.ask", work.ask_policy, reads=True),
+    Route(
+        "POST",
+        "/policies:picture",
+        "policy.picture",
+        work.draw_policy,
+        kind="later",
+        reads=True,
+    ),
+    Route(
+        "POST",
+        "/policies:suggest",
+        "policy.suggest",
+        work.suggest_policy,
+        kind="later",
+        takes=content.FILES,
+        reads=True,
+    ),
     Route(
         "POST",
         "/policies:plan",
@@ -299,9 +334,20 @@ ROUTES: Final[tuple[Route, ...]] = (
         kind="later",
         reads=True,
     ),
+    Route("GET", "/ledger/tail", "ledger.tail", evidence.show_tail),
     Route("POST", "/ledger:prove", "ledger.prove", evidence.prove_showings, reads=True),
     Route("POST", "/evidence", "audit.export", evidence.export_evidence, kind="later"),
+    Route(
+        "POST",
+        "/evidence:verify",
+        "audit.verify",
+        evidence.verify_evidence,
+        kind="later",
+        takes=evidence.HANDED_OUT,
+        reads=True,
+    ),
     Route("GET", "/audit-log", "audit.log", evidence.list_audit),
+    Route("GET", "/event-log", "audit.events", evidence.list_events),
     Route("GET", "/events", "status", evidence.follow_events, kind="stream"),
     Route("POST", "/subjects:find", "subject.find", content.find_subject, reads=True),
     Route("GET", "/subjects/{subject}", "subject.find", content.show_subject),
@@ -329,8 +375,23 @@ ROUTES: Final[tuple[Route, ...]] = (
         kind="later",
         reads=True,
     ),
+    Route("POST", "/backups:prune", "backup.prune", evidence.prune_backups),
     Route("GET", "/users", "users.list", accounts.list_users),
+    Route("POST", "/users", "users.add", accounts.add_user, keeps=False),
+    Route("POST", "/users/{user}:disable", "users.disable", accounts.disable_user),
+    Route("POST", "/users/{user}:enable", "users.disable", accounts.enable_user),
+    Route(
+        "POST", "/users/{user}:reset", "users.reset", accounts.reset_user, keeps=False
+    ),
+    Route("PUT", "/users/{user}/roles", "users.role", accounts.set_roles, _USER),
+    _USER,
     Route("GET", "/sessions", "sessions.list", accounts.list_sessions),
+    Route(
+        "POST",
+        "/sessions/{session}:revoke",
+        "sessions.revoke",
+        accounts.revoke_session,
+    ),
     Route("GET", "/tokens", "tokens.list", accounts.list_tokens),
     Route("POST", "/tokens", "tokens.make", accounts.make_token, keeps=False),
     Route("POST", "/tokens/{token}:revoke", "tokens.revoke", accounts.revoke_token),

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Annotated
 
+from fastapi import Query
 from starlette.responses import JSONResponse
 
 from dispatcher.core.errors import NotFound
-from dispatcher.operations import connectors, doctor, plans, policies, queue, runs
+from dispatcher.operations import (
+    connectors,
+    discovery,
+    doctor,
+    pictures,
+    plans,
+    policies,
+    queue,
+    runs,
+)
+from dispatcher.operations.records import Options
 from dispatcher.strategies import find_solver
+from dispatcher.surfaces import picture
 from dispatcher.surfaces.api import documents as d
 from dispatcher.surfaces.api.calls import (
     Call,
@@ -22,6 +36,7 @@ from dispatcher.surfaces.api.calls import (
 )
 from dispatcher.surfaces.api.problems import ProblemError
 from policies.document import Severity, parse, run_test
+from policies.model.objective import Preference
 
 # -- the work as a whole -------------------------------------------------------------------
 
@@ -161,8 +176,22 @@ def draft_plan(call: Called, body: d.DraftPlan) -> JSONResponse:
             seed=body.seed,
             algorithm=body.algorithm,
             time_limit=body.time_limit,
+            prefer=None if body.prefer is None else Preference(body.prefer),
         ),
     )
+
+
+def export_plan(call: Called) -> JSONResponse:
+    """Write the backlog as an instance: numbers alone, for other solvers."""
+
+    def work(_: str) -> d.ExportedPlan:
+        with call.shared.workplace() as place:
+            path = place / "backlog.json"
+            done = plans.export(call.workspace, call.store, path)
+            instance = json.loads(path.read_bytes())
+        return d.ExportedPlan(instance=instance, notes=done.notes)
+
+    return call.later(d.ExportedPlan, work)
 
 
 def sweep_frontier(call: Called, body: d.FrontierRequest) -> JSONResponse:
@@ -198,6 +227,69 @@ def test_policy(call: Called, body: d.PolicyText) -> d.TestedPolicy:
             for case in policy.tests
         ]
     )
+
+
+def ask_policy(call: Called, body: d.AskPolicy) -> d.AskedPolicy:
+    """Judge whether a stranger who has seen fields of a record may see one more."""
+    found = policies.ask(_policy(call, body), body.seen, body.following)
+    return d.AskedPolicy(
+        allowed=found.allowed,
+        refused_by=[one.property for one in found.refusals],
+        unjudged=found.unjudged,
+    )
+
+
+def draw_policy(call: Called, body: d.DrawPolicy) -> JSONResponse:
+    """Draw what one stranger could know; fetch the page once from the operation."""
+    file = None
+    if body.source is not None:
+        file = _policy(call, d.PolicyText(source=body.source))
+
+    def work(number: str) -> d.Drawn:
+        if file is None:
+            found = pictures.in_force(call.store, seconds=body.time_limit)
+        else:
+            folder = call.workspace.policy_path.parent
+            found = pictures.of_file(
+                file.policy, folder, None, Options(), seconds=body.time_limit
+            )
+        name = found.policy.name
+        page = picture.page(found, f"Drawn from {name}.")
+        kept = call.shared.requests.file(number, f"{name}.html", call.act)
+        kept.write(page.encode())
+        return d.Drawn(
+            sentences=picture.sentences(found),
+            finished=found.finished,
+            one=take(d.SeenFields, found.view),
+            worst=take(d.SeenFields, found.worst),
+            most_telling=found.telling and take(d.SeenFields, found.telling),
+            two_together=take(d.SeenFields, found.pair),
+            one_of_two_records=found.several and take(d.SeenFields, found.several),
+        )
+
+    return call.later(d.Drawn, work)
+
+
+def suggest_policy(
+    call: Called,
+    numbered: Annotated[
+        bool, Query(description="No column is a key: rows are numbered.")
+    ] = False,
+    feed: Annotated[
+        bool, Query(description="Fields are sent to a receiver, and nobody is asked.")
+    ] = False,
+) -> JSONResponse:
+    """Draft a policy from a file of records; no value is in it, nothing is loaded."""
+    upload = call.file()
+
+    def work(_: str) -> d.SuggestedPolicy:
+        with upload as path:
+            found = discovery.suggest(path, Options(numbered=numbered), feed=feed)
+        return d.SuggestedPolicy(
+            source=found.text, kept_apart=found.kept_apart, more_with=found.extra
+        )
+
+    return call.later(d.SuggestedPolicy, work)
 
 
 def compare_policy(call: Called, body: d.PolicyText) -> d.Comparison:
