@@ -257,14 +257,16 @@ def draw_policy(call: Called, body: d.DrawPolicy) -> JSONResponse:
         page = picture.page(found, f"Drawn from {name}.")
         kept = call.shared.requests.file(number, f"{name}.html", call.act)
         kept.write(page.encode())
-        return d.Drawn(
-            sentences=picture.sentences(found),
-            finished=found.finished,
-            one=take(d.SeenFields, found.view),
-            worst=take(d.SeenFields, found.worst),
-            most_telling=found.telling and take(d.SeenFields, found.telling),
-            two_together=take(d.SeenFields, found.pair),
-            one_of_two_records=found.several and take(d.SeenFields, found.several),
+        return d.Drawn.model_validate(
+            {
+                "sentences": picture.sentences(found),
+                "finished": found.finished,
+                "one": found.view,
+                "worst": found.worst,
+                "most_telling": found.telling,
+                "two_together": found.pair,
+                "one_of_two_records": found.several,
+            }
         )
 
     return call.later(d.Drawn, work)
