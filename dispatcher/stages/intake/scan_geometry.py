@@ -163,10 +163,14 @@ def _centre(shape: tuple[int, ...]) -> NDArray[Any]:
 
 def _moved(seen: Ink, fit: NDArray[Any], form: Ink) -> Ink:
     """Return what is seen, as it lies on the form: about the centres of both."""
-    linear = _linear(fit)
-    offset = _centre(seen.shape) + fit[:1:-1] - linear @ _centre(form.shape)
-    moved: Ink = ndimage.affine_transform(seen, linear, offset, form.shape, order=1)
-    return moved
+    (down, down_across), (across_down, across) = linear = _linear(fit)
+    # Pillow counts from the corner of the first pixel, and across before down.
+    corner = _centre(seen.shape) + fit[:1:-1] - linear @ (_centre(form.shape) + 0.5)
+    matrix = (across, across_down, corner[1] + 0.5, down_across, down, corner[0] + 0.5)
+    moved = Image.fromarray(seen).transform(
+        form.shape[::-1], Image.Transform.AFFINE, matrix, Image.Resampling.BILINEAR
+    )
+    return np.asarray(moved)
 
 
 def _search(form: Ink, seen: Ink) -> tuple[float, NDArray[Any]]:

@@ -92,11 +92,11 @@ def test_many_values_are_estimated_in_bounded_memory():
     assert abs(distinct.count - 200_000) < 20_000
 
 
-def test_nine_thousand_columns_are_looked_at_in_bounded_work():
-    names = ",".join(f"c{i}" for i in range(9_000))
-    row = ",".join(["12.5"] * 9_000)
+def test_two_thousand_columns_are_looked_at_in_bounded_work():
+    names = ",".join(f"c{i}" for i in range(2_000))
+    row = ",".join(["12.5"] * 2_000)
     found = looked_at(f"{names}\n" + f"{row}\n" * 30)
-    assert len(found.columns) == 9_000
+    assert len(found.columns) == 2_000
     assert {column.kind for column in found.columns} == {"decimal"}
 
 

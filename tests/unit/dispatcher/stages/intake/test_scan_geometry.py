@@ -79,13 +79,13 @@ def test_another_filled_form_is_found_to_a_pixel_and_a_half(degrees, shift, zoom
     assert placement.turn == pytest.approx(degrees, abs=0.2)
 
 
-@pytest.mark.parametrize("quarters", [1, 2])
+@pytest.mark.parametrize("quarters", [1, 2, 3])
 def test_a_form_that_lay_on_its_side_or_head_is_found(quarters):
     scanned = form(2).rotate(90 * quarters, expand=True)
     placement = align(form(1), scanned)
     assert placement.agreement > AGREEMENT
     width, height = SIZE
-    corner = {1: (0, width), 2: (width, height)}[quarters]
+    corner = {1: (0, width), 2: (width, height), 3: (height, 0)}[quarters]
     assert placement.on_page(0, 0) == pytest.approx(corner, abs=1.5)
     assert placement.on_template(*corner) == pytest.approx((0, 0), abs=1.5)
 

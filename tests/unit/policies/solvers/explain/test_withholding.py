@@ -248,6 +248,15 @@ def test_listings_count_as_work(listings):
     assert not found.proven
 
 
+def test_listings_take_half_of_the_default_work(listings, monkeypatch):
+    """As if each listing took a unit: a real one of this size takes much less."""
+    monkeypatch.setattr(withholding, "looks", lambda _: withholding._LOOKS)
+    found = solved(priced(chain(21, tau=Fraction(1, 2)), [1] * 21))
+    assert len(listings) == Limits().work / 2
+    assert (found.price, found.entries) == (10, tuple(range(1, 21, 2)))
+    assert not found.proven
+
+
 def test_parts_share_the_time(monkeypatch):
     """Each of five triangles is given less than was left by those before it."""
     one, now, given = triangle([5, 2, 3]), [0.0], []
