@@ -58,6 +58,31 @@ def test_each_module_named_uses_the_driver_or_the_bulk_writer(path: list[str]) -
         ), module
 
 
+SQL = re.compile(
+    r"(BEGIN|COMMIT|COPY|CREATE|DELETE FROM|INSERT INTO|PRAGMA|SELECT|UPDATE|VACUUM)\b"
+)
+
+
+def has_sql(path: Path) -> bool:
+    """Whether a text of it, docstrings apart, begins as a statement does."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    said = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    return any(
+        SQL.match(node.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and id(node) not in said
+    )
+
+
+def test_each_module_with_statements_of_text_is_named() -> None:
+    left = DECISION.partition("## What is left")[2]
+    named = set(re.findall(r"`store/(\w+\.py)`", left))
+    found = {path for path in STORE.parent.rglob("*.py") if has_sql(path)}
+    assert found == {STORE / name for name in named}
+
+
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path[0])
 def test_each_path_has_its_benchmark(path: list[str]) -> None:
     benchmark = re.match(r"`(\w+)", path[2])
