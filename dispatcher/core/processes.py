@@ -11,28 +11,46 @@ from pathlib import Path
 from typing import Final
 
 ARENAS: Final = 2
+LARGE: Final = 1 << 20
+"""Bytes of a block that goes back to the system as soon as it is freed."""
 _M_ARENA_MAX: Final = -8  # malloc.h of glibc
+_M_MMAP_THRESHOLD: Final = -3
 
 
-def limit_arenas() -> None:
-    """Let all threads of this process share two pools of memory (glibc).
+def tune_malloc() -> None:
+    """Keep freed memory where it can be used again, or give it back at once (glibc).
 
     To be called before any thread begins. Else glibc gives the threads up to eight pools
-    for each core, and what is free in one serves no other: the memory of a process that
-    runs for long grows. A ``MALLOC_ARENA_MAX`` of the operator's is left alone.
+    for each core, and what is free in one serves no other; and after the first large block
+    it takes ever larger ones from between small ones. The memory of a process that runs
+    for long grows by both. A ``MALLOC_ARENA_MAX`` of the operator's is left alone.
     """
-    if "MALLOC_ARENA_MAX" not in os.environ:
-        with suppress(OSError, AttributeError):  # another C library has no such call
-            ctypes.CDLL(None).mallopt(_M_ARENA_MAX, ARENAS)
+    with suppress(OSError, AttributeError):  # another C library has no such call
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(_M_MMAP_THRESHOLD, LARGE)
+        if "MALLOC_ARENA_MAX" not in os.environ:
+            mallopt(_M_ARENA_MAX, ARENAS)
+
+
+def collect_promptly() -> None:
+    """Look for garbage as often as Python does, in what is made from now on.
+
+    The program starts with a high threshold and with many objects that stay: as garbage,
+    what requests leave in cycles would take more memory than what is in use.
+    """
+    gc.unfreeze()
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(700, 10, 10)
 
 
 def give_back_memory() -> None:
     """Collect garbage, and give the system what this process has freed and kept (glibc).
 
     Connections of PostgreSQL that were closed, and what SQLAlchemy wraps them in, are
-    garbage in cycles, and the program starts with a high threshold for those. What was
-    freed between blocks that are in use stays with the process, a little more after each
-    large turn. Another C library has no such call.
+    garbage in cycles, which may wait long for the oldest generation's turn. What was freed
+    between blocks that are in use stays with the process, a little more after each large
+    turn. Another C library has no such call.
     """
     gc.collect()
     with suppress(OSError, AttributeError):

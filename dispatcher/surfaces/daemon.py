@@ -26,6 +26,7 @@ from dispatcher.core.errors import DispatcherError, Usage
 from dispatcher.core.log import get_logger
 from dispatcher.core.plurals import count
 from dispatcher.core.private_files import ScratchFolder
+from dispatcher.core.processes import collect_promptly
 from dispatcher.ledger.limit_usage import LimitUsages
 from dispatcher.operations.daemon import make_sign_in_link
 from dispatcher.operations.dry_run import withdrawing
@@ -454,6 +455,7 @@ class DaemonServers:
         )
 
     def _started(self) -> None:
+        collect_promptly()
         for listener in self._listeners:
             print(f"{listener.name:9} {listener.url}/", file=sys.stderr, flush=True)
         self._notifier.ready("leading")

@@ -53,9 +53,9 @@ def up(
     when that one is gone, and stands by again if it loses the lease.
     """
     from dispatcher.core import log
-    from dispatcher.core.processes import limit_arenas
+    from dispatcher.core.processes import tune_malloc
 
-    limit_arenas()  # before the libraries that start threads when they are loaded
+    tune_malloc()  # before the libraries that start threads when they are loaded
     from dispatcher.surfaces import daemon
 
     daemon.refuse_root(allowed=allow_root)

@@ -11,6 +11,7 @@ import pytest
 
 from dispatcher.core.processes import (
     ARENAS,
+    collect_promptly,
     describe_process,
     give_back_memory,
     is_dead,
@@ -59,9 +60,9 @@ def test_people_are_told_host_and_pid():
 
 _ALLOCATING = """
 import ctypes, sys, threading
-from dispatcher.core.processes import limit_arenas
+from dispatcher.core.processes import tune_malloc
 
-limit_arenas()
+tune_malloc()
 together = threading.Barrier(12)
 
 
@@ -121,6 +122,50 @@ def test_all_threads_share_few_pools_of_memory(operators, arenas):
         check=True,
     )
     assert told.stdout.count("<heap nr=") == arenas
+
+
+_LARGE = """
+from pathlib import Path
+from dispatcher.core.processes import tune_malloc
+
+
+def resident():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 >> 20
+
+
+tune_malloc()
+bytearray(8 << 20)  # malloc takes the next blocks of this size from its pools
+before = resident()
+blocks = [bytearray(b"x" * (4 << 20)) for _ in range(9)]
+blocks = blocks[8:]
+print(resident() - before)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the call is glibc's")
+def test_large_blocks_go_back_to_the_system_when_they_are_freed():
+    told = subprocess.run(
+        [sys.executable, "-c", _LARGE], capture_output=True, text=True, check=True
+    )
+    assert int(told.stdout) < 8
+
+
+def test_garbage_of_work_is_collected_soon_once_a_daemon_has_started():
+    class Request:
+        def __init__(self):
+            self.answer = {"of": self}
+
+    before = gc.get_threshold()
+    gc.set_threshold(50_000)
+    try:
+        collect_promptly()
+        assert gc.get_freeze_count() > 10_000
+        served = weakref.ref(Request())
+        made = [[] for _ in range(1_000)]
+        assert served() is None, made
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
 
 
 def test_garbage_in_cycles_is_collected_before_memory_is_given_back():
