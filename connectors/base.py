@@ -351,11 +351,30 @@ class Settings:
         Never printed; empty if the connector needs none.
     directory : Path
         Base of relative paths in `values`.
+    inside : bool
+        Whether paths may not leave it: they come from somewhere else than this machine.
     """
 
     values: Mapping[str, str] = field(default_factory=dict)
     secret: bytes = field(default=b"", repr=False)
     directory: Path = field(default_factory=Path)
+    inside: bool = False
+
+    def folder(self, name: str) -> Path:
+        """Return the folder that a setting names.
+
+        Raises
+        ------
+        Misconfigured
+            It is outside of ``directory``, or that itself, where that is not allowed.
+        """
+        found, home = self.directory / self.values[name], self.directory.resolve()
+        if self.inside and home not in found.resolve().parents:
+            raise Misconfigured(
+                f"{name} names a folder outside of the workspace",
+                fix="name one within it, or add the connector by command on its machine",
+            )
+        return found
 
     @property
     def private(self) -> frozenset[str]:

@@ -382,9 +382,8 @@ def open_folder(settings: Settings) -> Folder:
             f"folder does not know the setting {unknown[0]!r}",
             fix=f"use {', '.join(sorted(known))}",
         )
-    directory = settings.values.get("spool", "")
     form = settings.values.get("format", "csv")
-    if not directory:
+    if not settings.values.get("spool"):
         raise Misconfigured("folder needs the setting spool", fix="name its directory")
     if form not in ("csv", "jsonl"):
         raise Misconfigured(f"format is {form!r}, expected csv or jsonl")
@@ -394,4 +393,4 @@ def open_folder(settings: Settings) -> Folder:
         settle = -1.0
     if not 0 <= settle < 3600:
         raise Misconfigured("settle_seconds must be a number from 0 to 3600")
-    return Folder(settings.directory / directory, form=form, settle=settle)
+    return Folder(settings.folder("spool"), form=form, settle=settle)

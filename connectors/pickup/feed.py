@@ -83,5 +83,4 @@ def open_pickup(settings: Settings) -> PickupFolder:
     values = settings.of("pickup", ("path", "format", "guard"), ("path",))
     form, guarded = values.get("format", "csv"), values.get("guard", "yes")
     check_format(form, guarded)
-    path = settings.directory / values["path"]
-    return PickupFolder(path, form, guarded=guarded == "yes")
+    return PickupFolder(settings.folder("path"), form, guarded=guarded == "yes")

@@ -227,6 +227,14 @@ APART: Final = tuple(
 SCOPES: Final = frozenset().union(*ROLES.values())
 """All that a role can give."""
 
+
+def _powers(role: str, other: str) -> frozenset[str]:
+    """What a role does, and not only sees, that another one does not."""
+    return frozenset(
+        one for one in ROLES[role] - ROLES[other] if not one.endswith(":read")
+    )
+
+
 NOT_FOR_TOKENS: Final = frozenset({"users:write", "tokens:write", "sessions:write"})
 """What no token may do: it would make others, and outlive itself."""
 
@@ -304,7 +312,8 @@ def check_scopes(scopes: Collection[str]) -> frozenset[str]:
     Raises
     ------
     Invalid
-        One is unknown, not for tokens, or there is none.
+        One is unknown, not for tokens, or there is none; or two are of roles that are
+        to be kept apart.
     """
     found = frozenset(scopes)
     wrong = sorted(found - (SCOPES - NOT_FOR_TOKENS))
@@ -317,4 +326,13 @@ def check_scopes(scopes: Collection[str]) -> frozenset[str]:
             "users or sessions",
             fix=f"choose of: {', '.join(sorted(SCOPES - NOT_FOR_TOKENS))}",
         )
+    for one, other in map(sorted, APART):
+        mine, others = found & _powers(one, other), found & _powers(other, one)
+        if mine and others:
+            raise Invalid(
+                f"no token has both {min(mine)} and {min(others)}",
+                why=f"the first is of {one}, the second of {other}, and nobody is both "
+                "(separation of duties)",
+                fix="make two tokens",
+            )
     return found

@@ -29,7 +29,7 @@ from dispatcher.access.sessions import (
     open_session,
     put_link,
 )
-from dispatcher.core.errors import Conflict, Invalid, NotFound
+from dispatcher.core.errors import Changed, Conflict, Invalid, NotFound
 from dispatcher.core.log import get_logger
 from dispatcher.core.rate_limit import Rate, RateLimiter
 from dispatcher.store import Clash, Store, Tx, people
@@ -43,7 +43,7 @@ MOST_CHARS: Final = 128
 STEP_SECONDS: Final = 30
 INVITE_SECONDS: Final = 24 * 3600
 FAILURES: Final = Rate(per_minute=5, burst=5)
-"""How often a name, and a network, may fail to sign in."""
+"""How often somebody may fail to sign in under one name, from one network."""
 
 AT_ONCE: Final = 2
 """Passwords that are hashed at a time: each takes 64 MiB."""
@@ -87,7 +87,10 @@ class Passwords:
 
 @dataclass
 class Attempts:
-    """Failed attempts to sign in, by name and by network; thread-safe."""
+    """Failed attempts to sign in, by name and network, and by network; thread-safe.
+
+    A name alone is never slowed: whoever knows it could keep its user out.
+    """
 
     by_name: RateLimiter = field(default_factory=lambda: RateLimiter(FAILURES))
     by_network: RateLimiter = field(
@@ -97,13 +100,13 @@ class Attempts:
     def are_left(self, name: str, network: str, now: int) -> bool:
         """Whether one more may be made."""
         return bool(
-            self.by_name.available(name, now)
+            self.by_name.available((name, network), now)
             and self.by_network.available(network, now)
         )
 
     def fail(self, name: str, network: str, now: int) -> None:
         """Count one that failed."""
-        self.by_name.spend(name, 1, now)
+        self.by_name.spend((name, network), 1, now)
         self.by_network.spend(network, 1, now)
 
 
@@ -301,6 +304,7 @@ def enrol(
         )
     hashed = passwords.hash(password, entropy)
     with store.write() as tx:
+        people.hold(tx)
         meant = _named_by(tx, link, now)
         if meant != offered.name or not rows.use_link(tx, link_digest(link), now):
             return None
@@ -411,19 +415,44 @@ def reset_user(store: Store, name: str, now: int, entropy: Entropy) -> str:
         return _invite(tx, found.id, now, entropy)
 
 
-def set_roles(store: Store, name: str, roles: Collection[str], now: int) -> None:
+def set_roles(
+    store: Store,
+    name: str,
+    roles: Collection[str],
+    now: int,
+    *,
+    before: Collection[str] | None = None,
+) -> None:
     """Give a user these roles and no others; all their sessions end.
+
+    Parameters
+    ----------
+    store : Store
+    name : str
+    roles : collection of str
+    now : int
+    before : collection of str, optional
+        Only if the user has these now.
 
     Raises
     ------
     Invalid, NotFound
         The roles will not do; there is no such user.
+    Changed
+        The user has others than ``before``.
     Conflict
         Nobody would be admin any more.
     """
     given = check_roles(roles)
     with store.write() as tx:
+        people.hold(tx)
         found = _locked(tx, name)
+        if before is not None and set(before) != set(found.roles.split()):
+            raise Changed(
+                f"the roles of {name} were changed",
+                why="somebody else gave this user others since they were read",
+                fix="read them again, then decide",
+            )
         if "admin" not in given:
             _keep_an_admin(tx, found)
         people.set_roles(tx, found.id, " ".join(sorted(given)))
@@ -441,6 +470,7 @@ def disable_user(store: Store, name: str, now: int, *, enable: bool = False) -> 
         Nobody would be admin any more.
     """
     with store.write() as tx:
+        people.hold(tx)
         found = _locked(tx, name)
         if not enable:
             _keep_an_admin(tx, found)

@@ -125,6 +125,13 @@ class Conflict(DispatcherError):
     exit_status = EXIT_FAILED
 
 
+class Changed(DispatcherError):
+    """It was changed since it was read, so that the edit was not made."""
+
+    code = "E006"
+    exit_status = EXIT_FAILED
+
+
 class NoStore(DispatcherError):
     """There is no store here."""
 
@@ -293,6 +300,10 @@ Look the name up: dispatcher workers list, records list, plan list, queue list."
     "E005": """E005: the thing is in a state that does not allow this
 
 Somebody or something changed it meanwhile, or it is in use. Look again, then decide.""",
+    "E006": """E006: it was changed since it was read
+
+Somebody else edited it between your look and your edit, which was not made. Look again,
+then decide.""",
     "E101": """E101: there is no store here
 
 Make one in this directory with `dispatcher init`, or name another: --dir, --store.""",

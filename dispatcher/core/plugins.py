@@ -187,6 +187,7 @@ def open_connector(
     *,
     directory: Path,
     secret: bytes = b"",
+    inside: bool = False,
 ) -> Market | Feed:
     """Open one connector as the settings describe it.
 
@@ -201,6 +202,8 @@ def open_connector(
         Where relative paths begin.
     secret : bytes
         Used where there is no ``secret_file``.
+    inside : bool
+        Whether paths may not leave ``directory``.
 
     Raises
     ------
@@ -212,7 +215,7 @@ def open_connector(
     if "secret_file" in values:
         secret = _read_secret(name, directory / values["secret_file"])
     try:
-        opened = plugin.open(Settings(own, secret=secret, directory=directory))
+        opened = plugin.open(Settings(own, secret, directory, inside))
         manifest = plugin.declared(own)
     except ConnectorError as error:
         raise Invalid(

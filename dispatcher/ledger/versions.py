@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from dispatcher.core.errors import Conflict, Invalid
+from dispatcher.core.errors import Changed, Conflict, Invalid
 from dispatcher.ledger import averages, chains, recall
 from dispatcher.ledger.active_policy import (
     ActivePolicy,
@@ -239,7 +239,7 @@ def apply_policy(
 
 def _check_active(active: int, wanted: int | None) -> None:
     if wanted is not None and wanted != active:
-        raise Conflict(
+        raise Changed(
             f"version {active} is in force, not {wanted}"
             if active
             else f"no version is in force, so not {wanted}",

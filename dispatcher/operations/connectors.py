@@ -286,6 +286,7 @@ def add(
     secret: bytes | None,
     *,
     dry_run: bool = False,
+    inside: bool = False,
 ) -> None:
     """Add a connector to the settings; it stays disabled until it is enabled.
 
@@ -301,6 +302,8 @@ def add(
     secret : bytes or None
     dry_run : bool
         Open it only.
+    inside : bool
+        Whether its folders must lie in the workspace: whoever asks is elsewhere.
 
     Raises
     ------
@@ -321,7 +324,7 @@ def add(
         values["secret_file"] = f"{name}.secret"
     _check_lines(name, values)
     text = _with_section(workspace, name, values)
-    _open_with(workspace, name, values, secret or b"")
+    _open_with(workspace, name, values, secret or b"", inside=inside)
     if dry_run:
         return
     with workspace.open_store() as store:
@@ -507,7 +510,12 @@ def _check_lines(name: str, values: Mapping[str, str]) -> None:
 
 
 def _open_with(
-    workspace: Workspace, name: str, values: Mapping[str, str], secret: bytes
+    workspace: Workspace,
+    name: str,
+    values: Mapping[str, str],
+    secret: bytes,
+    *,
+    inside: bool = False,
 ) -> Market | Feed:
     """Open a connector with a secret that is not in its file yet."""
     own = {key: text for key, text in values.items() if key != "secret_file"}
@@ -516,7 +524,11 @@ def _open_with(
     if own.get("kind", name) == HOME and not secret:
         secret = bytes(32)  # the store gives it one of its own
     return open_connector(
-        name, own, directory=workspace.directory, secret=secret.strip()
+        name,
+        own,
+        directory=workspace.directory,
+        secret=secret.strip(),
+        inside=inside,
     )
 
 

@@ -141,16 +141,21 @@ def invite_first_admin(
 
 
 def set_roles(
-    workspace: Workspace, store: Store, name: str, roles: Collection[str]
+    workspace: Workspace,
+    store: Store,
+    name: str,
+    roles: Collection[str],
+    *,
+    before: Collection[str] | None = None,
 ) -> None:
     """Give a user these roles and no others; all their sessions end.
 
     Raises
     ------
-    Invalid, NotFound, Conflict
-        The roles will not do; there is no such user; nobody would be admin any more.
+    Invalid, NotFound, Changed, Conflict
+        See :func:`dispatcher.access.users.set_roles`.
     """
-    users.set_roles(store, name, roles, workspace.clock())
+    users.set_roles(store, name, roles, workspace.clock(), before=before)
 
 
 def disable_user(

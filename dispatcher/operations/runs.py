@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from connectors.money import Money
 from dispatcher import model, money
-from dispatcher.core.errors import Conflict, Usage
+from dispatcher.core.errors import Changed, Conflict, Usage
 from dispatcher.operations.workspace import Workspace
 from dispatcher.stages.intake import runs as stage
 from dispatcher.store import (
@@ -23,6 +24,8 @@ from dispatcher.store import money as rows
 from dispatcher.store.erasure import exports_of_run
 from dispatcher.store.pilots import FieldRow, PilotRow
 from dispatcher.store.worker_quality import StockRow
+
+Terms = tuple[str | None, ...]
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,11 @@ class Budget:
     today: str
     room: str
     used_up: str
+
+    @property
+    def terms(self) -> Terms:
+        """What it allows, whatever of it is used."""
+        return self.cap, self.per_day, self.reward, self.bonus, self.fee_percent
 
 
 @dataclass(frozen=True)
@@ -220,14 +228,29 @@ def _budget(run: str, row: model.Budget, now: int) -> Budget:
 
 
 def set_budget(
-    workspace: Workspace, store: Store, run: str, change: BudgetChange
+    workspace: Workspace,
+    store: Store,
+    run: str,
+    change: BudgetChange,
+    before: Terms | Literal["any"] | None = "any",
 ) -> Budget:
     """Set what a run may cost; a cap below what is taken stops new work.
+
+    Parameters
+    ----------
+    workspace : Workspace
+    store : Store
+    run : str
+    change : BudgetChange
+    before : tuple of str, "any" or None
+        Only if its terms are these now; None: only if it has no budget.
 
     Raises
     ------
     NotFound
         There is no such run.
+    Changed
+        Its terms are others than those of ``before``.
     Usage
         No cap, or several currencies.
     Conflict
@@ -236,8 +259,15 @@ def set_budget(
     now = workspace.clock()
     with store.write() as tx:
         run_id = run_id_of(tx, run)
-        before = rows.lock_budgets(tx, [run_id]).get(run_id)
-        row = _changed(tx, run_id, before, change.amounts)
+        found = rows.lock_budgets(tx, [run_id]).get(run_id)
+        terms = None if found is None else _budget(run, found, now).terms
+        if before not in ("any", terms):
+            raise Changed(
+                f"the budget of run {run} was changed",
+                why="somebody else set it since it was read",
+                fix=f"read it again: dispatcher runs show {run}",
+            )
+        row = _changed(tx, run_id, found, change.amounts)
         if change.no_daily_limit:
             row = row.model_copy(update={"per_day": None})
         if change.fee is not None:

@@ -8,6 +8,7 @@ from sqlalchemy import bindparam, func, or_, update
 from sqlmodel import col, select
 
 from dispatcher.model import ApiToken, AppUser
+from dispatcher.store.settings import hold_setting
 from dispatcher.store.transaction import Tx
 
 _USERS: Final = select(AppUser).order_by(col(AppUser.name))
@@ -77,6 +78,11 @@ def add_user(tx: Tx, name: str, roles: str, now: int) -> int:
     columns = ("id", "name", "roles", "totp_step", "made_at")
     tx.insert_many("app_user", columns, [(number, name, roles, 0, now)])
     return number
+
+
+def hold(tx: Tx) -> None:
+    """Wait for whoever else changes who may act: two could else leave nobody who may."""
+    hold_setting(tx, "people", b"")
 
 
 def users(tx: Tx) -> list[AppUser]:

@@ -15,16 +15,34 @@ from starlette.testclient import TestClient
 
 from dispatcher import access
 from dispatcher.access import OPERATIONS, ROLES, authenticate_token
-from dispatcher.access.roles import MACHINE, NOT_FOR_TOKENS, SCOPES
+from dispatcher.access.roles import MACHINE, NOT_FOR_TOKENS
 from dispatcher.client import ApiError, Client
-from dispatcher.core.errors import PAGES, NotShipped
+from dispatcher.core.errors import (
+    PAGES,
+    AnotherLeads,
+    NotShipped,
+    StaleLease,
+    StoreEdited,
+    StoreLocked,
+    StoreUnreachable,
+    StoreUnusable,
+)
 from dispatcher.core.rate_limit import Rate
-from dispatcher.operations import ledger, people, queue, records
+from dispatcher.operations import (
+    ledger,
+    people,
+    policies,
+    queue,
+    records,
+    runs,
+    workers,
+)
 from dispatcher.store import api_requests, audit_log, events
 from dispatcher.surfaces.api import documents, evidence
 from dispatcher.surfaces.api.app import UPLOADS_OF_ONE
 from dispatcher.surfaces.api.requests import FILES_OF_ONE, WAITING_OF_ONE
 from dispatcher.surfaces.api.routes import ROUTES
+from policies.document import parse
 from tests import builders, sql
 from tests.integration import api_house
 from tests.integration.api_house import BASE, CANARIES, POLICY
@@ -160,6 +178,8 @@ def sent(route, headers=()):
 @contextmanager
 def unchanged(house, *but):
     """Nothing of the store is changed by what is done inside, but for some tables."""
+    house.case.now += 61_000_000
+    house.client().get(f"{BASE}/runs")  # what was denied before is noted by now
     before = contents(house, but)
     yield
     assert contents(house, but) == before
@@ -238,6 +258,57 @@ def test_safety_5_each_role_reaches_what_the_table_gives_it_and_nothing_else(hou
     assert denied.outcome == "denied"
 
 
+def test_safety_44_denials_that_repeat_are_one_line_a_minute_with_their_count(house):
+    house.tokens["curious"] = api_house.Caller("token:curious", frozenset())
+    for _ in range(4):
+        problem(house.client("curious").get(f"{BASE}/backups"), 403)
+
+    def lines():
+        with house.store.read() as tx:
+            found = audit_log.newest(tx, actor="token:curious", limit=10)
+        return [(one.operation, one.outcome, one.reason) for one in found]
+
+    assert lines() == [("backup.list", "denied", "")]
+    house.case.now += 61_000_000
+    house.client().get(f"{BASE}/runs")
+    assert lines()[0] == ("backup.list", "denied", "3 more within a minute")
+    assert len(lines()) == 2
+
+
+def test_a_store_that_cannot_be_used_is_503_and_when_to_come_again(house, monkeypatch):
+    for error in (AnotherLeads, StaleLease, NotShipped, StoreEdited, StoreLocked,
+                  StoreUnreachable, StoreUnusable):  # fmt: skip
+
+        def fail(*_, kind=error):
+            raise kind("it cannot be used", why="a test", fix="wait")
+
+        with monkeypatch.context() as broken:
+            broken.setattr(workers, "list_accounts", fail)
+            answer = house.client().get(f"{BASE}/workers")
+        problem(answer, 503, error.code)
+        assert int(answer.headers["retry-after"]) > 0
+
+
+def test_a_database_that_is_away_is_503_until_it_is_back(house, request):
+    if request.node.callspec.params["house"] != "postgresql":
+        pytest.skip("a file is not away")
+    cluster = request.getfixturevalue("postgres_cluster")
+    allow = "ALTER DATABASE api_house ALLOW_CONNECTIONS "
+    try:
+        cluster.administer(allow + "false")
+        cluster.administer(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE datname = 'api_house'"
+        )
+        answer = house.client().get(f"{BASE}/runs")
+        found = problem(answer, 503, "E105")
+        assert "socket" not in str(found), "its address is nobody's business"
+        assert answer.headers["retry-after"]
+    finally:
+        cluster.administer(allow + "true")
+    assert house.client().get(f"{BASE}/runs").status_code == 200
+
+
 def test_a_client_that_reads_the_ledger_slowly_holds_no_transaction(house, monkeypatch):
     read, export = [], ledger.export
 
@@ -259,7 +330,7 @@ def test_a_client_that_reads_the_ledger_slowly_holds_no_transaction(house, monke
 
 def test_no_token_makes_or_ends_another(house):
     """ASVS 8.2: whoever steals one cannot outlive it."""
-    most = SCOPES - NOT_FOR_TOKENS
+    most = ROLES["admin"] - NOT_FOR_TOKENS
     made = people.make_token(house.workspace, house.store, "most", most, days=1)
     house.tokens["most"] = authenticate_token(house.store, made.secret, house.case.now)
     client = house.client("most")
@@ -414,6 +485,11 @@ def test_parameters_compressed_bodies_and_other_media_are_refused(house):
     problem(client.get(f"{url}?run=%00"), 400)
     problem(client.get(f"{url}/%00"), 400)
     problem(client.get(url, params={"limit": 501}), 422)
+    for text in ("0", "1", "yes", "True", ""):
+        asked = client.post(
+            f"{BASE}/pause", params={"dry_run": text}, json={"reason": "x"}
+        )
+        assert "dry_run" in problem(asked, 422)["detail"]
     problem(client.get(f"{BASE}/plans/{2**70}"), 422)
     sent = {"content": b"{}", "headers": {"content-encoding": "gzip"}}
     problem(client.post(f"{BASE}/resume", **sent), 415)
@@ -474,6 +550,16 @@ def test_a_connector_that_is_added_reads_no_file_of_the_machine(house):
     assert found["errors"][0]["pointer"] == "/settings/secret_file"
 
 
+def test_a_connector_that_is_added_keeps_to_folders_of_the_workspace(house, tmp_path):
+    (house.workspace.directory / "out").symlink_to(tmp_path)
+    for kind, name in (("folder", "spool"), ("pickup", "path")):
+        for place in (str(tmp_path / "x"), "../x", ".", "a/../..", "out/x"):
+            body = {"name": "thief", "settings": {"kind": kind, name: place}}
+            found = problem(house.client().post(f"{BASE}/connectors", json=body), 422)
+            assert "outside of the workspace" in str(found), place
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     "settings",
     [{"spool": "one\ntwo"}, {"spool": "a\x7f"}, {"a b": "x"}, {"spool\n[x]": "x"}],
@@ -527,6 +613,45 @@ def test_what_is_edited_must_be_as_it_was_read(house):
     assert client.put(path, json=more, headers=tag).status_code == 200
     problem(client.put(path, json=more, headers=tag), 412)
     assert client.get(path).json()["cap"]["amount"] == "20.00"
+
+
+def test_what_a_command_edits_between_the_look_and_the_act_is_not_overwritten(
+    house, monkeypatch
+):
+    client = house.client()
+    builders.add_run(house.store, "raced")
+    people.add_user(house.workspace, house.store, "raced", ["viewer"])
+    budget, roles = f"{BASE}/runs/raced/budget", f"{BASE}/users/raced/roles"
+    cap = {"cap": {"amount": "10", "currency": "GBP"}}
+    assert client.put(budget, json=cap, headers={"if-none-match": "*"})
+    others = runs.BudgetChange({"cap": runs.read_amount("GBP:20", "cap")})
+    newer = policies.PolicyFile(
+        house.workspace.policy_path, POLICY + b"# raced\n", parse(POLICY).policy
+    )
+    acts = (  # module, name, what a command does meanwhile, address, request
+        (runs, "set_budget", ("raced", others), "PUT", budget, cap),
+        (people, "set_roles", ("raced", ["operator"]), "PUT", roles,
+         {"roles": ["reviewer"]}),
+        (policies, "apply", (newer,), "POST", f"{BASE}/policies:apply",
+         {"source": POLICY.decode() + "# mine\n"}),
+    )  # fmt: skip
+    for module, name, command, method, path, body in acts:
+        act = getattr(module, name)
+        more = {"in_flight": "keep"} if module is policies else {}
+
+        def late(workspace, store, *given, act=act, command=command, more=more, **kept):
+            act(house.workspace, house.store, *command, **more)
+            return act(workspace, store, *given, **kept)
+
+        read = f"{BASE}/policies/active" if module is policies else path
+        tag = {"if-match": client.get(read).headers["etag"]}
+        with monkeypatch.context() as racing:
+            racing.setattr(module, name, late)
+            sent = client.request(method, path, json=body, headers=tag)
+        problem(sent, 412, "E006")
+    assert client.get(budget).json()["cap"]["amount"] == "20.00"
+    assert client.get(roles).json()["roles"] == ["operator"]
+    assert "# raced" in client.get(f"{BASE}/policies/active").json()["source"]
 
 
 # -- the description -------------------------------------------------------------------------
@@ -962,7 +1087,7 @@ def test_a_policy_is_checked_compared_and_put_in_force_over_the_one_that_was_rea
 def test_events_are_told_as_they_happen_and_from_where_a_reader_left(house):
     async def listen(after, count):
         found = []
-        async for text in house.shared.stream.read(after):
+        async for text in house.shared.stream.read(after, "token:all"):
             if text.startswith("id: "):
                 found.append(json.loads(text.partition("data: ")[2]))
                 if len(found) == count:
@@ -981,6 +1106,23 @@ def test_events_are_told_as_they_happen_and_from_where_a_reader_left(house):
     again = asyncio.run(listen(live[0]["id"], 1))
     assert again == [live[1]]
     assert "secret" not in str(live)
+
+
+def test_one_caller_does_not_take_all_streams(house, monkeypatch):
+    monkeypatch.setattr("dispatcher.surfaces.api.events.MOST_OF_ONE", 1)
+    stream = house.shared.stream
+
+    async def read():
+        first = stream.read(None, "token:all")
+        assert await anext(first) == "retry: 1000\n\n"
+        assert stream.is_full("token:all")
+        assert not stream.is_full("token:second")
+        late = [text async for text in stream.read(None, "token:all")]
+        await first.aclose()
+        return late
+
+    assert asyncio.run(read()) == ["retry: 30000\n\n"]
+    assert not stream.is_full("token:all")
 
 
 # -- the client --------------------------------------------------------------------------------

@@ -1,6 +1,9 @@
 """Users and tokens: who comes in, what opens nothing, and how guessing is slowed."""
 
 import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import pytest
 from pwdlib.hashers.argon2 import Argon2Hasher
@@ -190,8 +193,8 @@ def test_safety_2_unknown_disabled_and_wrong_are_one_answer_and_the_same_work(ho
 
 def test_safety_2_guessing_is_slowed_by_name_and_by_network(house, clock):
     house.add("ann", "viewer")
-    for number in range(5):
-        assert house.sign_in("ann", "wrong", network=f"10.0.0.{number}") is None
+    for _ in range(5):
+        assert house.sign_in("ann", "wrong", network="10.9.9.9") is None
     before = HASHER.asked
     assert house.sign_in("ann", network="10.9.9.9") is None, "right, but too soon"
     assert HASHER.asked == before
@@ -201,6 +204,14 @@ def test_safety_2_guessing_is_slowed_by_name_and_by_network(house, clock):
         assert house.sign_in(f"guess{number}", "x", "1", network="10.7.7.7") is None
     clock.advance(STEP // 15)
     assert house.sign_in("ann", network="10.7.7.7") is None
+
+
+def test_safety_2_whoever_guesses_elsewhere_keeps_nobody_out(house):
+    """The name alone locks nothing: it stands in every audit line."""
+    house.add("ann", "admin")
+    for number in range(30):
+        house.sign_in("ann", "wrong", "1", network=f"10.0.0.{number % 6}")
+    assert house.sign_in("ann", network="10.9.9.9") is not None
 
 
 def test_safety_3_a_code_works_once_and_for_a_minute_and_a_half(house, clock):
@@ -224,6 +235,67 @@ def test_safety_3_nobody_enrols_without_the_right_code(house):
         r"otpauth://totp/dispatcher:ann\?secret=[A-Z2-7]{32}&issuer=dispatcher",
         users.enrolment(house.store, link, house.clock()).uri(),
     )
+
+
+# -- two at one moment -----------------------------------------------------------------
+
+
+def together(monkeypatch, module, name, *acts):
+    """Do acts at one moment: each waits behind a step until all are there, or may not be.
+
+    What an act is kept from by a lock it cannot reach; then the others go on.
+    """
+    meeting, step = threading.Barrier(len(acts)), getattr(module, name)
+
+    def late(*given, **more):
+        done = step(*given, **more)
+        with suppress(threading.BrokenBarrierError):
+            meeting.wait(0.3)
+        return done
+
+    def outcome(act):
+        try:
+            return act()
+        except Conflict as error:
+            return error
+
+    monkeypatch.setattr(module, name, late)
+    with ThreadPoolExecutor(len(acts)) as pool:
+        return [one.result() for one in [pool.submit(outcome, act) for act in acts]]
+
+
+@pytest.mark.parametrize("how", ["disable", "role"])
+def test_two_admins_who_go_at_one_moment_leave_one(house, monkeypatch, how):
+    for name in ("ann", "bob"):
+        house.add(name, "admin")
+
+    def go(name):
+        if how == "disable":
+            return users.disable_user(house.store, name, house.clock())
+        return users.set_roles(house.store, name, ["viewer"], house.clock())
+
+    said = together(
+        monkeypatch, users, "_keep_an_admin", lambda: go("ann"), lambda: go("bob")
+    )
+    assert {type(one) for one in said} == {type(None), Conflict}
+    left = [one for one in users.list_users(house.store) if one.disabled_at is None]
+    assert sum("admin" in one.roles.split() for one in left) == 1
+
+
+def test_safety_1_two_links_at_one_moment_make_one_first_admin(house, monkeypatch):
+    links = [
+        users.make_first_admin_link(house.store, house.clock(), house.entropy)
+        for _ in range(2)
+    ]
+    said = together(
+        monkeypatch,
+        people,
+        "add_user",
+        lambda: house.enrol(links[0], "ann"),
+        lambda: house.enrol(links[1], "bob"),
+    )
+    assert sum(one is not None for one in said) == 1
+    assert len(users.list_users(house.store)) == 1
 
 
 # -- what ends sessions ----------------------------------------------------------------

@@ -264,7 +264,8 @@ def add_user(call: Called, body: d.AddUser) -> d.Enrolment:
 
 def set_roles(call: Called, user: Named, body: d.Roles) -> d.User:
     """Give a user these roles and no others; all their sessions end."""
-    people.set_roles(call.workspace, call.store, user, body.roles)
+    before = None if call.read is None else call.read.roles
+    people.set_roles(call.workspace, call.store, user, body.roles, before=before)
     return _user(call, user)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from shutil import rmtree
 from typing import Any, Final
@@ -53,6 +53,7 @@ UPLOADS: Final = 8
 """How many uploads a process keeps until they are worked on."""
 UPLOADS_OF_ONE: Final = 4
 """How many of them may be one caller's."""
+MINUTE: Final = 60_000_000
 
 Authenticate = Callable[[Store, str, int], Principal | None]
 """Who a token is of; None: it is unknown, revoked or expired."""
@@ -127,7 +128,7 @@ def fastapi_app(door: _Door | None = None) -> FastAPI:
             act = super().get_route_handler()
             route = _BY_ACT[self.endpoint]
             known = {
-                parameter.alias
+                parameter.alias: parameter.field_info.annotation is bool
                 for parameter in get_flat_params(self.dependant)
                 if isinstance(parameter.field_info, params.Query)
             }
@@ -175,6 +176,36 @@ def _page(code: str) -> str:
     return PAGES[code] + "\n"
 
 
+@dataclass
+class _Denials:
+    """Denied requests: of each caller and operation one line a minute, with a count.
+
+    Whoever repeats what is denied fills neither the audit log nor its lock.
+    """
+
+    _counted: dict[tuple[str, str], tuple[int, int, Act]] = field(default_factory=dict)
+
+    def begins(self, act: Act, now: int) -> bool:
+        """Whether a line is written of a denial now; others are counted."""
+        key = act.actor, act.operation
+        if key in self._counted:
+            since, more, first = self._counted[key]
+            self._counted[key] = since, more + 1, first
+            return False
+        self._counted[key] = now, 0, act
+        return True
+
+    def due(self, now: int) -> list[Act]:
+        """Return acts of what was counted until a minute ago: each is a line."""
+        past = [key for key, one in self._counted.items() if now - one[0] >= MINUTE]
+        ended = [self._counted.pop(key) for key in past]
+        return [
+            replace(act, lines=0, reason=f"{more:,} more within a minute")
+            for _, more, act in ended
+            if more
+        ]
+
+
 class _Door:
     """Lets a request in: host, token, permission, precondition, repetition."""
 
@@ -194,13 +225,14 @@ class _Door:
         self._clock: Clock = workspace.clock
         self._pace = RateLimiter(settings.refusals)
         self._edits = asyncio.Lock()
+        self._denials = _Denials()
 
     async def serve(
         self,
         route: Route,
         request: StrictRequest,
         act: Callable[[Request], Awaitable[Response]],
-        known: set[str],
+        known: Mapping[str, bool],
         *,
         has_body: bool,
     ) -> Response:
@@ -208,10 +240,13 @@ class _Door:
         request.state.request_id = f"req_{secrets.token_hex(8)}"
         self._check_host(request)
         principal = await self._principal(request)
+        for denied in self._denials.due(self._clock()):
+            await run_in_threadpool(denied.end, self._store, "denied")
         if not principal.may(route.operation):
             _log.warning("api.denied", actor=principal.name, operation=route.operation)
             denied = Act(principal.name, "api", route.operation, self._clock)
-            await run_in_threadpool(denied.end, self._store, "denied")
+            if self._denials.begins(denied, self._clock()):
+                await run_in_threadpool(denied.end, self._store, "denied")
             raise ProblemError(
                 403,
                 f"this token does not permit {route.operation}",
@@ -247,8 +282,7 @@ class _Door:
         principal: Principal,
         upload: Upload | None,
     ) -> Call:
-        tried = request.query_params.get("dry_run")
-        dry_run = route.writes and tried not in (None, "false")
+        dry_run = route.writes and request.query_params.get("dry_run") == "true"
         # a target is named by what the address says: pseudonyms, numbers and names
         target = "/".join(str(one) for one in request.path_params.values())
         given = getattr(request, "_json", None)
@@ -384,7 +418,7 @@ class _Door:
         wanted = _tags(request, "if-match")
         creates = "*" in _tags(request, "if-none-match")
         try:
-            body = await run_in_threadpool(
+            found, body = await run_in_threadpool(
                 read.render, request.state.call, request.path_params
             )
         except NotFound:
@@ -403,6 +437,8 @@ class _Door:
                 "it was changed since it was read",
                 f"read it again (GET {BASE}{read.path}), then decide",
             )
+        # a command may edit it in this moment: the act compares once more, locked
+        request.state.call = replace(request.state.call, read=found)
 
 
 def _tag(body: bytes) -> str:
@@ -413,7 +449,8 @@ def _tags(request: Request, header: str) -> set[str]:
     return {one.strip() for one in request.headers.get(header, "").split(",")} - {""}
 
 
-def _check_query(request: Request, known: set[str]) -> None:
+def _check_query(request: Request, known: Mapping[str, bool]) -> None:
+    """Check the parameters of an address; ``known`` says which of them are yes or no."""
     seen: set[str] = set()
     for name, text in request.query_params.multi_items():
         if name not in known or name in seen:
@@ -424,6 +461,11 @@ def _check_query(request: Request, known: set[str]) -> None:
             )
         seen.add(name)
         _check_text(text)
+        if known[name] and text not in ("true", "false"):
+            # some read 0 as no, others any text as yes: too near to an act not tried
+            raise ProblemError(
+                422, f"{name} is neither true nor false", "write one of the two words"
+            )
     for name, value in request.path_params.items():
         _check_text(str(value))
         if name in ("record", "subject") and not is_pseudonym(str(value)):

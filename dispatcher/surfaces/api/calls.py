@@ -121,6 +121,9 @@ class Call:
     shared : Shared
     upload : Upload or None
         The file that was sent, where one is taken.
+    read : Any
+        What ``If-Match`` named, for the operation to compare under its own lock; None
+        where there was nothing yet.
     """
 
     workspace: Workspace
@@ -131,6 +134,7 @@ class Call:
     act: Act
     shared: Shared
     upload: Upload | None = None
+    read: Any = None
 
     def refuse_trial(self, what: str) -> None:
         """Refuse a dry run of what leaves something outside of the store, or shows it.

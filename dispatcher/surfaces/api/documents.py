@@ -339,6 +339,15 @@ class Budget(Document):
     room: Money
     used_up: str
 
+    @property
+    def terms(self) -> tuple[str | None, ...]:
+        """What it allows, as the operation compares it."""
+        amounts = (self.cap, self.per_day, self.reward, self.bonus)
+        said = [
+            None if one is None else f"{one.currency}:{one.amount}" for one in amounts
+        ]
+        return (*said, self.fee_percent)
+
 
 class LoadedFile(Document):
     """A file that was loaded; complete once it was read to its end."""

@@ -24,6 +24,8 @@ LONGEST: Final = 100.0
 """Seconds of one stream; the reader comes again with its Last-Event-ID."""
 MOST: Final = 2_000
 """Readers at once."""
+MOST_OF_ONE: Final = 100
+"""How many of them may be of one principal."""
 BEAT: Final = 15.0
 
 
@@ -40,22 +42,35 @@ class Stream:
 
     store: Store
     period: float = PERIOD
-    _readers: set[asyncio.Queue[Event]] = field(default_factory=set)
+    _readers: dict[asyncio.Queue[Event], str] = field(default_factory=dict)
     _seen: set[int] = field(default_factory=set)
     _task: asyncio.Task[None] | None = None
 
-    def is_full(self) -> bool:
-        """Whether no further reader is served."""
-        return len(self._readers) >= MOST
+    def is_full(self, reader: str) -> bool:
+        """Whether no further stream of a reader is served."""
+        readers = self._readers.values()
+        own = sum(one == reader for one in readers)
+        return len(readers) >= MOST or own >= MOST_OF_ONE
 
-    async def read(self, after: int | None) -> AsyncIterator[str]:
-        """Yield events behind an id, then those that come; None: only those."""
+    async def read(self, after: int | None, reader: str) -> AsyncIterator[str]:
+        """Yield events behind an id, then those that come.
+
+        Parameters
+        ----------
+        after : int, optional
+            None: only those that come.
+        reader : str
+            Name of the principal, who may read so many streams at once.
+        """
+        if self.is_full(reader):  # several who came at once found the last place free
+            yield "retry: 30000\n\n"
+            return
         queue: asyncio.Queue[Event] = asyncio.Queue(PIECE)
         loop = asyncio.get_running_loop()
         ends = loop.time() + LONGEST
-        await self._begin()
-        self._readers.add(queue)
+        self._readers[queue] = reader
         try:
+            await self._begin()
             yield "retry: 1000\n\n"
             told: set[int] = set()
             while after is not None:
@@ -75,7 +90,7 @@ class Stream:
                 if queue.empty() and queue not in self._readers:
                     return  # it was too slow: it comes again by Last-Event-ID
         finally:
-            self._readers.discard(queue)
+            self._readers.pop(queue, None)
             if not self._readers and self._task is not None:
                 self._task.cancel()
                 self._task = None
@@ -100,7 +115,7 @@ class Stream:
                     continue
                 for queue in list(self._readers):
                     if queue.full():
-                        self._readers.discard(queue)
+                        self._readers.pop(queue, None)
                     else:
                         queue.put_nowait(one)
             last = max((one.id for one in found), default=last)

@@ -76,7 +76,8 @@ async def follow_events(
 ) -> Response:
     """Follow what happens, as server-sent events: ids, moments and actions."""
     stream = call.shared.stream
-    if stream.is_full():
+    reader = call.principal.name
+    if stream.is_full(reader):
         raise ProblemError(
             429,
             "too many readers follow the events",
@@ -84,7 +85,7 @@ async def follow_events(
             headers={"retry-after": "30"},
         )
     after = None if last_event_id is None else int(last_event_id)
-    return StreamingResponse(stream.read(after), media_type="text/event-stream")
+    return StreamingResponse(stream.read(after, reader), media_type="text/event-stream")
 
 
 def verify_ledger(call: Called, body: d.VerifyLedger) -> JSONResponse:

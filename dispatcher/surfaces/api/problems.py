@@ -15,6 +15,7 @@ from starlette.responses import JSONResponse
 
 from dispatcher.core.errors import (
     AnotherLeads,
+    Changed,
     Conflict,
     DispatcherError,
     Infeasible,
@@ -44,6 +45,7 @@ STATUS: Final[dict[type[DispatcherError], int]] = {
     Invalid: 422,
     NotFound: 404,
     Conflict: 409,
+    Changed: 412,
     Refused: 409,
     PastLimit: 409,
     Infeasible: 409,
@@ -58,7 +60,7 @@ STATUS: Final[dict[type[DispatcherError], int]] = {
     StoreUnreachable: 503,
     StoreUnusable: 503,
 }
-"""HTTP status of each error; 500 of all others."""
+"""HTTP status of each kind of error; 500 of all others."""
 
 _TITLES: Final = {
     400: "The request is malformed",
@@ -126,13 +128,17 @@ def document(error: Exception) -> dict[str, Any]:
     if isinstance(error, DispatcherError):
         # a resembling name may be the key of a record that the caller may not see
         offered, _, fix = error.fix.rpartition("? If not: ")
+        status = next(
+            (STATUS[kind] for kind in type(error).mro() if kind in STATUS), 500
+        )
         return _document(
-            STATUS.get(type(error), 500),
+            status,
             error.what,
             error.code,
             fix=fix if offered.startswith("did you mean ") else error.fix,
             retryable=error.retryable,
-            why=error.why,
+            # where the store is and what its server says is for the machine's log
+            why=error.why if status < 500 else "",
             facts=error.facts,
         )
     if isinstance(error, ProblemError):

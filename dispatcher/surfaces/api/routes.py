@@ -87,12 +87,12 @@ class Route:
             response_model_exclude_none=False,
         )
 
-    def render(self, call: Call, path: Mapping[str, Any]) -> bytes:
-        """Return the body of GET, as a client got it, to compare its ETag."""
+    def render(self, call: Call, path: Mapping[str, Any]) -> tuple[Any, bytes]:
+        """Return the document of GET, and its bytes as a client got them."""
         returns = get_type_hints(self.act, include_extras=True)["return"]
         adapter: TypeAdapter[Any] = TypeAdapter(returns)
         found = adapter.validate_python(self.act(call, **path), from_attributes=True)
-        return adapter.dump_json(found)
+        return found, adapter.dump_json(found)
 
 
 _BEARER: Final = HTTPBearer(

@@ -106,7 +106,9 @@ def set_budget(call: Called, run: Named, body: d.BudgetRequest) -> d.Budget:
     }
     fee = None if body.fee_percent is None else round(body.fee_percent * 10_000)
     change = runs.BudgetChange(amounts, fee, body.no_daily_limit)
-    return take(d.Budget, runs.set_budget(call.workspace, call.store, run, change))
+    before = None if call.read is None else call.read.terms
+    done = runs.set_budget(call.workspace, call.store, run, change, before)
+    return take(d.Budget, done)
 
 
 def show_pilot(call: Called, run: Named) -> d.Pilot:
@@ -320,13 +322,12 @@ def plan_policy(call: Called, body: d.PlanPolicy) -> JSONResponse:
 
 def apply_policy(call: Called, body: d.ApplyPolicy) -> d.AppliedPolicy:
     """Put a policy in force, over the version that `If-Match` names."""
-    versions = policies.list_versions(call.store)
     done = policies.apply(
         call.workspace,
         call.store,
         _policy(call, body),
         in_flight=body.in_flight,
-        if_active=versions[-1].row.version if versions else 0,
+        if_active=0 if call.read is None else call.read.version,
         accept_past=body.accept_past,
         reason=body.reason,
         sample=body.sample,
@@ -440,7 +441,12 @@ def add_connector(call: Called, body: d.AddConnector) -> d.ConnectorName:
         )
     secret = None if body.secret is None else body.secret.encode()
     connectors.add(
-        call.workspace, body.name, body.settings, secret, dry_run=call.dry_run
+        call.workspace,
+        body.name,
+        body.settings,
+        secret,
+        dry_run=call.dry_run,
+        inside=True,
     )
     return d.ConnectorName(name=body.name)
 

@@ -111,4 +111,17 @@ def test_no_token_may_make_tokens_users_or_sessions():
     for scope in NOT_FOR_TOKENS:
         with pytest.raises(Invalid, match=scope):
             check_scopes(["records:write", scope])
-    assert check_scopes(SCOPES - NOT_FOR_TOKENS) == SCOPES - NOT_FOR_TOKENS
+    for role, scopes in ROLES.items():
+        wanted = scopes - NOT_FOR_TOKENS
+        assert check_scopes(wanted) == wanted, role
+
+
+def test_a_token_joins_no_acts_of_roles_that_are_to_be_apart():
+    for pair in APART:
+        one, other = (ROLES[role] - NOT_FOR_TOKENS for role in pair)
+        with pytest.raises(Invalid, match="no token has both"):
+            check_scopes(one | other)
+    with pytest.raises(Invalid, match="no token has both"):
+        check_scopes({"subjects:write", "records:write"})
+    seen = {scope for scope in SCOPES if scope.endswith(":read")}
+    assert check_scopes(seen) == seen
