@@ -328,6 +328,32 @@ def test_a_client_that_reads_the_ledger_slowly_holds_no_transaction(house, monke
     assert asyncio.run(body()) == sent
 
 
+def test_safety_9_a_session_of_the_console_opens_no_address(house):
+    """No browser adds a token by itself, so no other site can make one act."""
+    link = access.make_link(house.store, house.case.tick())
+    session = access.sign_in_by_link(house.store, link, house.case.tick())
+    for name in ("console", "__Host-console"):
+        bare = house.client(None)
+        headers = {"cookie": f"{name}={session}"}
+        problem(bare.post(f"{BASE}/pause", json={"reason": "x"}, headers=headers), 401)
+        problem(bare.get(f"{BASE}/status", headers=headers), 401)
+    assert access.authenticate_session(house.store, session, house.case.now)
+    access.sign_out(house.store, session, house.case.tick())
+
+
+def test_safety_30_a_fault_is_a_problem_without_its_words(house, monkeypatch, caplog):
+    def fail(*_, **__):
+        raise RuntimeError("Canary")
+
+    monkeypatch.setattr(queue, "retry", fail)
+    answer = house.client().post(f"{BASE}/queue:retry", json={})
+    found = problem(answer, 500)
+    assert "Canary" not in answer.text
+    assert "Traceback" not in answer.text
+    assert "RuntimeError" not in found["detail"]
+    assert "Canary" not in caplog.text
+
+
 def test_no_token_makes_or_ends_another(house):
     """ASVS 8.2: whoever steals one cannot outlive it."""
     most = ROLES["admin"] - NOT_FOR_TOKENS
@@ -342,8 +368,7 @@ def test_no_token_makes_or_ends_another(house):
     assert made.secret not in str(listed)
 
 
-def test_reads_show_no_value_no_key_and_are_kept_by_nobody(house):
-    """Safety 29, and the masked reads of the API."""
+def test_safety_29_reads_show_no_value_no_key_and_are_kept_by_nobody(house):
     PATHS["record"] = house.record("key-canary-0")
     for route in READS:
         if name_of(route) == "follow_events":
@@ -352,6 +377,7 @@ def test_reads_show_no_value_no_key_and_are_kept_by_nobody(house):
         assert response.status_code in (200, 404, 409), (route.path, response.text)
         assert response.headers["cache-control"] == "no-store"
         assert response.headers["x-content-type-options"] == "nosniff"
+        assert "access-control-allow-origin" not in response.headers
         assert not [word for word in CANARIES if word in response.text], route.path
         if "etag" in response.headers:
             again = house.client().get(
@@ -939,7 +965,7 @@ def line(key, **more):
 LOADED = [line("one"), line("two", b="gout-canary")]
 
 
-def test_records_are_loaded_from_lines_and_taken_out_again_once(house):
+def test_safety_16_records_are_loaded_and_taken_out_once_as_an_attachment(house):
     loaded = done(house, upload(house, LOADED, run="out"))
     assert loaded["state"] == "done", loaded["problem"]
     assert loaded["result"] == {
@@ -1013,8 +1039,8 @@ def kept(house):
     return set(house.shared.requests._files)
 
 
-def test_a_file_with_one_bad_line_loads_nothing_and_says_which(house):
-    """Safety 20 for lines: the last of many is named, and nothing is half done."""
+def test_safety_20_a_file_with_one_bad_line_loads_nothing_and_says_which(house):
+    """The last of many is named, and nothing is half done."""
     good = [line(f"many-{n}") for n in range(300)]
     for bad in (
         '{"id": "x"', '{"id": "x", "id": "y"}', "[1]", '{"id": NaN}', "[" * 80, "7",

@@ -178,7 +178,7 @@ def called(command, context, **given):
     command.invoke(ctx)
 
 
-def test_every_command_that_writes_leaves_a_line_and_tried_dry_none(
+def test_safety_31_every_command_that_writes_leaves_a_line_and_tried_dry_none(
     sqlite_path, monkeypatch
 ):
     writing = {
