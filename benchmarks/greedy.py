@@ -1,11 +1,13 @@
-"""GREEDY with incremental gains against G recomputed in numpy; GREEDYL by size; memory.
+"""GREEDY against G recomputed in numpy; GREEDYL by size; memory; first plans of ``auto``.
 
     python -m benchmarks.greedy [--scale]
 
 The naive GREEDY would evaluate t |D| rounds of up to |D| |A| candidates; 1,000 of them
 are timed and the rest is extrapolated, which the output says. Seconds are CPU seconds of
 the calling thread; where numpy multiplies in several threads that favours it. Bytes are
-all that is allocated, at its highest, from the problem to the plan.
+all that is allocated, at its highest, from the problem to the plan. First plans: CPU
+seconds of the rows of ``auto`` up to GREEDYL, on problems of 500 entries; each in a process
+that has loaded no engine and no kernel yet, the least of three.
 """
 
 from __future__ import annotations
@@ -14,24 +16,30 @@ import argparse
 import sys
 import time
 import tracemalloc
+from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 
+from benchmarks.cells import by_cpu, forked
+from benchmarks.families import KS, SPARSE, generated, sparse
 from benchmarks.machine import load_average, verdict
-from benchmarks.paper_data import synthetic
+from benchmarks.paper_data import budget, synthetic
 from policies.model.measures import Measure
 from policies.model.objective import Objective
 from policies.model.problem import Goal, Problem
 from policies.model.problem_arrays import tables
 from policies.model.sets import NO_CAP, SetSystem
 from policies.model.weights import Weights
+from policies.solvers.auto import TABLE, Auto
 from policies.solvers.search.delta_evaluation import Gains
 
 SAMPLE = 1_000
 FASTER = 1_000  # times, at least
 BYTES = 200  # a candidate pair, at most
+FIRST = 0.2  # CPU seconds to the first plan of 500 entries, at most
+AGAIN = 3  # times, of which the least counts
 K, T = 5, 2
 
 
@@ -155,6 +163,43 @@ def peak(problem: Problem, *, every: bool) -> int:
     return most
 
 
+def of_500_entries() -> Iterator[tuple[str, Problem]]:
+    """Names and problems: the families with 500 entries, and limits on a mean."""
+    kinds = ("step", "linear-average", "linear-worst")
+    for family in (*kinds, "quadratic-average", "quadratic-worst"):
+        for k in KS:
+            for t in (1, 2):
+                yield f"{family} 50 {k} {t}", generated(family, 50, k, t, 0)
+    for k in KS:
+        for average in (True, False):
+            made = synthetic(0, 500, 50, k, 2, Measure.LINEAR, average=average)
+            kind = "average" if average else "worst"
+            yield f"limited {kind} 50 {k} 2", budget(made, Fraction(9, 10))
+    for shape in SPARSE:
+        if shape[0] == 500:
+            yield f"sparse {' '.join(map(str, shape[1:4]))}", sparse(shape, 0)
+
+
+def first_plan(problem: Problem) -> dict[str, object]:
+    """Solve with the rows up to GREEDYL alone."""
+    names = [row.name for row in TABLE]
+    solver = Auto(frozenset(names[names.index("greedyl") + 1 :]))
+    began = time.process_time()
+    found = solver(problem, np.random.default_rng(0), by_cpu(10.0))
+    return {"seconds": time.process_time() - began, "verdict": found.verdict}
+
+
+def first_plans() -> list[str]:
+    """Print what first plans take; return what there is to say of the limit."""
+    slowest = 0.0
+    for name, problem in of_500_entries():
+        runs = [forked(lambda p=problem: first_plan(p)) for _ in range(AGAIN)]
+        took = min(float(str(run["seconds"])) for run in runs)
+        slowest = max(slowest, took)
+        print(f"first plan of {name:24} {took:6.3f} s, {runs[0]['verdict']}")
+    return [verdict("s of CPU to the first plan of 500 entries", slowest, FIRST)]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -163,7 +208,7 @@ def main() -> int:
     words = parser.parse_args()
     print(f"load average {load_average():.1f}")
     sizes = (10_000, 100_000, 1_000_000) if words.scale else (10_000, 100_000)
-    said = compare() + scale(sizes)
+    said = first_plans() + compare() + scale(sizes)
     print("\n".join(said))
     return 1 if any("FAILS" in line for line in said) else 0
 

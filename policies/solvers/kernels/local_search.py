@@ -8,6 +8,7 @@ In mode paper p = q = 0 and missing copies are a penalty in g (section 5, G - C)
 
 from __future__ import annotations
 
+from math import inf
 from typing import Final
 
 from policies.model.problem_arrays import Floats
@@ -19,6 +20,7 @@ from policies.solvers.kernels.moves import (
     is_past_limit,
     risen,
     settle,
+    useful,
 )
 from policies.solvers.kernels.plan_state import (
     BY_MEAN,
@@ -131,7 +133,7 @@ def assign(
     for i in range(len(order)):
         d = order[i]
         short = -1.0 if s.entry[d, DEGREE] < s.entry[d, LO] else 0.0
-        count, limit = 0, s.entry[d, HI] if valued else most[d]
+        count, limit, highest = 0, s.entry[d, HI] if valued else most[d], inf
         for j in range(k):
             if s.entry[d, DEGREE] >= limit:
                 break
@@ -142,7 +144,12 @@ def assign(
                     break
                 if count == len(best) and not ahead(p, q, g, a, best, count - 1):
                     break
-            blocked, value, whole = assess(s, d, a, valued)
+                last, g = 0.0, g + s.lambda_ * s.total[F]
+                if count == len(best):
+                    p, q = p - best[count - 1, 0], q - best[count - 1, 1]
+                    last = best[count - 1, 2]
+                highest = useful(s, a, p, q, g, last)
+            blocked, value, whole = assess(s, d, a, valued, highest)
             if blocked:
                 continue
             if not valued:
@@ -171,17 +178,20 @@ def may_improve(
     p, q, g = rank(s.paper, s.lambda_, 0.0, -s.total[WHOLE], -worths[d, a], least)
     if improves(p - lost, q - full, g - gain):
         return True
-    price = s.lambda_ * least
+    if p != lost or q != full:  # no gain makes up for that
+        return False
+    price, now = s.lambda_ * least, s.lambda_ * s.total[F]
     for b in range(worths.shape[1]):
         u = worths[d, b] - worths[d, a]
-        if s.chosen[d, b] or not improves(p - lost, q - full, u - price - gain):
+        if u - price - gain <= EPS or s.chosen[d, b]:
             continue
-        blocked, value, _ = assess(s, d, b, True)
+        highest = useful(s, b, 0.0, 0.0, u + now, gain)
+        blocked, value, _ = assess(s, d, b, True, highest)
         if blocked:
             continue
         f = value + (s.observer[b, LEVEL] if s.mode == BY_MEAN else 0.0) - s.total[F]
         g = u - s.lambda_ * (f if f > least else least)
-        if improves(p - lost, q - full, g - gain):
+        if g - gain > EPS:
             return True
     return False
 
@@ -192,7 +202,7 @@ def local(s: State, order: Ints) -> int:
     Neighbours: the entry given to one more adversary, taken from one, or moved. The
     unchanged plan comes first, and ties keep what came first, so a tie changes nothing.
     """
-    moves, k, rises = 0, s.worth.shape[1], is_rising(s)
+    moves, k, rises, highest = 0, s.worth.shape[1], is_rising(s), inf
     alone = rises and len(s.observer) == k  # without a pair, f >= that of the others
     for i in range(len(order)):
         d, before = order[i], s.total[F]
@@ -226,7 +236,9 @@ def local(s: State, order: Ints) -> int:
                         p, q, g = rank(s.paper, s.lambda_, missing, whole, worth, least)
                         if not improves(p - lost, q - full, g - gain):
                             continue
-                    blocked, value, new = assess(s, d, b, True)
+                        g += s.lambda_ * s.total[F]
+                        highest = useful(s, b, p - lost, q - full, g, gain)
+                    blocked, value, new = assess(s, d, b, True, highest)
                     if blocked:
                         continue
                     f = risen(s, b, value) - before
@@ -281,7 +293,7 @@ def swap(s: State, order: Ints) -> int:
                             x = d if done % 2 == 0 else e
                             y = a if (done == 0) or (done == 3) else b
                             if done >= 2:
-                                blocked, _, _ = assess(s, x, y, False)
+                                blocked, _, _ = assess(s, x, y, False, inf)
                                 if blocked:
                                     break
                             give(s, x, y, -1 if done < 2 else 1, LEVEL)

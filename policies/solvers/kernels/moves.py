@@ -10,7 +10,7 @@ Floats guide a search only: a plan counts only once the judge has recomputed it.
 
 from __future__ import annotations
 
-from math import exp, log, sqrt
+from math import exp, inf, log, sqrt
 from typing import Final
 
 from policies.model.sets import Ints
@@ -278,13 +278,25 @@ def is_past_limit(s: State, d: int, a: int) -> bool:
     return False
 
 
-def assess(s: State, d: int, a: int, valued: bool) -> tuple[bool, float, float]:
+def assess(
+    s: State, d: int, a: int, valued: bool, most: float
+) -> tuple[bool, float, float]:
     """Evaluate a pair without planning it.
+
+    Parameters
+    ----------
+    s
+    d, a : int
+    valued : bool
+        Whether its value is asked for.
+    most : float
+        The highest value of use to the caller (:func:`useful`); inf for any.
 
     Returns
     -------
     blocked : bool
-        Whether it may not be planned now; copies of the entry are the caller's task.
+        Whether it may not be planned now, or its value is above ``most``; copies of the
+        entry are the caller's task.
     value, whole : float
         If ``valued``: its value (see the modes), and the change of ``WHOLE``.
     """
@@ -296,6 +308,8 @@ def assess(s: State, d: int, a: int, valued: bool) -> tuple[bool, float, float]:
     start, stop = s.entry[d, ROWS], s.entry[d + 1, ROWS]
     rows, units, judged, capped = s.row, s.unit, s.judged, s.capped
     loads, fs = s.load, s.f
+    if by_mean:  # of the sum
+        most *= s.observer[a, DIVISOR]
     for j in range(s.adversary[a, SEEN], s.adversary[a + 1, SEEN]):
         if not s.capped and not summed:
             break
@@ -303,6 +317,8 @@ def assess(s: State, d: int, a: int, valued: bool) -> tuple[bool, float, float]:
         held = s.copies[d, o] > 0
         row = start
         while row < stop:
+            if value > most:  # no row lowers it
+                return True, value, whole
             unit, at = rows[row, UNIT], row
             kind, full = units[unit, KIND], units[unit, FULL]
             load, left, right = rows[row, AMOUNT], 0, 0
@@ -352,6 +368,28 @@ def assess(s: State, d: int, a: int, valued: bool) -> tuple[bool, float, float]:
         give(s, d, a, -1, TRIED)
         return past, value, whole
     return False, value, whole
+
+
+def useful(s: State, a: int, p: float, q: float, g: float, gain: float) -> float:
+    """Return the highest value with which a pair may still be better than another.
+
+    For pairs that only raise f: from f = g / lambda on, a pair gains no more than the
+    other. A share of 10^-9 is added, a million times the rounding error of either test,
+    so that the caller's own test decides and no choice changes.
+
+    Parameters
+    ----------
+    s
+    a : int
+    p, q : float
+        The pair's changes of missing copies and complete units, less the other's.
+    g, gain : float
+        The pair's gain if it left f at 0; the other's.
+    """
+    if p != 0.0 or q != 0.0 or s.lambda_ <= 0.0:
+        return inf
+    f = (g - gain + 1e-9 * (abs(g) + abs(gain))) / s.lambda_
+    return f - s.observer[a, LEVEL] if s.mode == BY_MEAN else f
 
 
 def risen(s: State, a: int, value: float) -> float:

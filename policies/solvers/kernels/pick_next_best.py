@@ -7,6 +7,7 @@ most are never examined.
 
 from __future__ import annotations
 
+from math import inf
 from typing import Final
 
 from policies.model.problem_arrays import Floats
@@ -252,7 +253,7 @@ def construct(
                 b = m if every else c.near[m]
                 if s.entry[e, DEGREE] >= s.entry[e, HI] or s.chosen[e, b]:
                     continue
-                blocked, value, whole = assess(s, e, b, True)
+                blocked, value, whole = assess(s, e, b, True, inf)
                 c.open[e, b] = not blocked
                 if not blocked:
                     c.value[e, b], c.whole[e, b] = value, whole

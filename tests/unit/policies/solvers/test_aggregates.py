@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from fractions import Fraction
+from math import inf
 
 import numpy as np
 import pytest
@@ -83,7 +84,7 @@ def test_a_gain_is_what_the_judge_recomputes(document, flips):
         chosen = bool(gains.state.chosen[d, a])
         foreseen = None
         if not chosen:
-            blocked, value, _ = gains.run("assess", d, a, True)
+            blocked, value, _ = gains.run("assess", d, a, True, inf)
             foreseen = None if blocked else gains.run("risen", a, value)
         gains.give(Plan(np.array([d]), np.array([a])), -1 if chosen else 1)
         f = float(judge(problem, gains.plan()).f_goal)

@@ -3,6 +3,7 @@
 import tracemalloc
 from dataclasses import replace
 from fractions import Fraction
+from math import inf
 from unittest.mock import patch
 
 import numpy as np
@@ -62,7 +63,7 @@ def walk(problem: Problem, flips: list[int], **how: bool) -> None:
         d, a = (flip // k) % n, flip % k
         chosen = bool(gains.state.chosen[d, a])
         if not chosen:
-            blocked, value, whole = gains.run("assess", d, a, True)
+            blocked, value, whole = gains.run("assess", d, a, True, inf)
             foreseen = gains.run("risen", a, value), gains.whole + whole
         gains.give(pair(d, a), -1 if chosen else 1)
         if not chosen and not blocked:
@@ -136,13 +137,13 @@ def test_the_arithmetic_of_one_small_board():
     gains = Gains(tiny.problem())
     gains.give(pair(1, 0), 1)
     assert gains.state.total[F] == 0.5
-    assert gains.run("risen", 0, gains.run("assess", 0, 0, True)[1]) == 0.75
-    assert gains.run("risen", 1, gains.run("assess", 0, 1, True)[1]) == 0.5
+    assert gains.run("risen", 0, gains.run("assess", 0, 0, True, inf)[1]) == 0.75
+    assert gains.run("risen", 1, gains.run("assess", 0, 1, True, inf)[1]) == 0.5
     mean = Gains(replace(tiny.problem(), goal=replace(goal, average=True)))
     mean.give(pair(1, 0), 1)
-    assert mean.run("risen", 0, mean.run("assess", 0, 0, True)[1]) == pytest.approx(
-        0.375
-    )
+    assert mean.run(
+        "risen", 0, mean.run("assess", 0, 0, True, inf)[1]
+    ) == pytest.approx(0.375)
 
 
 def numbers(gains: Gains) -> list[object]:
@@ -165,8 +166,8 @@ def test_walls_bar_what_history_makes_unsafe():
     """0 saw entry 0: entry 1 of the pair must go to 1; a pair past its limit alone too."""
     tiny = Tiny(2, 2, [step(0, 1)], history=[(0, 0)], lo=[0, 1], hi=[0, 1])
     gains = Gains(tiny.problem())
-    assert gains.run("assess", 1, 0, False)[0]
-    assert not gains.run("assess", 1, 1, False)[0]
+    assert gains.run("assess", 1, 0, False, inf)[0]
+    assert not gains.run("assess", 1, 1, False, inf)[0]
 
 
 def test_numba_and_python_run_the_same_function():

@@ -3,6 +3,8 @@
 import threading
 from dataclasses import replace
 from fractions import Fraction
+from math import inf
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from policies.model.objective import Objective
 from policies.model.problem import Goal, Plan
 from policies.model.sets import NO_CAP
 from policies.solvers import SOLVERS, Limits, Verdict
+from policies.solvers.kernels import local_search as kernel
 from policies.solvers.kernels.plan_state import DEGREE, GIVEN, ROOM
 from policies.solvers.search import greedy, local_search
 from policies.solvers.search.delta_evaluation import Gains
@@ -219,7 +222,7 @@ def test_the_lazy_sweep_picks_what_a_full_scan_picks(average, paper_like):
             for a in range(3):
                 if state.chosen[d, a] or state.entry[d, DEGREE] >= 2:
                     continue
-                _, value, _ = gains.run("assess", d, a, True)
+                _, value, _ = gains.run("assess", d, a, True, inf)
                 u = state.worth[d, a]
                 f = gains.run("risen", a, value) - state.total[0]
                 short = state.entry[d, DEGREE] == 0
@@ -446,3 +449,15 @@ def test_no_exchange_is_better_than_what_swaps_end_with(quick, tiny, average):
         if tiny.feasible(plan):
             other.load(Plan.of(sorted(plan)))
             assert (*other.key[:2], other.key[2] + 1e-9) >= gains.key
+
+
+@given(tinies(tradeoff=True), st.booleans(), st.sampled_from(["greedyl", "graspl"]))
+@settings(max_examples=60, deadline=None)
+def test_pairs_that_are_not_valued_to_the_end_would_not_be_chosen(tiny, average, name):
+    """An entry's sets are summed up until its gain is used up: the plan is the same."""
+    problem = unit(tiny)
+    problem = replace(problem, goal=replace(problem.goal, average=average))
+    ended = solve(name, problem)
+    with patch.object(kernel, "useful", lambda *_: inf):
+        whole = solve(name, problem)
+    assert pairs_of(ended.plan) == pairs_of(whole.plan)
