@@ -7,7 +7,7 @@
 The problems are those of :mod:`benchmarks.baseline`, by work, or with ``--seconds`` in so
 many CPU seconds; with ``--targets`` those of :mod:`benchmarks.families` (seed 0), each
 within its own CPU seconds; with ``--cases`` problems that the documents name or promise
-something about. Under a clock there is one thread, and each search is a process of
+something about, and with ``--data`` backlogs as the daemon plans them. Under a clock there is one thread, and each search is a process of
 its own, which loads what it needs.
 A row is switched off only where it gave something to the search with all rows: where it
 does not apply, is not reached or gives nothing, that search is the same without it. It
@@ -32,7 +32,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from benchmarks import families, paper_data
+from benchmarks import families, paper_data, planning
 from benchmarks.baseline import SHOWN, asked, problems
 from benchmarks.cells import (
     COMMIT,
@@ -48,6 +48,7 @@ from benchmarks.cells import (
 )
 from policies.model.measures import Measure
 from policies.model.problem import Average, Problem
+from policies.model.utility_functions import Coverage, Utilities
 from policies.solvers import Limits, auto
 from policies.solvers.auto import TABLE, Auto
 from policies.solvers.interfaces import Solution
@@ -70,9 +71,9 @@ problems are those of `python -m benchmarks.baseline`, by work or, where seconds
 in CPU seconds; *targets*: those of [what the solvers reach](targets.md), seed 0, with
 their limits in CPU seconds; and *cases*: what the documents name or promise (graphs of
 the DIMACS collection in as many colours as do not suffice, the Schur colouring of
-[what the solvers reach](targets.md), step tradeoffs of [the paper](paper.md), and from
-[instance files](reference/instances.md): 10^7 pairs, numbers of any size, and f < tau
-decided exactly).
+[what the solvers reach](targets.md), step tradeoffs of [the paper](paper.md#step-functions-500-entries-50-properties),
+real backlogs as the daemon plans them, and from [instance files](reference/instances.md):
+10^7 pairs, numbers of any size, utilities that are no sums, and f < tau decided exactly).
 
 *Runs* counts the searches without the row. It was switched off where it gave anything to
 the search with all rows, in the whole or in a component: where it does not apply, is not
@@ -88,7 +89,7 @@ same commit. Rows that lost nothing went: last `by-proof` (6 runs), `annealing` 
 """
 
 KEPT = {
-    "planned": "backlogs of the daemon: `python -m benchmarks.spine`",
+    "planned": "the daemon's backlogs, in time that grows with their size: no search",
     "greedyl": "the first plan at once, and never below it at any limit",
     "greedy": "the first plan at once, and never below it at any limit",
     "best-copies": "no search where it is the optimum",
@@ -158,6 +159,19 @@ def lowest_mean() -> Problem:
     return replace(made, averages=(Average((0, 1), edge, strict=True),))
 
 
+def covered_topics(n: int, k: int, topics: int, sets: int) -> Problem:
+    """Entries of three topics each; an adversary is worth the topics that it sees."""
+    rng = np.random.default_rng(0)
+    secrets = [
+        rng.choice(n, int(rng.integers(2, 4)), replace=False) for _ in range(sets)
+    ]
+    worth = tuple(rng.integers(1, 9, topics).astype(float).tolist())
+    seen = [frozenset(rng.choice(topics, 3, replace=False).tolist()) for _ in range(n)]
+    made = Problem.from_sets([1] * n, [s.tolist() for s in secrets], adversaries=k)
+    one = Coverage(tuple(seen), worth)
+    return replace(made, utilities=Utilities((one,) * k, (Fraction(1, 1000),) * k))
+
+
 CASES: dict[str, tuple[float, Callable[[], Problem]]] = {
     "queen5_5, 4 colours, 5 s": (5.0, partial(queens, 5, 4)),
     "queen6_6, 6 colours, 5 s": (5.0, partial(queens, 6, 6)),
@@ -168,12 +182,19 @@ CASES: dict[str, tuple[float, Callable[[], Problem]]] = {
     ),
     "lowest mean is the limit, 3 s": (3.0, lowest_mean),
     "numbers of 10^-12, 2 s": (2.0, partial(in_units, -12)),
-    "step tradeoff of the paper, 100 50 2 2, 5 s": (
-        5.0,
-        partial(paper_data.synthetic, 0, 100, 50, 2, 2, Measure.STEP),
-    ),
+    "topics covered, 100 entries, 3 s": (3.0, partial(covered_topics, 100, 4, 60, 150)),
+    **{
+        f"step tradeoff of the paper, {n} 50 2 2, 5 s": (
+            5.0,
+            partial(paper_data.synthetic, 0, n, 50, 2, 2, Measure.STEP),
+        )
+        for n in (100, 200)
+    },
 }
 """CPU seconds and problem: what documents name, beyond families and files."""
+
+DAEMON = 10.0  # CPU seconds for a backlog, of which the daemon needs a fraction
+BACKLOGS = ("prescriptions", "receipts-100", "brightkite-300 later")
 
 
 def asked_for(words: argparse.Namespace) -> Iterator[tuple[str, int, Problem, Limits]]:
@@ -181,6 +202,13 @@ def asked_for(words: argparse.Namespace) -> Iterator[tuple[str, int, Problem, Li
     for case, (seconds, make) in CASES.items() if words.cases else ():
         if is_wanted(words, CASE + case):
             yield CASE + case, 0, make(), by_cpu(seconds)
+    for name, backlog in (
+        planning.cases(words.data) if words.cases and words.data else ()
+    ):
+        named = f"{CASE}{name} as the daemon plans it, {DAEMON:g} s"
+        if name in BACKLOGS and is_wanted(words, named):
+            limits = replace(by_cpu(DAEMON), spread=planning.SPREAD, exact_size=1)
+            yield named, 0, backlog(), limits
     if words.cases:
         return
     if not words.targets:

@@ -134,7 +134,8 @@ class Features:
     def separable(self) -> bool:
         """Whether components of the sets are independent of each other."""
         problem = self.problem
-        return not (self.tradeoff or problem.averages) and problem.capacity is None
+        shared = self.tradeoff or self.valued or problem.averages
+        return not shared and problem.capacity is None
 
     @cached_property
     def counted(self) -> bool:
