@@ -17,6 +17,7 @@ from policies.document import parse
 from policies.document.schema import json_schema
 from policies.instances.instance_file import KEYS
 from policies.solvers import SOLVERS
+from policies.solvers.auto import TABLE
 
 DOCS = Path(__file__).parents[2] / "docs"
 BENCHMARKS = DOCS.parent / "benchmarks"
@@ -107,6 +108,13 @@ def test_every_key_of_an_instance_and_every_algorithm_is_on_their_page():
     cells = re.findall(r"^\| (`.*?`) \|", text, re.MULTILINE)
     told = {name for cell in cells for name in re.findall(r"`([^`]+)`", cell)}
     assert {*KEYS, *SOLVERS} - told == {"auto"}  # told before the table
+
+
+def test_each_row_of_auto_has_a_run_in_the_ablation_that_loses_without_it():
+    text = (DOCS / "ablation.md").read_text(encoding="utf-8")
+    lines = re.findall(r"^\| (\S+) \| \w+ \| (\d+) \| (\d+) \|", text, re.MULTILINE)
+    assert [name for name, _, _ in lines] == [row.name for row in TABLE]
+    assert all(0 < int(lost) <= int(runs) for _, runs, lost in lines)
 
 
 def test_every_benchmark_is_on_their_page():

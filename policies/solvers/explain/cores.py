@@ -342,8 +342,8 @@ def adversaries_needed(
 def widened(problem: Problem, number: int) -> Problem:
     """Return the problem with new adversaries added, so that there are ``number``.
 
-    All weights become 1: whether a plan exists does not depend on them, and fine
-    weights times more adversaries would overflow.
+    All weights become 1, and utilities go: whether a plan exists depends on neither, and
+    fine weights times more adversaries would overflow.
     """
     more = number - problem.n_adversaries
     trusted = problem.trusted
@@ -356,6 +356,7 @@ def widened(problem: Problem, number: int) -> Problem:
     return replace(
         problem,
         weights=Weights.flat(problem.n_entries, number),
+        utilities=None,
         capacity=capacity,
         trusted=trusted,
     )

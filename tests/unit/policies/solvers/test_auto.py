@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from benchmarks import families, paper_data
 from policies.instances.instance_file import read_instance, rows_of
+from policies.judging.judge import judge
 from policies.model.measures import Measure
 from policies.model.problem import Plan
 from policies.solvers import SOLVERS, Cause, Limits, Verdict
@@ -111,6 +112,24 @@ def test_a_verdict_is_what_all_assignments_say(name, document):
         assert answer.verdict is not Verdict.UNKNOWN
         if optimum is not None:
             assert float(answer.value) == pytest.approx(optimum, abs=1e-8)
+
+
+@given(document=instances().filter(distinct), valued=st.booleans(), data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_any_row_can_be_switched_off(document, valued, data):
+    """Less may be found without it, and nothing wrong is said."""
+    valued &= document["disclosure"]["kind"] != "cosine"
+    utility = {"utility": {"kind": "concave", "curve": "root"}} if valued else {}
+    problem, limits = read_instance(document | utility).problem, Limits(work=1)
+    off = data.draw(st.sampled_from(Auto().rows(problem, limits)))
+    found = Auto(frozenset({off}))(problem, np.random.default_rng(1), limits)
+    optimum = best(document)  # the same plans are feasible whatever they are worth
+    if found.verdict is Verdict.INFEASIBLE:
+        assert optimum is None
+    if found.verdict is Verdict.SOLVED:
+        assert judge(problem, found.plan).feasible
+        assert found.value <= found.bound
+        assert valued or float(found.value) <= optimum + 1e-9
 
 
 @given(document=instances().filter(distinct))
