@@ -848,9 +848,7 @@ TABLE: Final[tuple[Row, ...]] = (
     Row("best-copies", "first", _always, _best_copies),
     Row("greedyl", "greedy", lambda f: not f.valued, _greedy(GREEDYL)),
     Row("greedy", "greedy", _pairwise, _greedy(GREEDY)),
-    Row(
-        "relations", "alone", lambda f: f.kind == "links" and not f.valued, _relations
-    ),
+    Row("relations", "alone", lambda f: f.kind == "links" and not f.valued, _relations),
     Row("components", "alone", lambda f: f.separable, _components),
     Row("pair-search", "first", lambda f: f.pairs_only, _pair_search),
     Row("cliques", "alone", lambda f: f.pairs_only, _cliques),
