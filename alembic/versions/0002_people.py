@@ -1,4 +1,4 @@
-"""Add users, API tokens, requests of the API and the audit chain."""
+"""Add users, API tokens, requests of the API, the audit chain and figures over time."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -15,6 +15,7 @@ def upgrade() -> None:
     _people()
     _audit()
     _requests()
+    _figures()
     if op.get_context().dialect.name == "sqlite":
         _sqlite_guards()
     else:
@@ -115,6 +116,23 @@ def _requests() -> None:
         _big("ended_at", null=True),
         sa.PrimaryKeyConstraint("id", name="pk_api_request"),
         sa.UniqueConstraint("caller", "key", name="uq_api_request_caller_key"),
+    )
+
+
+def _figures() -> None:
+    op.create_table(
+        "sample",
+        _text("measure", 24),
+        _id("at"),
+        _text("label", 400),
+        _big("value"),
+        sa.PrimaryKeyConstraint("measure", "at", "label", name="pk_sample"),
+        sqlite_with_rowid=False,
+    )
+    op.create_index(
+        "ix_answer_at_answer_account_id_answer_valid",
+        "answer",
+        ["at", "account_id", "valid"],
     )
 
 

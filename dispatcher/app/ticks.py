@@ -18,6 +18,7 @@ from dispatcher.core.processes import give_back_memory
 from dispatcher.custody.erasure import Retention
 from dispatcher.ledger.chains import seal
 from dispatcher.ledger.comparison import refuse_edited
+from dispatcher.operations.sampling import Sampler
 from dispatcher.operations.subjects import erasure_context
 from dispatcher.operations.workspace import Workspace
 from dispatcher.preflight import Preflight
@@ -138,6 +139,7 @@ def _after(store: Store, connectors: Connectors, workspace: Workspace) -> list[T
         refuse_edited(store)
         return 0
 
+    feeds = [name for name, one in connectors.items() if isinstance(one, Feed)]
     undo = held_back(workspace.config.tasks.undo)
     assembly = Assembly(store, workspace.clock, undo)
     books = PaymentBooks(store, workspace.clock)
@@ -167,6 +169,7 @@ def _after(store: Store, connectors: Connectors, workspace: Workspace) -> list[T
                 if isinstance(market, Listing)
             ],
         ),
+        Tick("sampling", every.sampling, Sampler(store, workspace.clock, feeds).tick),
         # A new leader has just compared.
         Tick("comparing", every.comparing, compare_now, at_once=False),
     ]

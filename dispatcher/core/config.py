@@ -66,6 +66,7 @@ class Ticks(_Section):
     retention: Seconds = 3600.0
     reconciling: Seconds = 86_400.0
     comparing: Seconds = 900.0
+    sampling: Seconds = 60.0
     leading: Annotated[float, Field(gt=0, le=5)] = 2.0
 
 

@@ -119,6 +119,21 @@ class Event(SQLModel, table=True):
     detail: str = Field(default="{}", sa_column=Column(Text, nullable=False))
 
 
+class Sample(SQLModel, table=True):
+    """A figure as it was at a moment: the past of what other tables show as it is now.
+
+    ``at`` is the beginning of a period. ``measure`` is a word of the program's, ``label``
+    the connector or field that it is about; empty: all.
+    """
+
+    __tablename__ = "sample"
+    __table_args__ = ({"sqlite_with_rowid": False},)
+    measure: str = Field(sa_column=Column(String(24), primary_key=True))
+    at: int = Field(sa_column=number())
+    label: str = Field(sa_column=Column(String(400), primary_key=True))
+    value: int = Field(sa_column=big())
+
+
 class ApiRequest(SQLModel, table=True):
     """A request of the API that acts, for two days: what was asked, what came of it.
 

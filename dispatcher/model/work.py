@@ -75,6 +75,8 @@ class Answer(SQLModel, table=True):
     __tablename__ = "answer"
     __table_args__ = (
         Index(None, "entry_id"),
+        # What came in since a moment is counted by this index alone.
+        Index(None, "at", "account_id", "valid"),
         Index(
             "ix_answer_uncounted",
             "entry_id",

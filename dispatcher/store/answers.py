@@ -6,10 +6,28 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import bindparam, delete, exists, func, literal_column, update
+from sqlalchemy import (
+    BigInteger,
+    bindparam,
+    delete,
+    exists,
+    func,
+    literal_column,
+    update,
+)
 from sqlmodel import col, select
 
-from dispatcher.model import Account, Answer, Entry, Load, Record, Result, Run, Task
+from dispatcher.model import (
+    Account,
+    Answer,
+    Entry,
+    FieldName,
+    Load,
+    Record,
+    Result,
+    Run,
+    Task,
+)
 from dispatcher.store import accounts
 from dispatcher.store.statements import in_list, select_columns
 from dispatcher.store.transaction import Tx
@@ -127,6 +145,77 @@ def _sealed_answers(tx: Tx, answers: Sequence[Answer]) -> list[tuple[Any, ...]]:
 
 FOREVER: Final = 2**62
 """A moment after all others."""
+
+# -- answers over time -----------------------------------------------------------------
+
+_SINCE: Final = bindparam("since", type_=BigInteger())
+_periods: Final = (
+    select_columns(
+        ((col(Answer.at) - _SINCE) // bindparam("period", type_=BigInteger())).label(
+            "place"
+        ),
+        Answer.account_id,
+        Answer.valid,
+    )
+    .where(col(Answer.at) >= _SINCE, col(Answer.at) < bindparam("until"))
+    .subquery()
+)
+_BY_ACCOUNT: Final = (
+    select_columns(
+        _periods.c.place,
+        _periods.c.account_id,
+        func.sum(_periods.c.valid).label("valid"),
+        func.count().label("total"),
+    )
+    .group_by(_periods.c.place, _periods.c.account_id)
+    .subquery()
+)
+_PER_PERIOD: Final = (
+    select_columns(
+        _BY_ACCOUNT.c.place,
+        Account.connector,
+        func.sum(_BY_ACCOUNT.c.valid),
+        func.sum(_BY_ACCOUNT.c.total),
+    )
+    .join(Account, col(Account.id) == _BY_ACCOUNT.c.account_id)
+    .group_by(_BY_ACCOUNT.c.place, col(Account.connector))
+    .order_by(_BY_ACCOUNT.c.place, col(Account.connector))
+)
+_newest: Final = (
+    select_columns(Answer.task_id, Answer.entry_id, Answer.at)
+    .where(Answer.valid == 1)
+    .order_by(col(Answer.at).desc())
+    .limit(bindparam("most", type_=BigInteger()))
+    .subquery()
+)
+_DURATIONS: Final = (
+    select_columns(FieldName.name, _newest.c.at - col(Task.created_at))
+    .select_from(_newest)
+    .join(Task, col(Task.id) == _newest.c.task_id)
+    .join(Entry, col(Entry.id) == _newest.c.entry_id)
+    .join(FieldName, col(FieldName.id) == col(Entry.field_id))
+)
+
+
+def per_period(
+    tx: Tx, since: int, until: int, period: int
+) -> list[tuple[int, str, int, int]]:
+    """Answers of periods from a moment on, before another (grows with these answers).
+
+    Rows of the period's number from 0 on, the connector, how many answers are valid, and
+    how many there are.
+    """
+    given = {"since": since, "until": until, "period": period}
+    return [
+        (int(place), connector, int(valid), int(total))
+        for place, connector, valid, total in tx.execute(_PER_PERIOD, given)
+    ]
+
+
+def durations(tx: Tx, most: int) -> list[tuple[str, int]]:
+    """Field and time from booking to answer of the newest valid answers."""
+    return [(name, int(took)) for name, took in tx.execute(_DURATIONS, {"most": most})]
+
 
 # -- results ---------------------------------------------------------------------------
 

@@ -287,6 +287,20 @@ _AT_FEEDS: Final = (
     .join(Entry, col(Entry.id) == col(Task.entry_id))
     .where(Task.state == "published", in_list(Entry.field_id, "wanted"))
 )
+_BY_FIELD: Final = (
+    select_columns(
+        FieldName.name,
+        _COUNT,
+        sum_where(col(Result.state) == "answered"),
+        sum_where(col(Result.state) == "conflict"),
+    )
+    .select_from(Entry)
+    .join(FieldName, col(FieldName.id) == col(Entry.field_id))
+    .outerjoin(Result, col(Result.entry_id) == col(Entry.id))
+    .where(in_list(Entry.field_id, "wanted"))
+    .group_by(col(FieldName.name))
+    .order_by(col(FieldName.name))
+)
 _ANSWERS: Final = (
     select(
         Account.connector,
@@ -367,6 +381,14 @@ def fields(tx: Tx, wanted: Sequence[int]) -> tuple[int, dict[str, int]]:
     if at_feeds := tx.scalar(_AT_FEEDS, given):
         results["published"] = int(at_feeds)
     return int(tx.scalar(_ASKED, given) or 0), results
+
+
+def by_field(tx: Tx, wanted: Sequence[int]) -> list[tuple[str, int, int, int]]:
+    """Fields by name: entries, answered and in conflict (grows with the store)."""
+    return [
+        (name, int(total), int(answered), int(conflict))
+        for name, total, answered, conflict in tx.execute(_BY_FIELD, {"wanted": wanted})
+    ]
 
 
 def answers(tx: Tx) -> list[tuple[str, str, int]]:

@@ -19,6 +19,7 @@ from dispatcher.stages.intake.record_builder import PreparedRecord, Row
 from dispatcher.store import Store, Tx, records
 from dispatcher.store.ledger import EntryRow, entries
 from dispatcher.store.statements import DriverStatement
+from dispatcher.store.transaction import NOTHING
 from tests import sql
 
 START = 1_800_000_000_000_000
@@ -233,19 +234,19 @@ class Plans:
         if tx.dialect == "postgresql":  # whose tables are small here, and soon read
             sql.execute(tx, "SET LOCAL enable_seqscan = off")
 
-    def execute(self, statement, parameters):
+    def execute(self, statement, parameters=NOTHING):
         self._explain(statement, parameters)
         return self._tx.execute(statement, parameters)
 
-    def scalar(self, statement, parameters):
+    def scalar(self, statement, parameters=NOTHING):
         self._explain(statement, parameters)
         return self._tx.scalar(statement, parameters)
 
-    def scalars(self, statement, parameters):
+    def scalars(self, statement, parameters=NOTHING):
         self._explain(statement, parameters)
         return self._tx.scalars(statement, parameters)
 
-    def driver_rows(self, statement, parameters):
+    def driver_rows(self, statement, parameters=NOTHING):
         self._explain(statement, parameters)
         return self._tx.driver_rows(statement, parameters)
 

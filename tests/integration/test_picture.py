@@ -359,7 +359,7 @@ def test_an_instance_is_swept_and_told_three_ways(run, tmp_path):
     done = run("plan", "frontier", path, "--points", 3, "-o", "f.svg")
     drawing = (tmp_path / "f.svg").read_text()
     assert drawing.startswith("<svg")
-    assert drawing.count('class="dot"') >= 6
+    assert drawing.count('class="mark s0"') >= 6
     run("plan", "frontier", path, "--points", 3, "-o", "f.html")
     assert (tmp_path / "f.html").read_text().count("<tr") == 5
 

@@ -17,8 +17,16 @@ from jinja2 import Environment
 from markupsafe import Markup
 
 from dispatcher.operations.pictures import Picture
+from dispatcher.surfaces.charts.frontier import (
+    HEIGHT,
+    WIDTH,
+    frontier,
+    frontier_parts,
+    panels,
+    percent,
+    workers,
+)
 from dispatcher.surfaces.picture.drawn_values import drawn_value
-from dispatcher.surfaces.picture.plot import panels, percent, workers
 from dispatcher.surfaces.web import templates
 from policies.planning.frontier import Frontier
 from policies.policy import Scope
@@ -70,7 +78,7 @@ def body(picture: Picture) -> Markup:
             kept=[field for field in picture.fields if field.sent and not field.seen],
             guesses=[field for field in picture.fields if field.guess is not None],
             values={name: drawn_value(field) for name, field in entity.fields.items()},
-            panels=panels(picture.trade),
+            charts=frontier(picture.trade),
             words=_words(picture),
         )
     )
@@ -81,20 +89,26 @@ def page(picture: Picture, stamp: str) -> str:
     return _page(TITLE, body(picture), stamp)
 
 
-def frontier_page(found: Frontier, stamp: str) -> str:
-    """Return the plots of a frontier with their numbers, as one file."""
+def frontier_body(found: Frontier) -> Markup:
+    """Return the charts of a frontier with their numbers, without a frame."""
     template = _ENVIRONMENT.get_template("trade.html")
-    content = template.render(trade=found, panels=panels(found))
-    return _page("What a stricter policy would cost", Markup(content), stamp)  # noqa: S704
+    return Markup(template.render(trade=found, charts=frontier(found)))  # noqa: S704
+
+
+def frontier_page(found: Frontier, stamp: str) -> str:
+    """Return the charts of a frontier with their numbers, as one file."""
+    return _page("What a stricter policy would cost", frontier_body(found), stamp)
 
 
 def frontier_svg(found: Frontier) -> str:
-    """Return the plots of a frontier as one drawing."""
-    drawn = panels(found)
+    """Return the charts of a frontier as one drawing."""
+    parts = frontier_parts(found)
     return _ENVIRONMENT.get_template("frontier.svg").render(
-        panels=drawn,
+        parts=parts,
+        width=WIDTH,
+        height=16 + HEIGHT * len(parts),
         css=Markup(style(plots_only=True)),  # noqa: S704
-        label=" ".join(f"{panel.title}. {panel.summary}" for panel in drawn),
+        label=" ".join(f"{panel.title}. {panel.summary}" for panel in panels(found)),
     )
 
 
