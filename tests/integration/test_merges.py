@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dispatcher.core.errors import Conflict, NotFound, PastLimit, Refused, Usage
+from dispatcher.core.errors import Changed, Conflict, NotFound, PastLimit, Refused, Usage
 from dispatcher.custody.evidence import export, verify
 from dispatcher.ledger.active_policy import current_policy
 from dispatcher.ledger.book import Pull
@@ -340,7 +340,7 @@ def test_a_version_is_applied_only_over_the_one_that_was_looked_at(case):
     case.apply(policy(PAIR))
     for wanted in (0, 2):
         terms = Terms(if_active=wanted)
-        with case.store.write() as tx, pytest.raises(Conflict, match="1 is in force"):
+        with case.store.write() as tx, pytest.raises(Changed, match="1 is in force"):
             apply_policy(tx, policy(PAIR, name="two"), at=1, terms=terms)
     with case.store.write() as tx:
         terms = Terms(if_active=1)

@@ -120,7 +120,7 @@ def test_apply_needs_the_number_the_version_and_a_reason(house, tmp_path):
         ([], 6, "E204"),
         (["--accept-past", "2", "--reason", "x"], 6, "E204"),
         (["--accept-past", "1"], 2, "E002"),
-        (["--if-active", "v7"], 1, "E005"),
+        (["--if-active", "v7"], 1, "E006"),
         (["--if-active", "seven"], 2, "E002"),
     ):
         done = house("policy", "apply", "strict.toml", *words)
