@@ -7,7 +7,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dispatcher.core.errors import Changed, Conflict, NotFound, PastLimit, Refused, Usage
+from dispatcher.core.errors import (
+    Changed,
+    Conflict,
+    NotFound,
+    PastLimit,
+    Refused,
+    Usage,
+)
 from dispatcher.custody.evidence import export, verify
 from dispatcher.ledger.active_policy import current_policy
 from dispatcher.ledger.book import Pull
