@@ -1,4 +1,4 @@
-"""Add users, API tokens, requests of the API, the audit chain and figures over time."""
+"""Add users, API tokens, requests of the API, the audit chain, figures and notices."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -16,6 +16,7 @@ def upgrade() -> None:
     _audit()
     _requests()
     _figures()
+    _notices()
     if op.get_context().dialect.name == "sqlite":
         _sqlite_guards()
     else:
@@ -133,6 +134,57 @@ def _figures() -> None:
         "ix_answer_at_answer_account_id_answer_valid",
         "answer",
         ["at", "account_id", "valid"],
+    )
+
+
+def _notices() -> None:
+    op.create_table(
+        "webhook",
+        _id("id"),
+        _text("url"),
+        _text("types"),
+        _bytes("secret"),
+        _bytes("old_secret", null=True),
+        _big("old_until", null=True),
+        _big("key_id", null=True),
+        _big("made_at"),
+        _big("disabled_at", null=True),
+        sa.PrimaryKeyConstraint("id", name="pk_webhook"),
+    )
+    op.create_table(
+        "notice",
+        _id("id"),
+        _text("message", 40),
+        _text("type", 40),
+        _big("at"),
+        _text("data"),
+        _big("fanned"),
+        sa.PrimaryKeyConstraint("id", name="pk_notice"),
+        sa.UniqueConstraint("message", name="uq_notice_message"),
+    )
+    op.create_index("ix_notice_fanned", "notice", ["fanned"])
+    op.create_table(
+        "notice_delivery",
+        _id("id"),
+        _big("notice_id"),
+        _big("webhook_id"),
+        _text("state", 12),
+        _big("attempts"),
+        _big("due"),
+        _big("status", null=True),
+        _text("error", 200, null=True),
+        _big("ended_at", null=True),
+        sa.PrimaryKeyConstraint("id", name="pk_notice_delivery"),
+    )
+    op.create_index(
+        "ix_notice_delivery_state_notice_delivery_due",
+        "notice_delivery",
+        ["state", "due"],
+    )
+    op.create_index(
+        "ix_notice_delivery_webhook_id_notice_delivery_id",
+        "notice_delivery",
+        ["webhook_id", "id"],
     )
 
 

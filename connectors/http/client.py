@@ -15,6 +15,7 @@ from __future__ import annotations
 import ipaddress
 import socket
 import ssl
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -107,12 +108,64 @@ class TooLong(TryLater):
     """No complete response in time: the request may have been carried out."""
 
 
+class _Deadline(threading.local):
+    """When the call that this thread makes is over; ``clock`` is monotonic."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._until = 0.0
+
+    def begin(self, seconds: float) -> None:
+        """Begin a call."""
+        self._until = self._clock() + seconds
+
+    def left(self, timeout: float | None) -> float:
+        """Return the time limit of a step: its own, or what is left of the call."""
+        left = self._until - self._clock()
+        if left <= 0:
+            raise httpcore2.ReadTimeout("in all")
+        return left if timeout is None else min(timeout, left)
+
+
+class _Bounded(httpcore2.NetworkStream):
+    """A connection of which no step lasts longer than the call that makes it."""
+
+    def __init__(self, inner: httpcore2.NetworkStream, deadline: _Deadline) -> None:
+        self._inner = inner
+        self._deadline = deadline
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        return self._inner.read(max_bytes, self._deadline.left(timeout))
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        self._inner.write(buffer, self._deadline.left(timeout))
+
+    def start_tls(
+        self,
+        ssl_context: ssl.SSLContext,
+        server_hostname: str | None = None,
+        timeout: float | None = None,
+    ) -> httpcore2.NetworkStream:
+        left = self._deadline.left(timeout)
+        inner = self._inner.start_tls(ssl_context, server_hostname, left)
+        return _Bounded(inner, self._deadline)
+
+    def close(self) -> None:
+        self._inner.close()
+
+    def get_extra_info(self, info: str) -> object:
+        return self._inner.get_extra_info(info)
+
+
 class _Guarded(httpcore2.NetworkBackend):
     """Connects only to permitted addresses, exactly those that were checked."""
 
-    def __init__(self, private: frozenset[str], resolve: Resolve) -> None:
+    def __init__(
+        self, private: frozenset[str], resolve: Resolve, deadline: _Deadline
+    ) -> None:
         self._private = private
         self._resolve = resolve
+        self._deadline = deadline
         self._plain = httpcore2.SyncBackend()
 
     def connect_tcp(
@@ -135,10 +188,12 @@ class _Guarded(httpcore2.NetworkBackend):
             )
         last: Exception = httpcore2.ConnectError("the name has no address")
         for address in found:
+            left = self._deadline.left(timeout)
             try:
-                return self._plain.connect_tcp(
-                    address, port, timeout, local_address, socket_options
+                stream = self._plain.connect_tcp(
+                    address, port, left, local_address, socket_options
                 )
+                return _Bounded(stream, self._deadline)
             except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
                 last = error
         raise last
@@ -176,12 +231,12 @@ class Http:
         self._private = frozenset(host.strip().lower() for host in private) - {""}
         self._seconds = seconds
         self._most = most
-        self._clock = clock
+        self._deadline = _Deadline(clock)
         self._pool = httpcore2.ConnectionPool(
             ssl_context=trusted or ssl.create_default_context(),
             max_connections=8,
             keepalive_expiry=_IDLE_SECONDS,
-            network_backend=_Guarded(self._private, resolve),
+            network_backend=_Guarded(self._private, resolve, self._deadline),
         )
 
     def check(self, url: str) -> SplitResult:
@@ -240,7 +295,7 @@ class Http:
             The response is too large, or compressed (which was not requested).
         """
         parts = self.check(url)
-        until = self._clock() + self._seconds
+        self._deadline.begin(self._seconds)
         sent = {
             "host": parts.netloc,
             "accept-encoding": "identity",
@@ -249,7 +304,7 @@ class Http:
             **{name.lower(): value for name, value in (headers or {}).items()},
         }
         try:
-            return self._call(method, url, sent, body, until)
+            return self._call(method, url, sent, body)
         except ConnectorError:
             raise
         except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
@@ -264,7 +319,7 @@ class Http:
             raise TooLong(f"{parts.hostname} does not answer in HTTP") from None
 
     def _call(
-        self, method: str, url: str, sent: Mapping[str, str], body: bytes, until: float
+        self, method: str, url: str, sent: Mapping[str, str], body: bytes
     ) -> Answered:
         per_step = dict.fromkeys(("connect", "read", "write", "pool"), self._seconds)
         with self._pool.stream(
@@ -283,8 +338,6 @@ class Http:
                 got += chunk
                 if len(got) > self._most:
                     raise Rejected(f"the answer has more than {self._most} bytes")
-                if self._clock() > until:
-                    raise httpcore2.ReadTimeout("in all")
             return Answered(response.status, headers, bytes(got), _cookies(given))
 
     def close(self) -> None:

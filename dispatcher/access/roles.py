@@ -117,6 +117,14 @@ OPERATIONS: Final[Mapping[str, str]] = {
     "tokens.revoke": "tokens:write",
     "sessions.list": "sessions:read",
     "sessions.revoke": "sessions:write",
+    # who is told what
+    "notices.list": "notices:read",
+    "notices.deliveries": "notices:read",
+    "notices.add": "notices:write",
+    "notices.remove": "notices:write",
+    "notices.rotate": "notices:write",
+    "notices.test": "notices:write",
+    "notices.redeliver": "notices:write",
     # the store and the machine
     "backup.list": "backup:read",
     "backup.verify": "backup:write",
@@ -202,6 +210,8 @@ ROLES: Final[Mapping[str, frozenset[str]]] = {
             "tokens:write",
             "sessions:read",
             "sessions:write",
+            "notices:read",
+            "notices:write",
             "connectors:read",
             "connectors:secrets",
             "backup:read",

@@ -9,7 +9,7 @@ from typing import Final
 from dispatcher.core.errors import AnotherLeads, StoreLocked, StoreUnreachable
 from dispatcher.core.log import get_logger
 from dispatcher.core.processes import describe_process, is_dead, process_name
-from dispatcher.store import Clock, Store, Tx, lease, migrations
+from dispatcher.store import Clock, Store, Tx, lease, migrations, notices
 
 LEASE_SECONDS: Final = 8
 """How long an unrenewed lease lasts, and how long a standby watches it."""
@@ -40,14 +40,16 @@ def take_lease(store: Store, clock: Clock, me: str | None = None) -> int:
     AnotherLeads
         If another daemon has it.
     """
-    now = clock()
+    now, me = clock(), me or process_name(os.getpid())
     with store.write() as tx:
         _check_schema(tx, store)
         found = lease.holder(tx, lease.SHARD)
         if found and found.leased_until > now and is_dead(found.holder):
             lease.release(tx, lease.SHARD, found.epoch)
         until = now + LEASE_SECONDS * MICRO
-        epoch = lease.take(tx, lease.SHARD, me or process_name(os.getpid()), now, until)
+        epoch = lease.take(tx, lease.SHARD, me, now, until)
+        if epoch is not None and found is not None:
+            _tell_lost(tx, found, me, now)
     if epoch is None:
         assert found is not None  # whoever is refused is refused for somebody
         raise AnotherLeads(
@@ -57,6 +59,15 @@ def take_lease(store: Store, clock: Clock, me: str | None = None) -> int:
             f"down; if its machine is gone, its lease ends within {LEASE_SECONDS} s",
         )
     return epoch
+
+
+def _tell_lost(tx: Tx, before: lease.Holder, me: str, now: int) -> None:
+    """Write a notice if the leader before ended without releasing its lease.
+
+    A daemon cannot report its own death: whoever leads next does.
+    """
+    if before.leased_until and before.holder != me:
+        notices.add(tx, now, "daemon.lost", {"epoch": before.epoch})
 
 
 def _check_schema(tx: Tx, store: Store) -> None:
@@ -142,5 +153,9 @@ class Standby:
                 self._log.warning("frozen-writes-ended", count=ended)
         with self._store.write() as tx:
             _check_schema(tx, self._store)
-            until = self._clock() + LEASE_SECONDS * MICRO
-            return lease.seize(tx, lease.SHARD, found, self._me, until)
+            now = self._clock()
+            until = now + LEASE_SECONDS * MICRO
+            epoch = lease.seize(tx, lease.SHARD, found, self._me, until)
+            if epoch is not None:
+                _tell_lost(tx, found, self._me, now)
+            return epoch

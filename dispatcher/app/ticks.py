@@ -18,6 +18,9 @@ from dispatcher.core.processes import give_back_memory
 from dispatcher.custody.erasure import Retention
 from dispatcher.ledger.chains import seal
 from dispatcher.ledger.comparison import refuse_edited
+from dispatcher.ledger.limit_usage import LimitUsages
+from dispatcher.notices.delivering import Delivering
+from dispatcher.operations.notices import Watching, terms_of
 from dispatcher.operations.sampling import Sampler
 from dispatcher.operations.subjects import erasure_context
 from dispatcher.operations.workspace import Workspace
@@ -43,9 +46,20 @@ Connectors = Mapping[str, Market | Feed]
 
 
 def make_ticks(
-    store: Store, connectors: Connectors, workspace: Workspace
+    store: Store,
+    connectors: Connectors,
+    workspace: Workspace,
+    usages: LimitUsages | None = None,
 ) -> list[Tick]:
     """Create all stages from the current settings.
+
+    Parameters
+    ----------
+    store : Store
+    connectors : Connectors
+    workspace : Workspace
+    usages : LimitUsages, optional
+        What the daemon's pages know of how near limits are.
 
     Raises
     ------
@@ -57,6 +71,7 @@ def make_ticks(
         *_before(store, preflight, workspace),
         *_exchange(store, connectors, preflight, workspace),
         *_after(store, connectors, workspace),
+        *_telling(store, workspace, usages or LimitUsages()),
     ]
 
 
@@ -172,6 +187,17 @@ def _after(store: Store, connectors: Connectors, workspace: Workspace) -> list[T
         Tick("sampling", every.sampling, Sampler(store, workspace.clock, feeds).tick),
         # A new leader has just compared.
         Tick("comparing", every.comparing, compare_now, at_once=False),
+    ]
+
+
+def _telling(store: Store, workspace: Workspace, usages: LimitUsages) -> list[Tick]:
+    """Return the ticks of notices: what is to be told is looked for, then delivered."""
+    config = workspace.config
+    watching = Watching(store, workspace.clock, config.notices.near, usages)
+    delivering = Delivering(store, workspace.clock, terms_of(workspace))
+    return [
+        Tick("watching", config.ticks.watching, watching.tick),
+        Tick("notices", config.ticks.notices, delivering.tick),
     ]
 
 

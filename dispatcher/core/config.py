@@ -6,12 +6,15 @@ setting contains a secret; secrets come from files.
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping
+from datetime import time
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Final, Literal, Self
 from urllib.parse import urlsplit
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import (
     AfterValidator,
@@ -67,6 +70,8 @@ class Ticks(_Section):
     reconciling: Seconds = 86_400.0
     comparing: Seconds = 900.0
     sampling: Seconds = 60.0
+    watching: Seconds = 60.0
+    notices: Seconds = 5.0
     leading: Annotated[float, Field(gt=0, le=5)] = 2.0
 
 
@@ -216,6 +221,96 @@ class Ledger(_Section):
     segment_mib: Annotated[int, Field(ge=1, le=1024)] = 16
 
 
+def parse_time(text: str, where: str) -> time:
+    """Read ``HH:MM``.
+
+    Raises
+    ------
+    ValueError
+        It is not of that form.
+    """
+    hours, _, minutes = text.strip().partition(":")
+    digits = len(hours) == len(minutes) == 2 and (hours + minutes).isdecimal()
+    if not (digits and text.isascii() and int(hours) < 24 and int(minutes) < 60):
+        msg = f"{where} is {text!r}, expected HH:MM"
+        raise ValueError(msg)
+    return time(int(hours), int(minutes))
+
+
+_ADDRESS: Final = re.compile(r"[^\s@<>,;:\"]{1,64}@[^\s@<>,;:\"]{1,253}", re.ASCII)
+
+
+class Notices(_Section):
+    """Whom the daemon tells what by mail, when, and how; webhooks are in the store.
+
+    Without ``host`` no mail is sent. ``tls`` is ``none`` for a server on this machine
+    only. During ``quiet`` (``HH:MM-HH:MM``, by the clocks of ``zone``) only what cannot
+    wait is mailed; the rest comes in one message at its end, or at ``digest`` (``HH:MM``)
+    each day. ``near`` is the share of a limit from which on it counts as near.
+    Every ``heartbeat`` seconds webhooks of ``daemon.alive`` are called; 0: never.
+    ``allow_private`` lists hosts of the own network that webhooks may lead to.
+    """
+
+    host: Annotated[str, Field(max_length=253, pattern=r"^[A-Za-z0-9.:-]*$")] = ""
+    port: Annotated[int, Field(ge=1, le=65_535)] = 587
+    tls: Literal["starttls", "tls", "none"] = "starttls"
+    user: Annotated[str, Field(max_length=200)] = ""
+    password_file: PathText | None = None
+    sender: str = ""
+    to: Annotated[tuple[str, ...], Field(max_length=50)] = ()
+    zone: str = "UTC"
+    quiet: str = ""
+    digest: str = ""
+    near: Annotated[float, Field(gt=0, le=1)] = 0.9
+    heartbeat: Annotated[float, Field(ge=0, le=86_400)] = 0.0
+    allow_private: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _mail(self) -> Self:
+        for address in (self.sender, *self.to) if self.host else ():
+            if not _ADDRESS.fullmatch(address):
+                msg = "notices.sender and notices.to are addresses such as ops@example.org"
+                raise ValueError(msg)
+        if self.host and not self.to:
+            msg = "notices.to names nobody, though notices.host is set"
+            raise ValueError(msg)
+        if self.tls == "none" and self.host and not is_loopback(self.host):
+            msg = f'notices.tls is "none", and {self.host} is not this machine'
+            raise ValueError(msg)
+        if bool(self.user) != bool(self.password_file):
+            msg = "notices.user and notices.password_file go together"
+            raise ValueError(msg)
+        if 0 < self.heartbeat < 10:
+            msg = "notices.heartbeat is below 10 s"
+            raise ValueError(msg)
+        return self
+
+    @model_validator(mode="after")
+    def _times(self) -> Self:
+        try:
+            ZoneInfo(self.zone)
+        except (ValueError, OSError, ZoneInfoNotFoundError):
+            msg = "notices.zone is no time zone, such as Europe/Berlin"
+            raise ValueError(msg) from None
+        _ = self.quiet_hours, self.digest_time  # read once, to be refused here
+        return self
+
+    @property
+    def quiet_hours(self) -> tuple[time, time] | None:
+        """Beginning and end; None where there are none."""
+        if not self.quiet:
+            return None
+        first, _, last = self.quiet.partition("-")
+        begin = parse_time(first, "notices.quiet")
+        end = parse_time(last, "notices.quiet")
+        return None if begin == end else (begin, end)
+
+    @property
+    def digest_time(self) -> time | None:
+        """When what can wait is mailed each day; None: as it comes."""
+        return parse_time(self.digest, "notices.digest") if self.digest else None
+
+
 class Config(_Section):
     """The whole of ``dispatcher.toml``."""
 
@@ -233,6 +328,7 @@ class Config(_Section):
     sessions: Sessions = Sessions()
     surfaces: Surfaces = Surfaces()
     ledger: Ledger = Ledger()
+    notices: Notices = Notices()
     connectors: Mapping[str, Mapping[str, PathText]] = Field(
         default_factory=lambda: {"folder": {"spool": "spool"}, "inhouse": {}}
     )

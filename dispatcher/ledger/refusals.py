@@ -33,6 +33,9 @@ class Cause(StrEnum):
 PASSING: Final = frozenset({Cause.PAUSE, Cause.ACCOUNT, Cause.PILOT})
 """Temporary refusals: the pair stays in the plan."""
 
+OF_LIMITS: Final = frozenset({Cause.DISCLOSURE, Cause.MEAN, Cause.BUDGET_AVERAGE})
+"""Refusals of what would have crossed a limit."""
+
 SENTENCES: Final = {
     Cause.FIELDS_SEND: "The policy in force never sends this field (or lacks it).",
     Cause.ACCOUNT: "The account is blocked.",

@@ -30,6 +30,15 @@ from dispatcher.model.ledger import (
     Visit,
 )
 from dispatcher.model.money import DAY, UNIT, Budget, Payment, PaymentEvent
+from dispatcher.model.notices import (
+    ALIVE,
+    NOTICES,
+    TEST,
+    Notice,
+    NoticeDelivery,
+    NoticeType,
+    Webhook,
+)
 from dispatcher.model.people import ApiToken, AppUser, AuditLine
 from dispatcher.model.plans import Account, Assignment, Chain, Held, Plan, Recusal
 from dispatcher.model.questions import FieldTest, GoldQuestion, GoldTask, Qualification
@@ -72,9 +81,12 @@ from dispatcher.model.states import (
 from dispatcher.model.work import Answer, ExportFile, Outbox, Quarantine, Result, Task
 
 __all__ = [
+    "ALIVE",
     "DAY",
     "LIVE_TASK_STATES",
+    "NOTICES",
     "SYSTEM_CHAIN",
+    "TEST",
     "TRANSITIONS",
     "UNIT",
     "Account",
@@ -104,6 +116,9 @@ __all__ = [
     "LedgerLine",
     "Link",
     "Load",
+    "Notice",
+    "NoticeDelivery",
+    "NoticeType",
     "OperatorSession",
     "Outbox",
     "Pause",
@@ -129,6 +144,7 @@ __all__ = [
     "Task",
     "ValueKey",
     "Visit",
+    "Webhook",
     "WebhookDelivery",
     "WorkerSession",
     "link_unit",

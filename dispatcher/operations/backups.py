@@ -18,7 +18,7 @@ from dispatcher.custody.restore import Gap, Restored, Target
 from dispatcher.custody.sealed_file import Secret
 from dispatcher.ledger.shipping.checking import Checked
 from dispatcher.operations.workspace import Workspace
-from dispatcher.store import Store, settings
+from dispatcher.store import Store, events, settings
 from dispatcher.store.vault import KeyFile
 
 FOLDER: Final = Path("backups")
@@ -120,6 +120,10 @@ def create(
         except DispatcherError:
             with suppress(DispatcherError, OSError):
                 _take_back(store, folder, noted)
+            with suppress(DispatcherError), store.write() as tx:
+                events.add_event(
+                    tx, workspace.clock(), workspace.actor, "backup.failed", {}
+                )
             raise
         with _collected(warnings):
             store.settle(afresh=True)  # the ledger has all that the backup has

@@ -26,7 +26,7 @@ from dispatcher.ledger import refusals
 from dispatcher.ledger.active_policy import ActivePolicy, current_policy, lock_policy
 from dispatcher.ledger.book import Asks, Booked, Push, book
 from dispatcher.preflight import Clearance, Obstacle, Preflight
-from dispatcher.store import Clock, Store, Tx, lease, planning
+from dispatcher.store import Clock, Store, Tx, events, lease, planning
 from dispatcher.store import booking as rows
 from dispatcher.store import ledger as gate_rows
 from dispatcher.store.booking import LoadRow, PlannedRow
@@ -257,6 +257,9 @@ class Booking:
         gone += unsent
         if gone:
             planning.count_refused(tx, piece[0].row.plan_id, gone)
+        if past := sum(one.cause in refusals.OF_LIMITS for one in booked.refused):
+            detail = {"plan": piece[0].row.plan_id, "showings": past}
+            events.add_event(tx, now, "booking", "plan.refused", detail)
         return booked, by_connector
 
     def _asked(

@@ -18,6 +18,8 @@ from sqlmodel import col, select
 from dispatcher.core.canonical import NO_HASH, line_hash
 from dispatcher.core.errors import LedgerBroken
 from dispatcher.model import AuditLine
+from dispatcher.model.notices import OF_ACTS
+from dispatcher.store import notices
 from dispatcher.store.settings import hold_setting, set_setting, setting
 from dispatcher.store.transaction import Tx
 
@@ -117,6 +119,8 @@ class Act:
         row = (*members.values(), bytearray.fromhex(own))
         tx.insert_many("audit_line", _COLUMNS, [row])
         set_setting(tx, _HEAD, f"{seq + 1} {own}".encode())
+        if outcome == DONE and not self.lines and self.operation in OF_ACTS:
+            notices.add(tx, members["at"], OF_ACTS[self.operation], {"act": seq + 1})
 
     def end(self, store: Store, outcome: str = DONE) -> None:
         """Leave a line where none was, or one that says how the act failed."""

@@ -9,7 +9,8 @@ from typing import Any, Final
 from sqlalchemy import BigInteger, Text, bindparam, func, or_
 from sqlmodel import col, select
 
-from dispatcher.model import Event
+from dispatcher.model import NOTICES, Event
+from dispatcher.store import notices
 from dispatcher.store.transaction import Tx
 
 _OF_ACTION: Final = select(Event.at, Event.detail).where(
@@ -41,13 +42,15 @@ _LAST: Final = select(func.coalesce(func.max(Event.id), 0))
 def add_event(
     tx: Tx, at: int, actor: str, action: str, detail: Mapping[str, Any]
 ) -> int:
-    """Write an event; return its number."""
+    """Write an event, and a notice where there is one of it; return its number."""
     number = tx.reserve("event")
     tx.insert_many(
         "event",
         ("id", "at", "actor", "action", "detail"),
         [(number, at, actor, action, json.dumps(detail, ensure_ascii=False))],
     )
+    if action in NOTICES and NOTICES[action].source == "event":
+        notices.add(tx, at, action, {"event": number})
     return number
 
 

@@ -29,6 +29,7 @@ from dispatcher.model import (
     Subject,
     Task,
     ValueKey,
+    Webhook,
 )
 from dispatcher.store.settings import KEYS, setting
 from dispatcher.store.statements import Columns, in_list, select_columns
@@ -112,6 +113,7 @@ TABLES: Final = (
     ),
     Plain(Quarantine, "id", ("payload",), _is_filled(Quarantine.payload), null()),
     Plain(AppUser, "id", ("totp",), col(AppUser.totp).is_not(None), null()),
+    Plain(Webhook, "id", ("secret", "old_secret"), true(), null()),
 )
 """All tables with values, in an order in which keys are there before they are needed."""
 
@@ -197,7 +199,7 @@ def _keys(tx: Tx, plain: Plain, found: Sequence[Row]) -> list[int | None]:
     """Keys of rows: their subject's or record's, new ones where there is none to take."""
     keys: list[int | None] = [row[1] for row in found]
     tx.vault.prepare(tx, keys)
-    alone = plain.table in ("subject", "record", "quarantine", "app_user")
+    alone = plain.table in ("subject", "record", "quarantine", "app_user", "webhook")
     lacking = [place for place, key_id in enumerate(keys) if key_id is None]
     if alone and lacking:
         if plain.table == "record":

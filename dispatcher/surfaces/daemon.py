@@ -6,8 +6,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -22,7 +22,15 @@ from dispatcher.app.servers import Listener, Swap, bind, serve
 from dispatcher.app.systemd import Notifier
 from dispatcher.app.ticks import make_ticks
 from dispatcher.core.config import Config, Surfaces, split_address
-from dispatcher.core.errors import DispatcherError, Usage
+from dispatcher.core.errors import (
+    DispatcherError,
+    LedgerAhead,
+    LedgerBroken,
+    LedgerForeign,
+    NotShipped,
+    StoreEdited,
+    Usage,
+)
 from dispatcher.core.log import get_logger
 from dispatcher.core.plurals import count
 from dispatcher.core.private_files import ScratchFolder
@@ -30,6 +38,7 @@ from dispatcher.core.processes import collect_promptly
 from dispatcher.ledger.limit_usage import LimitUsages
 from dispatcher.operations.daemon import make_sign_in_link
 from dispatcher.operations.dry_run import withdrawing
+from dispatcher.operations.notices import tell_stopped
 from dispatcher.operations.people import invite_first_admin
 from dispatcher.operations.status import status
 from dispatcher.operations.subjects import erase_restored
@@ -55,6 +64,8 @@ AT_START: Final = (
     "connectors",
 )
 """Keys of the settings that are read when the daemon starts, and not again."""
+STOPPING: Final = (StoreEdited, LedgerBroken, LedgerAhead, LedgerForeign, NotShipped)
+"""Errors that nothing but a person ends."""
 MARGIN: Final = 30.0
 """Seconds for stopping beyond the drain, reported to the service manager."""
 
@@ -118,24 +129,35 @@ def run(
     workspace = replace(workspace, actor="daemon")
     notifier = Notifier(os.environ, time.monotonic)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is something to reload
-    with workspace.open_store() as store:
+    with workspace.open_store() as store, _telling(workspace, store):
         connectors = workspace.open_connectors(store)
         with store.read() as tx:
             for obstacle in workspace.preflight(store, connectors).look(tx).obstacles:
                 say(str(obstacle))
+        usages = LimitUsages()
         while True:
-            daemon = _daemon(store, connectors, workspace)
+            daemon = _daemon(store, connectors, workspace, usages)
             workspace.check_anchor(store)  # a store that forgot anything leads nothing
             if not standby:
                 daemon.lead()  # first: a conflict over who leads matters more than ports
             elif not stand_by(daemon, store, notifier, workspace.clock):
                 return  # ended by a signal while it waited
             erase_restored(workspace, store, connectors)
-            _lead(store, connectors, workspace, daemon, drain, notifier)
+            _lead(store, connectors, workspace, daemon, drain, notifier, usages)
             if not (standby and daemon.was_lost()):
                 break
         store.checkpoint()
-    daemon.raise_if_lost()
+        daemon.raise_if_lost()
+
+
+@contextmanager
+def _telling(workspace: Workspace, store: Store) -> Iterator[None]:
+    """Have people told why a daemon does not lead any more, before it ends."""
+    try:
+        yield
+    except STOPPING as error:
+        tell_stopped(workspace, store, error.code)
+        raise
 
 
 def page_settings(surfaces: Surfaces) -> PageSettings:
@@ -207,12 +229,13 @@ def _lead(
     daemon: Daemon,
     drain: float,
     notifier: Notifier,
+    usages: LimitUsages,
 ) -> None:
     """Serve and tick until a signal comes or the lease is lost."""
     try:
         workspace.check_anchor(store)  # a standby may have waited for long
-        servers = DaemonServers(store, connectors, workspace, daemon, notifier)
-        afresh = partial(make_ticks, store, connectors, workspace)
+        servers = DaemonServers(store, connectors, workspace, daemon, notifier, usages)
+        afresh = partial(make_ticks, store, connectors, workspace, usages)
         with closing(servers):
             servers.bind()
             daemon.start(afresh)
@@ -222,14 +245,17 @@ def _lead(
 
 
 def _daemon(
-    store: Store, connectors: Mapping[str, Market | Feed], workspace: Workspace
+    store: Store,
+    connectors: Mapping[str, Market | Feed],
+    workspace: Workspace,
+    usages: LimitUsages,
 ) -> Daemon:
     def lost() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
     return Daemon(
         store,
-        make_ticks(store, connectors, workspace),
+        make_ticks(store, connectors, workspace, usages),
         workspace.clock,
         lost=lost,
         renew_seconds=workspace.config.ticks.leading,
@@ -247,6 +273,8 @@ class DaemonServers:
         Its settings are replaced by a reload.
     daemon : Daemon
     notifier : Notifier
+    nearness : LimitUsages
+        How near limits are, for all pages and notices.
     """
 
     def __init__(
@@ -256,6 +284,7 @@ class DaemonServers:
         workspace: Workspace,
         daemon: Daemon,
         notifier: Notifier,
+        nearness: LimitUsages,
     ) -> None:
         self._store = store
         self._connectors = connectors
@@ -264,7 +293,7 @@ class DaemonServers:
         self._notifier = notifier
         self._reloaded = True
         self._log = get_logger("servers")
-        self._nearness = LimitUsages()
+        self._nearness = nearness
         tables = Tables(
             store,
             self._workspace.clock,

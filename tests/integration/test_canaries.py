@@ -145,6 +145,14 @@ tokens list
 tokens revoke 1
 sessions list
 sessions revoke none
+notices add https://hooks.example.org/d
+notices list
+notices rotate 1
+notices deliveries 1
+notices deliveries mail --failed
+notices redeliver 1
+notices test mail
+notices remove 1
 records reassemble -o whole.csv
 subject find --key-from person.txt
 subject report s0 -o report.zip

@@ -33,6 +33,7 @@ audit events
 users list
 tokens list
 sessions list
+notices deliveries mail
 schema
 """
 DOCUMENTS = """
@@ -51,6 +52,7 @@ doctor
 ledger verify
 db status
 db check
+notices list
 pause --reason lunch --dry-run
 """
 

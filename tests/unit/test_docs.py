@@ -49,6 +49,8 @@ def written(default):
         return f"`{str(default).lower()}`"
     if isinstance(default, str):
         return f'`"{default}"`'
+    if isinstance(default, tuple):
+        return f"`{list(default)}`"
     return "none" if default is None else f"`{default}`"
 
 

@@ -34,7 +34,7 @@ from dispatcher.stages.intake.table import (
     Rejected,
     Table,
 )
-from dispatcher.store import Clash, Clock, Store, Tx
+from dispatcher.store import Clash, Clock, Store, Tx, notices
 from dispatcher.store import records as rows
 from dispatcher.store.policies import lock_policy_shared
 from policies.policy import Policy
@@ -238,6 +238,7 @@ class _Loading:
         counts = self.counts
         with self._store.write() as tx:
             rows.end_load(tx, self.load_id, counts.rejected)
+            notices.add(tx, self._clock(), "record.loaded", {"load": self.load_id})
             runs.fill(tx, self._run)
         if not counts.records + counts.skipped + counts.rejected:
             raise Invalid(

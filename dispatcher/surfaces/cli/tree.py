@@ -155,6 +155,13 @@ COMMANDS: Final = (
         "What waits to be sent, and what could not be.",
     ),
     Entry(
+        "notices",
+        "notices",
+        "app",
+        RUNNING,
+        "Who is told what happens: webhooks, mail, and what became of each notice.",
+    ),
+    Entry(
         "console",
         "daemon",
         "console",
