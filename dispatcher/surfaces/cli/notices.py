@@ -39,7 +39,7 @@ def list_receivers(ctx: typer.Context) -> None:
     context: CliContext = ctx.obj
     with context.open_store() as store:
         found = notices.list_receivers(context, store)
-    rows = [
+    rows: list[tuple[object, ...]] = [
         (one.id, one.url, one.state, one.failed, " ".join(one.types) or "all")
         for one in found.webhooks
     ]
