@@ -212,16 +212,19 @@ def _limited(
     Starlette would answer an error of another kind as a server error (500). A body that
     is announced to be too long is not read: the application says so on its page.
     """
-    size = 0
+    size, is_whole = 0, False
 
     async def limited() -> Message:
-        nonlocal size
+        nonlocal size, is_whole
+        if is_whole:  # a stream listens for whether its reader is still there
+            return await receive()  # type: ignore[no-any-return]
         if announced > most:
             raise HTTPException(413)
         message: Message = await receive()
         if message["type"] == "http.disconnect":
             raise HTTPException(400)
         size += len(message.get("body", b""))
+        is_whole = not message.get("more_body", False)
         if size > most:
             raise HTTPException(413)
         return message

@@ -122,6 +122,32 @@ def seen_of_record(tx: Tx, pseudonym: str) -> list[tuple[str, int]]:
     return list(dict.fromkeys((str(field), int(chain)) for field, chain in found))
 
 
+_LATEST_OF: Final = (
+    select_columns(
+        LedgerLine.at,
+        Record.pseudonym,
+        col(FieldName.name).label("field"),
+        (col(Account.connector) + "/" + col(Account.name)).label("account"),
+        LedgerLine.cause,
+    )
+    .select_from(LedgerLine)
+    .join(Chain, col(Chain.id) == col(LedgerLine.chain_id))
+    .join(Entry, col(Entry.id) == col(LedgerLine.entry_id))
+    .join(Record, col(Record.id) == col(Entry.record_id))
+    .join(Account, col(Account.id) == col(LedgerLine.account_id))
+    .join(FieldName, col(FieldName.id) == col(Entry.field_id))
+    .where(LedgerLine.kind == "exposure", OF_ADVERSARY)
+    .order_by(col(LedgerLine.at).desc(), col(LedgerLine.seq).desc())
+    .limit(bindparam("most"))
+)
+
+
+def latest_of(tx: Tx, adversary_id: int, limit: int) -> Sequence[SeenRow]:
+    """What an adversary was shown, the latest first: at, pseudonym, field, account, cause."""
+    given = {"adversary": adversary_id, "most": limit}
+    return tx.execute(_LATEST_OF, given).all()
+
+
 # -- records, joins, numbers -----------------------------------------------------------
 
 _NAMED: Final = select(Record.pseudonym, Record.id).where(

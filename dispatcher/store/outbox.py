@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-from sqlalchemy import BigInteger, Text, and_, bindparam, exists, func, or_, update
+from sqlalchemy import BigInteger, Row, Text, and_, bindparam, exists, func, or_, update
 from sqlalchemy.types import String
 from sqlmodel import col, select
 
@@ -315,6 +315,28 @@ _MESSAGES: Final = (
     .order_by(col(Outbox.id))
     .limit(bindparam("most"))
 )
+_CONNECTOR_ASKED: Final = bindparam("of_connector", type_=String())
+_MESSAGES_OF: Final = (
+    select_columns(
+        Outbox.id,
+        Outbox.connector,
+        (col(Account.connector) + "/" + col(Account.name)).label("worker"),
+        Outbox.kind,
+        Outbox.state,
+        col(Outbox.attempts).label("tries"),
+        col(Outbox.created_at).label("created"),
+        Outbox.due,
+        Outbox.error,
+    )
+    .join(Account, col(Account.id) == Outbox.account_id)
+    .where(
+        Outbox.state == bindparam("wanted"),
+        or_(_CONNECTOR_ASKED.is_(None), col(Outbox.connector) == _CONNECTOR_ASKED),
+        col(Outbox.id) > bindparam("after"),
+    )
+    .order_by(col(Outbox.id))
+    .limit(bindparam("most"))
+)
 _AT: Final = bindparam("wanted", type_=String())
 _DEAD: Final = (
     select(Outbox.id)
@@ -347,6 +369,14 @@ def messages(
     """Messages above an id: id, connector, account, kind, state, tries, error."""
     found = tx.execute(_MESSAGES, {"wanted": state, "most": limit, "after": after})
     return [tuple(row) for row in found]
+
+
+def messages_of(
+    tx: Tx, state: str, connector: str | None, after: int, limit: int
+) -> Sequence[Row[*tuple[Any, ...]]]:
+    """Messages of a state above an id, with their moments, by the names of columns."""
+    given = {"wanted": state, "of_connector": connector, "after": after, "most": limit}
+    return tx.execute(_MESSAGES_OF, given).all()
 
 
 def dead(tx: Tx, ids: Sequence[int], connector: str | None) -> list[int]:

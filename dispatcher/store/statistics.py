@@ -28,8 +28,10 @@ from dispatcher.model import (
     SYSTEM_CHAIN,
     Account,
     Answer,
+    AuditLine,
     Chain,
     Entry,
+    Event,
     FieldName,
     Held,
     LedgerLine,
@@ -168,6 +170,12 @@ _LAST_ERRORS: Final = (
     .order_by(col(Outbox.due), col(Outbox.id))
 )
 _DEAD: Final = _grouped(Outbox.connector, Outbox.kind).where(Outbox.state == "dead")
+_DEAD_ERRORS: Final = (
+    select_columns(Outbox.connector, Outbox.error, _COUNT.label("messages"))
+    .where(Outbox.state == "dead")
+    .group_by(col(Outbox.connector), col(Outbox.error))
+    .order_by(_COUNT.desc(), col(Outbox.connector), col(Outbox.error))
+)
 _OLDEST: Final = select(func.min(Outbox.created_at)).where(_WAITS)
 _MESSAGES: Final = (
     select_columns(
@@ -239,6 +247,11 @@ def dead(tx: Tx) -> list[tuple[str, str, int]]:
     return _triples(tx, _DEAD)
 
 
+def dead_errors(tx: Tx) -> Sequence[MessageRow]:
+    """Messages that were given up, by connector and last error, most first."""
+    return tx.execute(_DEAD_ERRORS).all()
+
+
 def oldest_waiting(tx: Tx) -> int | None:
     """When the oldest message that waits or is being sent was written."""
     return tx.scalar(_OLDEST)
@@ -247,6 +260,24 @@ def oldest_waiting(tx: Tx) -> int | None:
 def live_shown(tx: Tx, now: int) -> int:
     """Tasks that are in a worker's hands on our page now."""
     return tx.scalar(_LIVE_SHOWN, {"now": now}) or 0
+
+
+_MARK: Final = select_columns(
+    select(func.coalesce(func.sum(Chain.seq), 0)).scalar_subquery(),
+    select(func.coalesce(func.max(Task.id), 0)).scalar_subquery(),
+    select(func.coalesce(func.max(Outbox.id), 0)).scalar_subquery(),
+    select(func.coalesce(func.max(Event.id), 0)).scalar_subquery(),
+    select(func.coalesce(func.max(AuditLine.seq), 0)).scalar_subquery(),
+    select(func.coalesce(func.max(Record.id), 0)).scalar_subquery(),
+)
+
+
+def mark(tx: Tx) -> tuple[int, ...]:
+    """Numbers of which one grows when something is shown, sent, loaded or done.
+
+    Answers are not among them: they are found a little later, by whoever looks anyway.
+    """
+    return tuple(int(one) for one in tx.execute(_MARK).one())
 
 
 # -- totals ----------------------------------------------------------------------------

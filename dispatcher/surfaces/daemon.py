@@ -45,13 +45,14 @@ from dispatcher.operations.subjects import erase_restored
 from dispatcher.operations.workspace import Workspace
 from dispatcher.stages.serving import SessionTerms, Terms
 from dispatcher.store import Clock, Store, lease, statistics
+from dispatcher.surfaces.api.calls import Shared
+from dispatcher.surfaces.api.events import Stream
+from dispatcher.surfaces.api.requests import Requests
 from dispatcher.surfaces.console import ConsoleSettings, console_app
 from dispatcher.surfaces.taskpage import PageSettings, task_app
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
-
-    from dispatcher.surfaces.api.calls import Shared
 
 AT_START: Final = (
     "store",
@@ -393,8 +394,9 @@ class DaemonServers:
 
         config = self._workspace.config
         operators = console_app(
+            self._workspace,
             self._store,
-            clock=self._workspace.clock,
+            shared=self._shared(),
             nearness=self._nearness,
             settings=ConsoleSettings(
                 url=config.surfaces.operator_url or "",
@@ -413,15 +415,25 @@ class DaemonServers:
         }
 
     def _rest_api(self, config: Config) -> ASGIApp:
-        """Make the REST API; what it remembers outlives a reload."""
+        """Make the REST API."""
         from dispatcher.access import authenticate_token
         from dispatcher.surfaces.api.app import ApiSettings, api_app
-        from dispatcher.surfaces.api.calls import Shared
-        from dispatcher.surfaces.api.events import Stream
-        from dispatcher.surfaces.api.requests import Requests
 
-        store, clock = self._store, self._workspace.clock
+        return api_app(
+            self._workspace,
+            self._store,
+            authenticate_token,
+            shared=self._shared(),
+            settings=ApiSettings(
+                url=config.surfaces.operator_url or "",
+                behind_proxy=config.surfaces.behind_proxy,
+            ),
+        )
+
+    def _shared(self) -> Shared:
+        """Return what API and console remember; it outlives a reload."""
         if self._api is None:
+            store, clock = self._store, self._workspace.clock
             preflight = self._workspace.preflight(store, self._connectors)
             self._api = Shared(
                 Requests(store, clock),
@@ -431,16 +443,7 @@ class DaemonServers:
             )
             self._api.requests.open()
             self._api.scratch.sweep()
-        return api_app(
-            self._workspace,
-            store,
-            authenticate_token,
-            shared=self._api,
-            settings=ApiSettings(
-                url=config.surfaces.operator_url or "",
-                behind_proxy=config.surfaces.behind_proxy,
-            ),
-        )
+        return self._api
 
     def _task_page(self, config: Config) -> Any:  # noqa: ANN401 - an ASGI application
 

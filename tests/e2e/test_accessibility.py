@@ -405,10 +405,18 @@ def fill(case: Case) -> None:
         seal(tx, at=case.tick())
 
 
-EMPTY = ("/", "/workers", "/rules", "/queue", "/records", "/ledger")
-FILLED = (*EMPTY, "/workers?page=2", "/workers?page=999", "/rules/stranger",
+EMPTY = (
+    "/",
+    "/workers",
+    "/rules",
+    "/queue",
+    "/records",
+    "/ledger",
+    "/do/merge-workers",
+)
+FILLED = (*EMPTY, "/workers?page=2", "/workers/inhouse/worker-0", "/rules/stranger",
           "/queue?state=ready", "/queue?state=lost", "/records?after=5",
-          "/nowhere")  # fmt: skip
+          "/workers/inhouse/nobody", "/nowhere")  # fmt: skip
 
 
 @pytest.mark.parametrize("paths", [EMPTY, FILLED], ids=["empty", "filled"])

@@ -6,8 +6,11 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from dispatcher import access
-from dispatcher.surfaces.console import ConsoleSettings, console_app
+from dispatcher.store import audit_log
+from dispatcher.surfaces.console import ConsoleSettings
+from dispatcher.surfaces.console.screens import SCREENS
 from tests.e2e.browsing import Served
+from tests.integration.console_house import make_console
 from tests.integration.ledger_cases import Case, policy
 from tests.integration.test_console import RULES
 
@@ -26,7 +29,7 @@ class Running(Served):
     def __init__(self, case: Case, clock) -> None:
         self.case, self.clock = case, clock
         settings = ConsoleSettings(stale=0)
-        super().__init__(console_app(case.store, clock=clock, settings=settings))
+        super().__init__(make_console(case.store, clock, settings=settings))
 
     def link(self) -> str:
         return access.sign_in_link(
@@ -92,14 +95,15 @@ def test_every_page_is_reached_by_the_keyboard(running, page):
     sign_in(page, running)
     page.keyboard.press("Tab")
     expect(page.get_by_role("link", name="To the content")).to_be_focused()
-    for name in ("Workers", "Rules", "Queue", "Records", "Ledger", "Overview"):
-        page.get_by_role("navigation", name="Pages").get_by_role(
-            "link", name=name
-        ).focus()
-        page.keyboard.press("Enter")
-        expect(page.locator(f"[data-page={name.lower()}]")).to_be_visible()
-        current = page.locator("nav a[aria-current=page]")
-        expect(current).to_have_text(name)
+    for screen in (*SCREENS[1:], SCREENS[0]):
+        if screen.listed:
+            page.get_by_role("navigation", name="Pages").get_by_role(
+                "link", name=screen.title
+            ).focus()
+            page.keyboard.press("Enter")
+            expect(page.locator(f"[data-page={screen.name}]")).to_be_visible()
+            current = page.locator("nav a[aria-current=page]")
+            expect(current).to_have_text(screen.title)
 
 
 def test_the_page_lives_until_it_is_paused(running, case, page):
@@ -150,7 +154,7 @@ def test_what_is_live_no_more_says_so(running, page):
     page.clock.install()
     sign_in(page, running)
     page.route("**/*", lambda route: route.fulfill(status=503))
-    page.clock.run_for(11_000)
+    page.clock.run_for(21_000)
     expect(page.get_by_role("button", name="Not updated")).to_be_visible()
     page.unroute("**/*")
     page.clock.run_for(11_000)
@@ -184,11 +188,12 @@ def test_a_wide_table_keeps_header_and_name_in_view(wide, running, page):
 def test_a_worker_is_one_jump_away(wide, running, page):
     sign_in(page, running)
     page.goto(f"{running.base}/workers")
-    page.get_by_label("Go to a worker").fill("inhouse/more-117")
+    page.keyboard.press("/")
+    page.keyboard.type("inhouse/more-117")
     page.keyboard.press("Enter")
-    row = page.locator("tr#found")
-    expect(row).to_contain_text("inhouse/more-117")
-    expect(row).to_be_in_viewport()
+    expect(page.locator("tbody tr")).to_have_count(1)
+    expect(page.locator("tbody tr")).to_contain_text("inhouse/more-117")
+    page.get_by_role("link", name="All").click()
     page.get_by_label("Go to page").fill("2")
     page.keyboard.press("Enter")
     expect(page.get_by_text("Page 2 of 3")).to_be_visible()
@@ -210,25 +215,31 @@ def test_paper_has_every_column(wide, running, page):
         assert max(edges) <= 1046, path
         for table in page.locator(".scroll").all():
             assert table.evaluate("n => n.scrollWidth <= n.clientWidth"), path
-    assert max(columns) == 26
+    assert max(columns) == 28
 
 
 def test_a_session_that_is_over_asks_to_sign_in(running, clock, page):
     page.clock.install()
     sign_in(page, running)
     clock.advance(31 * 60)
-    page.clock.run_for(11_000)
+    page.clock.run_for(21_000)
     expect(page.locator("[data-page=login]")).to_be_visible()
 
 
-def test_without_scripts_it_is_read_all_the_same(running, open_page):
+def test_without_scripts_it_is_read_and_acts_all_the_same(running, open_page):
     page = open_page(java_script_enabled=False)
     page.goto(running.base)
     page.get_by_label("Sign-in link or code").fill(running.link())
     page.get_by_role("button", name="Use the link").click()
     expect(page.locator("[data-page=overview]")).to_be_visible()
-    page.get_by_role("link", name="Workers").click()
-    expect(page.locator("table.heat")).to_be_visible()
+    page.locator("#pages").get_by_role("link", name="Workers").click()
+    expect(page.locator("td.cell").first).to_be_visible()
+    page.get_by_role("link", name="a1", exact=True).click()
+    page.get_by_role("link", name="Block").click()
+    page.get_by_role("button", name="Preview").click()
+    page.get_by_role("button", name="Block a worker").click()
+    page.get_by_role("link", name="Go on").click()
+    expect(page.get_by_text("blocked", exact=True).first).to_be_visible()
 
 
 def test_the_theme_follows_the_system_and_then_the_button(running, open_page):
@@ -246,13 +257,13 @@ def test_the_theme_follows_the_system_and_then_the_button(running, open_page):
 
 @pytest.mark.parametrize("width", [320, 1280])
 def test_no_page_scrolls_sideways_and_targets_are_big_enough(running, open_page, width):
-    page = open_page(viewport={"width": width, "height": 700})
+    page = open_page(viewport={"width": width, "height": 700}, has_touch=True)
     sign_in(page, running)
-    for path in PAGES:
+    for path in (*PAGES, "/workers/inhouse/worker-1", "/do/merge-workers"):
         page.goto(running.base + path)
         sizes = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
         assert sizes[0] <= sizes[1], path
-        for box in page.locator("button, nav a, .tabs a").evaluate_all(
+        for box in page.locator("button, #pages a, .tabs a").evaluate_all(
             "all => all.filter(e => e.offsetParent).map(e => e.offsetHeight)"
         ):
             assert box >= 44, path
@@ -271,3 +282,38 @@ def test_safety_12_values_and_keys_leave_no_trace(running, page):
         assert "canary" not in kept
     assert not any("canary" in url for url in seen)
     assert page.evaluate("document.cookie") == ""
+
+
+def test_keys_go_to_pages_move_through_rows_and_can_be_switched_off(running, page):
+    sign_in(page, running)
+    page.keyboard.press("g")
+    page.keyboard.press("w")
+    expect(page.locator("[data-page=workers]")).to_be_visible()
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    expect(page.locator("tbody tr").nth(1)).to_have_class("here")
+    page.keyboard.press("k")
+    page.keyboard.press("Enter")
+    expect(page.locator("[data-page=worker]")).to_be_visible()
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
+    page.get_by_label("Single letters act as keys").uncheck()
+    page.get_by_role("button", name="Close").click()
+    page.keyboard.press("g")
+    page.keyboard.press("w")
+    page.keyboard.press("?")
+    expect(page.locator("[data-page=worker]")).to_be_visible()
+    expect(page.get_by_role("dialog", name="Keys")).to_be_hidden()
+
+
+def test_a_pressed_twice_act_is_done_once(running, case, page):
+    sign_in(page, running)
+    page.goto(f"{running.base}/do/pause")
+    page.get_by_label("Reason").fill("token expired")
+    page.get_by_role("button", name="Preview").click()
+    page.get_by_role("button", name="Pause", exact=True).dblclick()
+    expect(page.get_by_role("heading", name="Pause")).to_contain_text("done")
+    page.reload()
+    expect(page.get_by_role("heading", name="Pause")).to_contain_text("done")
+    with case.store.read() as tx:
+        assert [one.operation for one in audit_log.newest(tx)] == ["pause"]

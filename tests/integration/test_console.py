@@ -18,12 +18,21 @@ from dispatcher.core.rate_limit import Rate
 from dispatcher.ledger.chains import seal
 from dispatcher.model import Answer
 from dispatcher.store import answers, lease, settings, tasks
-from dispatcher.surfaces.console import ConsoleSettings, console_app
+from dispatcher.surfaces.console import ConsoleSettings
+from dispatcher.surfaces.console.screens import SCREENS
 from tests import builders, sql
+from tests.integration.console_house import make_console
 from tests.integration.ledger_cases import Case, policy
 
 SAME = {"sec-fetch-site": "same-origin"}
-PAGES = ("/", "/workers", "/rules", "/rules/stranger", "/queue", "/records", "/ledger")
+PLACES = {
+    "/workers/{connector}/{name:path}": "/workers/x/ann",
+    "/operations/{operation}": None,  # of one that was begun
+}
+"""Where the screens of one thing are shown."""
+PAGES = [
+    path for one in SCREENS if (path := PLACES.get(one.path, one.path)) is not None
+]
 PASSWORDS = access.Passwords(Argon2Hasher(time_cost=1, memory_cost=8, parallelism=1))
 CANARIES = ("Ada-Canary", "gout-canary", "key-canary", "person-canary")
 EVIL = "<script>alert(1)</script>{{7*7}}\u202e\"'&"
@@ -73,9 +82,9 @@ def make_app(case, clock):
     clock.now = case.now
 
     def make(**settings):
-        return console_app(
+        return make_console(
             case.store,
-            clock=clock,
+            clock,
             settings=ConsoleSettings(stale=0, **settings),
             passwords=PASSWORDS,
         )
@@ -162,7 +171,9 @@ def test_a_link_opens_the_console_once(app, case, clock):
     assert page_of(second.get("/")) == "login"
 
 
-@pytest.mark.parametrize("path", [*PAGES, "/nowhere", "/records?after=9", "/api/v1"])
+@pytest.mark.parametrize(
+    "path", [*PAGES, "/nowhere", "/records?after=9", "/api/v1", "/live", "/do/pause"]
+)
 def test_safety_5_who_is_not_signed_in_gets_the_sign_in_page_everywhere(app, path):
     response = browser(app).get(path)
     assert response.status_code == 401
@@ -173,7 +184,8 @@ def test_safety_5_who_is_not_signed_in_gets_the_sign_in_page_everywhere(app, pat
 
 
 def test_safety_5_the_walk_knows_every_route(app):
-    walked = {*PAGES, "/login", "/enrol", "/logout", "/static/{name}", "/robots.txt"}
+    others = {"/login", "/enrol", "/logout", "/static/{name}", "/robots.txt", "/live"}
+    walked = {*(one.path for one in SCREENS), *others, "/do/{name}"}
     assert {route.path for route in app._app.routes} == {*walked, "/{rest:path}"}
 
 
@@ -439,18 +451,18 @@ def test_the_leader_is_named(case, client, clock):
 
 def test_workers_are_listed_with_the_nearest_first(client):
     response = client.get("/workers")
-    rows = re.findall(r'<th scope="row">(a\d+)</th>', response.text)
+    rows = re.findall(r">(a\d+)</a></th>", response.text)
     assert len(rows) == 3
     first = text_of(response).partition(rows[0])[2].partition(rows[1])[0]
     assert " ".join(first.split()) == (
-        "x/ann 0.67 · 1 left (× 1) 0.00 · 1 left (× 1) 3 –"
+        "x/ann active 1 0.67 1 left × 1 0.00 1 left × 1 3 –"
     )
 
 
 def test_it_is_said_what_the_states_of_accounts_mean(case, client):
     text = text_of(client.get("/workers"))
     assert "Accounts: 3 active." in text
-    assert "unblock" not in text
+    assert "not active" not in text
     case.add("x/cat", "x/dan")
     for state, name in (("stopped", "ann"), ("blocked", "bob"), ("left", "cat")):
         builders.move_account(case.store, f"x/{name}", state)
@@ -458,32 +470,42 @@ def test_it_is_said_what_the_states_of_accounts_mean(case, client):
     for word in "below the accuracy floor", "blocked", "left of their own wish":
         assert f"1 {word}" in text
     assert "x/ann below the accuracy floor" in text
-    assert "x/dan active" not in text
-    assert "dispatcher workers unblock ACCOUNT lets it work again" in text
+    assert "x/dan below" not in text
+    assert "An account that is not active is shown nothing" in text
+    assert "/do/unblock-worker" in client.get("/workers/x/ann").text
 
 
-def test_an_address_past_the_last_page_says_so(client):
+def test_an_address_past_the_last_page_shows_the_last(case, client):
+    case.add(*(f"y/w{n}" for n in range(60)))
     page = client.get("/workers?page=99")
-    assert "There is no page 99: the last is page 1" in text_of(page)
+    assert "Page 2 of 2" in text_of(page)
     assert "No worker is registered" not in text_of(page)
-    assert 'href="/workers?page=1"' in page.text
+    assert 'href="/workers?page=1" rel="prev"' in page.text
     assert "There is nothing after this" in text_of(client.get("/records?after=99"))
 
 
 def test_a_worker_is_found_by_an_account_or_by_its_own_name(case, client):
     case.add(*(f"y/w{n}" for n in range(60)))
     first = client.get("/workers").text
-    found = client.get("/workers", params={"worker": "y/w57"})
-    assert re.search(r'<tr id="found">\s*<th scope="row">a\d+</th>\s*<td class="names">'
-                     "y/w57</td>", found.text)  # fmt: skip
+    found = client.get("/workers", params={"q": "y/w57"})
+    assert re.findall(r'href="/workers/(\S*)">a', found.text) == ["y/w57"]
     assert "y/w57" not in first
     number = case.accounts["y/w57"]
-    assert 'id="found"' in client.get("/workers", params={"worker": f"a{number}"}).text
-    for nobody in ("y/nobody", "a999", "x", EVIL):
-        page = client.get("/workers", params={"worker": nobody})
-        assert f"No worker is called {nobody}." in html.unescape(page.text)
-        assert 'id="found"' not in page.text
+    assert "y/w57" in client.get("/workers", params={"q": f"worker:a{number}"}).text
+    for nobody in ("y/nobody", "a999", f"{EVIL}z"):
+        page = client.get("/workers", params={"q": nobody})
+        assert f"Nothing fits “{nobody}”." in html.unescape(page.text)
         assert "<script>alert" not in page.text
+
+
+def test_the_page_of_a_worker_says_what_is_refused_next(case, client):
+    told = text_of(client.get("/workers/x/ann"))
+    assert "Fields seen 3 of 2 records" in told
+    assert "history 0.67 1/2 f < 3/4 1 1 1 c, d" in told
+    assert len(re.findall(r"r[0-9a-f]{24}", told)) == 3
+    unknown = client.get("/workers/x/nobody")
+    assert unknown.status_code == 404
+    assert "What helps:" in text_of(unknown)
 
 
 def test_a_rule_shows_its_limit_and_what_was_judged(client):
@@ -506,8 +528,11 @@ def test_the_queue_shows_messages_by_state(case, client):
     )
     text = text_of(client.get("/queue"))
     assert "x dead 1" in text
-    assert "x x/ann publish 12 token expired" in text
+    assert re.search(r"\d x x/ann publish dead 12 \d+ s ago – token expired", text)
+    assert "Retry selected" in text
+    assert "1 x: token expired" in text
     assert "x/ann" not in text_of(client.get("/queue?state=ready"))
+    assert "x/ann" not in text_of(client.get("/queue?state=dead&connector=y"))
 
 
 def test_records_are_listed_page_by_page_under_pseudonyms(store, clock, make_app, case):
@@ -525,7 +550,6 @@ def test_a_record_is_found_by_its_pseudonym(client):
     names = re.findall(r"<code>(r[0-9a-f]{24})</code>", client.get("/records").text)
     found = client.get("/records", params={"record": names[1], "state": "answered"})
     assert re.findall(r"<code>(r[0-9a-f]{24})</code>", found.text) == names[1:]
-    assert f'<tr id="found"><th scope="row"><code>{names[1]}' in found.text
     unknown = client.get("/records", params={"record": EVIL})
     assert f"No record is called {EVIL}." in html.unescape(unknown.text)
     assert "<script>alert" not in unknown.text
@@ -547,7 +571,7 @@ def test_the_ledger_shows_seals_and_when_it_was_verified(case, client, clock):
     clock.advance(20 * 60)
     response = client.get("/ledger")
     assert "Verified 20 min ago" in text_of(response)
-    assert len(re.findall(r'class="hash">[0-9a-f]{64}<', response.text)) == 2
+    assert len(re.findall(r'data-copy="[0-9a-f]{64}"', response.text)) == 2
 
 
 @pytest.mark.parametrize(
@@ -579,21 +603,21 @@ def test_a_store_that_is_busy_is_told_without_a_traceback(client, case, monkeypa
 
 
 def test_an_empty_store_says_what_comes_next(store, clock):
-    app = console_app(store, clock=clock, settings=ConsoleSettings(stale=0))
+    app = make_console(store, clock, settings=ConsoleSettings(stale=0))
     client = browser(app)
     client.post("/login", data={"code": access.make_link(store, clock())})
     assert "dispatcher records load FILE" in text_of(client.get("/"))
     assert "WARN No limit is in force" in text_of(client.get("/"))
-    assert "dispatcher workers add" in text_of(client.get("/workers"))
+    assert 'href="/do/add-workers"' in client.get("/workers").text
     assert "dispatcher policy apply" in text_of(client.get("/rules"))
-    assert "No message was written yet" in text_of(client.get("/queue"))
+    assert "None was written yet" in text_of(client.get("/queue"))
     assert "dispatcher records load FILE" in text_of(client.get("/records"))
     assert "Not sealed yet" in text_of(client.get("/ledger"))
 
 
 def test_what_was_read_is_shown_again_for_a_moment(case, clock, monkeypatch):
     clock.now = case.now
-    app = console_app(case.store, clock=clock)
+    app = make_console(case.store, clock)
     client = signed_in(app, case, clock)
     looks = []
     monkeypatch.setattr(

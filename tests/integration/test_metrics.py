@@ -27,8 +27,8 @@ from dispatcher.store import (
     settings,
     statistics,
 )
-from dispatcher.surfaces.console import console_app
 from tests import builders, sql
+from tests.integration.console_house import make_console
 from tests.integration.ledger_cases import Case, policy
 
 RULES = """
@@ -349,7 +349,7 @@ def test_the_store_is_not_counted_at_every_question(seen, monkeypatch):
 def test_requests_are_timed_by_route_without_what_is_in_the_path(case, clock):
     registry = CollectorRegistry()
     timing = metrics.Timing(registry)
-    app = metrics.Timed(console_app(case.store, clock=clock), "operators", timing)
+    app = metrics.Timed(make_console(case.store, clock), "operators", timing)
     client = TestClient(app, base_url="http://127.0.0.1", client=("127.0.0.1", 1))
     secret = access.make_link(case.store, clock())
     client.post(

@@ -16,8 +16,8 @@ from dispatcher.app.metrics import health_app
 from dispatcher.app.servers import Listener, Swap, bind, serve
 from dispatcher.core import log
 from dispatcher.store import open_store
-from dispatcher.surfaces.console import console_app
 from dispatcher.surfaces.taskpage import task_app
+from tests.integration.console_house import make_console
 
 
 class Open:
@@ -36,7 +36,7 @@ def main() -> None:
     log.configure()
     with open_store(sys.argv[1]) as store:
         apps = {
-            "operators": console_app(store, clock=clock),
+            "operators": make_console(store, clock),
             "workers": task_app(store, {}, clock=clock, rng=np.random.default_rng(1)),
             "admin": health_app(store, Open(), clock, CollectorRegistry()),
         }

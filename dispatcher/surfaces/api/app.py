@@ -31,9 +31,9 @@ from dispatcher.store import Clock, Store
 from dispatcher.store.audit_log import DONE
 from dispatcher.surfaces.api.calls import (
     Call,
-    ServedWorkspace,
     Shared,
     Upload,
+    begin_call,
 )
 from dispatcher.surfaces.api.problems import (
     ProblemError,
@@ -289,18 +289,16 @@ class _Door:
         reason = given.get("reason") if isinstance(given, dict) else None
         said = reason if isinstance(reason, str) else ""  # checked before anything acts
         act = Act(principal.name, "api", route.operation, self._clock, target, said)
-        store = (self._store.trial() if dry_run else self._store).acting(act)
-        served = ServedWorkspace(
-            self._workspace.directory,
-            self._workspace.store,
-            self._workspace.config_file,
-            clock=self._clock,
-            actor=principal.name,
-            served=store,
+        return begin_call(
+            self._workspace,
+            self._store,
+            principal,
+            act,
+            self._shared,
+            name=route.act.__name__,
+            dry_run=dry_run,
+            upload=upload,
         )
-        served.__dict__["config"] = self._workspace.config  # as they are in force
-        name = route.act.__name__
-        return Call(served, store, principal, dry_run, name, act, self._shared, upload)
 
     async def _matched(
         self,

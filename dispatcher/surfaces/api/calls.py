@@ -177,6 +177,47 @@ class Call:
             self.act.end(self.store, outcome)
 
 
+def begin_call(
+    workspace: Workspace,
+    store: Store,
+    principal: Principal,
+    act: Act,
+    shared: Shared,
+    *,
+    name: str,
+    dry_run: bool,
+    upload: Upload | None = None,
+) -> Call:
+    """Begin a call of an operation, by the API or the console.
+
+    Parameters
+    ----------
+    workspace : Workspace
+        Its settings are used as they are in force.
+    store : Store
+    principal : Principal
+    act : Act
+        Its line is written with what the call changes.
+    shared : Shared
+    name : str
+        Of the address.
+    dry_run : bool
+        Whether all that is written is undone.
+    upload : Upload, optional
+    """
+    used = (store.trial() if dry_run else store).acting(act)
+    served = ServedWorkspace(
+        workspace.directory,
+        workspace.store,
+        workspace.config_file,
+        clock=workspace.clock,
+        actor=principal.name,
+        served=used,
+    )
+    served.__dict__["config"] = workspace.config
+    return Call(served, used, principal, dry_run, name, act, shared, upload)
+
+
 def _call(request: Request) -> Call:
     found: Call = request.state.call
     return found

@@ -1,4 +1,4 @@
-"""The operators' console: the state of the work, read only.
+"""The operators' console: what the work looks like, and what is to be done about it.
 
 ==============================  ====================================================
 ``GET /login``                  asks for name, password and code, or a link; what
@@ -9,18 +9,20 @@
 ``GET /enrol``                  takes a link with which a password is chosen
 ``POST /enrol``                 ``code``; then ``password`` and ``totp`` too, and
                                 ``name`` of the first admin; opens a session
-``GET /``                       overview
-``GET /workers?page=N``         who was shown how much, and how near to each limit
-``GET /rules``                  how near any worker is to each limit
-``GET /queue?state=STATE``      messages for connectors
-``GET /records?state=&after=``  records by pseudonym and state
-``GET /ledger``                 seals
+screens                         the literal table :data:`.screens.SCREENS`; any of
+                                their tables as a file: ``?format=csv`` or ``json``
+``GET /do/NAME``                the form of an action: :data:`.actions.ACTIONS`
+``POST /do/NAME``               ``step=preview``: what it would do, with nothing
+                                changed; ``step=act`` and a ``key``: it is done, once
+``GET /live``                   server-sent events: ``moved``, when a page has
+                                something new to fetch
 ``POST /logout``                ends the session
 ==============================  ====================================================
 
-No page holds a value of a field, and none changes anything but the session. Whoever is
-not signed in gets the sign-in page at every address. A page asks for itself again every
-ten seconds (with ``X-Refresh``), which keeps no session alive.
+No list holds a value of a field. Whoever is not signed in gets the sign-in page at every
+address; whoever is sees the screens and actions of their roles. A page fetches itself
+again when it is told that the store has moved (with ``X-Refresh``), which keeps no
+session alive. How a screen, a table or an action is added: docs/howto/console.md.
 """
 
 from dispatcher.surfaces.console.app import console_app

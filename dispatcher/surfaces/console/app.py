@@ -7,18 +7,27 @@ from typing import Any, Final
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from dispatcher.access import Passwords
+from dispatcher.access import Operator, Passwords
 from dispatcher.app.guard import Guard
 from dispatcher.core.errors import DispatcherError
 from dispatcher.ledger.limit_usage import LimitUsages
+from dispatcher.operations.workspace import Workspace
 from dispatcher.preflight import Preflight
-from dispatcher.store import Clock, Store
-from dispatcher.surfaces.console.pages import Pages, Views
+from dispatcher.store import Store
+from dispatcher.surfaces.api.calls import Shared
+from dispatcher.surfaces.console.acting import Acting
+from dispatcher.surfaces.console.actions import ACTIONS
+from dispatcher.surfaces.console.live import Live
+from dispatcher.surfaces.console.pages import Pages, problem_of
 from dispatcher.surfaces.console.read_cache import ReadCache
+from dispatcher.surfaces.console.screens import SCREENS
 from dispatcher.surfaces.console.sessions import ConsoleSettings, Sessions
-from dispatcher.surfaces.web import explain_status, robots, static, unable
+from dispatcher.surfaces.console.view import Screen, Site, View
+from dispatcher.surfaces.web import Handler, explain_status, robots, static, unable
 
 _STATIC: Final = {
     "console.css": "text/css; charset=utf-8",
@@ -30,9 +39,10 @@ _STATIC: Final = {
 
 
 def console_app(
+    workspace: Workspace,
     store: Store,
     *,
-    clock: Clock,
+    shared: Shared,
     nearness: LimitUsages | None = None,
     settings: ConsoleSettings = ConsoleSettings(),
     preflight: Preflight | None = None,
@@ -42,9 +52,11 @@ def console_app(
 
     Parameters
     ----------
+    workspace : Workspace
     store : Store
-        Used in threads; nothing is written to it but sessions.
-    clock : Clock
+        Used in threads.
+    shared : Shared
+        What outlives a reload of the settings, shared with the API.
     nearness : LimitUsages, optional
         What was judged already, shared with others who ask.
     settings : ConsoleSettings
@@ -53,7 +65,7 @@ def console_app(
     passwords : Passwords, optional
         Argon2id with the library's parameters where none are given.
     """
-    pages = Pages()
+    pages, clock = Pages(), workspace.clock
     sessions = Sessions(
         store,
         pages,
@@ -63,48 +75,83 @@ def console_app(
     )
     near = nearness or LimitUsages()
     cache = ReadCache(store, clock, near, stale=settings.stale, preflight=preflight)
-    views = Views(cache, pages, clock)
-    shown = {
-        "/": views.overview,
-        "/workers": views.workers,
-        "/rules": views.rules,
-        "/rules/stranger": views.stranger,
-        "/queue": views.queue,
-        "/records": views.records,
-        "/ledger": views.ledger,
-    }
+    site = Site(workspace, store, cache, pages, shared, SCREENS, ACTIONS)
+    acting, live = Acting(site), Live(store)
+
+    def shown(screen: Screen) -> Route:
+        def page(request: Request, operator: Operator) -> Response:
+            if not operator.principal.may(screen.operation):
+                if screen.path == "/":
+                    return _first_seen(operator)
+                raise HTTPException(403)
+            return screen.show(View(site, screen, request, operator))
+
+        return Route(screen.path, sessions.signed_in(page), methods=["GET"])
+
+    async def follow(_: Request, __: Operator) -> Response:
+        if live.is_full():
+            raise HTTPException(429, headers={"retry-after": "30"})
+        return StreamingResponse(live.read(), media_type="text/event-stream")
+
     app = Starlette(
         routes=[
-            *(
-                Route(path, sessions.signed_in(view), methods=["GET"])
-                for path, view in shown.items()
-            ),
+            *map(shown, SCREENS),
+            Route("/do/{name}", sessions.signed_in_to(acting.ask), methods=["GET"]),
+            Route("/do/{name}", sessions.from_own_page(acting.act), methods=["POST"]),
+            Route("/live", sessions.signed_in_to(follow, acts=False), methods=["GET"]),
             Route("/login", sessions.ask, methods=["GET"]),
             Route("/login", sessions.sign_in, methods=["POST"]),
             Route("/enrol", sessions.ask_to_enrol, methods=["GET"]),
             Route("/enrol", sessions.enrol, methods=["POST"]),
-            Route("/logout", sessions.sign_out, methods=["POST"]),
+            Route(
+                "/logout", sessions.from_own_page(sessions.sign_out), methods=["POST"]
+            ),
             static("dispatcher.surfaces.console", _STATIC),
             Route("/robots.txt", robots, methods=["GET"]),
             Route("/{rest:path}", sessions.elsewhere, methods=["GET", "POST"]),
         ],
         exception_handlers={
             HTTPException: explain_status(pages, _WORDS),
-            DispatcherError: unable(
-                pages,
-                "console",
-                "The store does not answer",
-                "The store cannot be read right now. The commands say why: "
-                "dispatcher status (error {code}).",
-            ),
+            DispatcherError: _explain(pages),
         },
     )
     return Guard(app, "console", https=settings.https)
 
 
+def _explain(pages: Pages) -> Handler:
+    """Say what, why and how to mend it; of a store that is away only that."""
+    away = unable(
+        pages,
+        "console",
+        "The store does not answer",
+        "The store cannot be read right now. The commands say why: "
+        "dispatcher status (error {code}).",
+    )
+
+    def tell(request: Request, error: Exception) -> Response:
+        problem = problem_of(error)
+        if problem["status"] >= 500:
+            return away(request, error)
+        return pages.page(request, "error.html", problem["status"], problem=problem)
+
+    return tell
+
+
+def _first_seen(operator: Operator) -> Response:
+    """Lead whoever may not see the overview to the first page that they may."""
+    for screen in SCREENS:
+        if screen.listed and operator.principal.may(screen.operation):
+            return RedirectResponse(screen.path, 303)
+    raise HTTPException(403)
+
+
 _WORDS: Final = {
     400: ("That did not work", "The request was not complete."),
-    403: ("That did not work", "It came from another page, or from another machine."),
+    403: (
+        "That is not yours to see or do",
+        "Your roles do not permit it, or it came from another page or machine. "
+        "An admin gives roles: dispatcher users role.",
+    ),
     404: ("Not here", "There is no such page."),
     405: ("Not here", "There is no such page."),
     413: ("Too much", "That is more than a form can hold."),

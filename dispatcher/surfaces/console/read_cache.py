@@ -5,7 +5,6 @@ Several browsers that look at once, each again and again, cost the store one loo
 
 from __future__ import annotations
 
-import re
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -27,14 +26,14 @@ from dispatcher.preflight import Preflight
 from dispatcher.store import (
     Clock,
     Store,
-    Tx,
-    accounts,
+    exposure_queries,
     outbox,
     record_states,
     settings,
     statistics,
 )
 from dispatcher.store.statistics import MemberRow, MessageRow, RecordRow, SealRow
+from dispatcher.surfaces.console.tables import Row
 from policies.rules.kinds import title
 
 Read = TypeVar("Read")
@@ -45,6 +44,8 @@ COSTLY: Final = 10
 
 RARELY: Final = 1_800
 """What takes a search is kept so many times longer."""
+SEEN: Final = 500
+"""Fields that a worker saw last, of which a page tells."""
 PICTURE_SECONDS: Final = 20.0
 """Of search for a picture, at most."""
 
@@ -91,26 +92,6 @@ class Limit:
     left: int | None
     nearest: int
     crossed: int
-
-
-@dataclass(frozen=True)
-class Worker:
-    """One adversary: its accounts, what it was shown, how near it is to each limit."""
-
-    id: int
-    members: tuple[MemberRow, ...]
-    exposures: int
-    shares: UsageByRule
-
-
-@dataclass(frozen=True)
-class WorkerPage:
-    """Some of the workers, of how many in all, and the number of the one looked for."""
-
-    workers: list[Worker]
-    total: int
-    page: int
-    found: int | None
 
 
 @dataclass(frozen=True)
@@ -191,37 +172,40 @@ class ReadCache:
 
         return self._fresh("accounts", make)
 
-    def workers(self, page: int, size: int, name: str = "") -> WorkerPage:
-        """Adversaries, the nearest to any limit first: a page of them.
+    def workers(self) -> Sequence[Row]:
+        """Every worker, the nearest to any limit first; the rules by their names."""
 
-        With ``name``, an account's or an adversary's, the page on which that one is.
-        """
-        with self._store.read() as tx:
-            near = self._nearness.look(tx)
-            every = statistics.adversaries(tx)
+        def make() -> Sequence[Row]:
+            with self._store.read() as tx:
+                near = self._nearness.look(tx)
+                every = statistics.adversaries(tx)
+                members: dict[int, list[MemberRow]] = defaultdict(list)
+                for row in statistics.members(tx, every):
+                    members[row.adversary_id].append(row)
             every.sort(
                 key=lambda number: (*_order(near.get(number, {}).values()), number)
             )
-            found = _named(tx, name) if name else None
-            if found in every:
-                page = every.index(found) // size + 1
-            else:
-                found = None
-            chosen = every[(page - 1) * size : page * size]
-            exposures = statistics.exposures(tx, chosen)
-            members: dict[int, list[MemberRow]] = defaultdict(list)
-            for row in statistics.members(tx, chosen):
-                members[row.adversary_id].append(row)
-        workers = [
-            Worker(
-                number,
-                tuple(members[number]),
-                exposures.get(number, 0),
-                near.get(number, {}),
-            )
-            for number in chosen
-        ]
-        return WorkerPage(workers, len(every), page, found)
+            return [
+                _worker(number, members[number], near.get(number, {}))
+                for number in every
+            ]
+
+        return self._fresh("workers", make)
+
+    def showings(self, adversaries: Sequence[int]) -> dict[int, int]:
+        """How often something was shown to each of these."""
+        with self._store.read() as tx:
+            return statistics.exposures(tx, adversaries)
+
+    def seen_by(self, adversary: int) -> Sequence[Row]:
+        """What one worker saw last."""
+        with self._store.read() as tx:
+            found = exposure_queries.latest_of(tx, adversary, SEEN)
+        return [
+            {"at": row.at, "record": row.pseudonym, "field": row.field,
+             "account": row.account, "cause": row.cause}
+            for row in found
+        ]  # fmt: skip
 
     def waiting(self) -> Sequence[MessageRow]:
         """Messages by connector and state."""
@@ -232,10 +216,27 @@ class ReadCache:
 
         return self._fresh("waiting", make)
 
-    def messages(self, state: str, limit: int) -> list[tuple[object, ...]]:
-        """Messages in a state, as ``dispatcher queue list`` gives them."""
+    def errors(self) -> Sequence[MessageRow]:
+        """Messages that were given up, by connector and last error."""
+
+        def make() -> Sequence[MessageRow]:
+            with self._store.read() as tx:
+                return statistics.dead_errors(tx)
+
+        return self._fresh("errors", make)
+
+    def messages(
+        self, state: str, connector: str | None, after: int, limit: int
+    ) -> Sequence[Row]:
+        """Messages in a state, behind one."""
         with self._store.read() as tx:
-            return outbox.messages(tx, state, limit)
+            found = outbox.messages_of(tx, state, connector, after, limit)
+        # when a message that waits for nothing more is due says nothing
+        waits = state in ("ready", "leased")
+        return [
+            {**row._mapping, "due": row.due if waits else None}  # noqa: SLF001
+            for row in found
+        ]
 
     def record_states(self) -> dict[str, int]:
         """How many records are in each state."""
@@ -279,14 +280,20 @@ class ReadCache:
         return cast(Read, known)
 
 
-def _named(tx: Tx, name: str) -> int | None:
-    """Number of the adversary of an account (``CONNECTOR/NAME``), or of itself (``a12``)."""
-    connector, slash, account = name.partition("/")
-    if slash:
-        found = accounts.find(tx, connector, account)
-        return None if found is None else found.adversary_id
-    digits = name.removeprefix("a")
-    return int(digits) if re.fullmatch("[0-9]{1,18}", digits) else None
+def _worker(number: int, members: Sequence[MemberRow], near: UsageByRule) -> Row:
+    """One row of the heat map; ``near`` has what is left to each rule's refusal."""
+    states = {one.state for one in members}
+    return {
+        "id": number,
+        "worker": f"a{number}",
+        "accounts": [one.account for one in members],
+        "state": "active" if "active" in states else min(states, default="none"),
+        "states": {one.account: one.state for one in members},
+        "left": nearest_units(list(near.values()))[0],
+        "groups": sorted({group for one in members for group in one.groups}),
+        "near": near,
+        **{name: float(one.share) for name, one in near.items()},
+    }
 
 
 def _order(

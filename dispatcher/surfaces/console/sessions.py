@@ -49,7 +49,7 @@ class ConsoleSettings:
     url: str = ""
     behind_proxy: bool = False
     sign_in: Rate = field(default_factory=lambda: Rate(per_minute=20, burst=10))
-    stale: float = 3.0
+    stale: float = 2.0
 
     @property
     def https(self) -> bool:
@@ -59,6 +59,7 @@ class ConsoleSettings:
 
 Handler = Callable[[Request], Awaitable[Response]]
 Page = Callable[[Request, Operator], Response]
+Act = Callable[[Request, Operator], Awaitable[Response]]
 
 
 class Sessions:
@@ -91,6 +92,40 @@ class Sessions:
             if operator is None:
                 return self.closed(request)
             return await run_in_threadpool(page, request, operator)
+
+        return handler
+
+    def signed_in_to(self, act: Act, *, acts: bool = True) -> Handler:
+        """Make the handler of a coroutine; ``acts``: a person asks, no page by itself."""
+
+        async def handler(request: Request) -> Response:
+            operator = await self._operator(request, acts=acts)
+            if operator is None:
+                return self.closed(request)
+            return await act(request, operator)
+
+        return handler
+
+    def from_own_page(self, act: Act) -> Handler:
+        """Make the handler of a form that changes something: from a page of ours only.
+
+        Raises
+        ------
+        HTTPException
+            403: the form came from another page.
+        """
+
+        async def handler(request: Request) -> Response:
+            operator = await self._operator(request)
+            if operator is None:
+                return self.closed(request)
+            ours = own_page(request)
+            if ours is None:
+                form = await read_form(request)
+                ours = operator.sent(form.get("form_token", ""))
+            if not ours:
+                raise HTTPException(403)
+            return await act(request, operator)
 
         return handler
 
@@ -214,17 +249,8 @@ class Sessions:
         )
         return response
 
-    async def sign_out(self, request: Request) -> Response:
+    async def sign_out(self, request: Request, _: Operator) -> Response:
         """``POST /logout``: the session ends, here and in every copy of its cookie."""
-        form = await read_form(request)
-        operator = await self._operator(request)
-        if operator is None:
-            return self.closed(request)
-        ours = own_page(request)
-        if ours is None:
-            ours = operator.sent(form.get("form_token", ""))
-        if not ours:
-            raise HTTPException(403)
         secret = request.cookies.get(self._cookie, "")
         await run_in_threadpool(access.sign_out, self._store, secret, self._clock())
         response = RedirectResponse("/login", 303)
@@ -237,10 +263,12 @@ class Sessions:
             return PlainTextResponse("sign in again\n", 401)
         return self._pages.login(request, status=401)
 
-    async def _operator(self, request: Request) -> Operator | None:
+    async def _operator(
+        self, request: Request, *, acts: bool = True
+    ) -> Operator | None:
         self._check_host(request)
         secret = request.cookies.get(self._cookie, "")
-        acting = "x-refresh" not in request.headers
+        acting = acts and "x-refresh" not in request.headers
         return await run_in_threadpool(
             access.authenticate_session,
             self._store,

@@ -1,5 +1,5 @@
-// The console can be read without this file; it signs in from the link, asks for the
-// page again every ten seconds, and switches the theme.
+// The console can be read, and acts, without this file; it signs in from the link, keeps
+// pages live, writes times in the reader's zone, and listens to keys.
 "use strict";
 (() => {
   const $ = (id) => document.getElementById(id);
@@ -42,19 +42,93 @@
   if (location.hash.startsWith("#k=")) history.replaceState(null, "", location.pathname);
   const live = $("live");
   if (!live) return;
+  const kept = (name) => { try { return localStorage.getItem(name); } catch { return null; } };
+  const keep = (name, text) => { try { localStorage.setItem(name, text); } catch { /* off */ } };
 
-  // -- live: the same page again; what is spoken is one sentence, when it changed ---
-  const every = 10000;
-  let on = true;
-  let timer = 0;
+  // -- times in the reader's zone, and how long ago; what is copied ------------------
+  const units = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
+  const times = () => {
+    for (const time of document.querySelectorAll("time[datetime]")) {
+      const at = new Date(time.dateTime);
+      if (Number.isNaN(at.valueOf())) continue;
+      time.title = at.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "long" });
+      const seconds = Math.floor((Date.now() - at) / 1000);
+      const [size, unit] = units.find(([one]) => Math.abs(seconds) >= one) ?? units[3];
+      const count = Math.floor(Math.abs(seconds) / size).toLocaleString("en");
+      time.textContent = seconds < 0 ? `in ${count} ${unit}` : `${count} ${unit} ago`;
+    }
+    for (const copy of document.querySelectorAll("[data-copy][hidden]")) copy.hidden = false;
+  };
+  document.addEventListener("click", async (event) => {
+    const copy = event.target.closest("[data-copy]");
+    if (!copy) return;
+    await navigator.clipboard.writeText(copy.dataset.copy);
+    $("told").textContent = "Copied";
+    copy.textContent = "Copied";
+    setTimeout(() => { copy.textContent = "Copy"; }, 2000);
+  });
+  times();
+
+  // -- keys: g and a letter goes there; / filters; j, k, x, Enter are for the rows -----
+  const help = $("help"), letters = $("letters");
+  letters.checked = kept("letters") !== "off";
+  letters.addEventListener("change", () => keep("letters", letters.checked ? "on" : "off"));
+  $("keys").hidden = false;
+  $("keys").addEventListener("click", () => help.showModal());
+  let going = 0;
+  const step = (by) => {
+    const rows = [...document.querySelectorAll("main tbody tr")];
+    const here = rows.findIndex((row) => row.classList.contains("here"));
+    const next = rows[Math.max(0, Math.min(rows.length - 1, here + by))];
+    if (!next) return;
+    rows[here]?.classList.remove("here");
+    next.classList.add("here");
+    next.scrollIntoView({ block: "nearest" });
+    const first = next.querySelector("a, button, input");
+    if (first) first.focus({ preventScroll: true });
+  };
+  document.addEventListener("keydown", (event) => {
+    if (!letters.checked || event.ctrlKey || event.metaKey || event.altKey || help.open) return;
+    if (event.target.closest("input:not([type=checkbox]), textarea, select")) return;
+    const goes = Date.now() - going < 1500 && document.querySelector(`[data-key="${CSS.escape(event.key)}"]`);
+    going = 0;
+    if (goes) { goes.click(); return; }
+    const acts = {
+      g: () => { going = Date.now(); },
+      "/": () => document.querySelector("[data-filter]")?.focus(),
+      j: () => step(1),
+      k: () => step(-1),
+      x: () => document.querySelector("tr.here input[type=checkbox]")?.click(),
+      "?": () => help.showModal(),
+    };
+    if (acts[event.key]) { event.preventDefault(); acts[event.key](); }
+  });
+
+  if ($("main").dataset.live === "off") return; // a form, or what came of one
+
+  // -- live: told by a stream that there is something new, it fetches the page again --
+  // What is spoken is one sentence, when it changed. Where no stream can be kept, the
+  // page is fetched every ten seconds; so it is either way now and then.
+  const every = 10000, soon = 2500, seldom = 20000;
+  let on = true, timer = 0, stream = null, pending = false;
   let spoken = document.querySelector("[data-summary]")?.dataset.summary ?? "";
+  let spokenAt = 0;
   live.hidden = false;
   const word = (text) => { $("live-word").textContent = text; };
-  const later = () => {
+  const streaming = () => stream?.readyState === EventSource.OPEN;
+  const later = (wait = streaming() ? seldom : every) => {
     clearTimeout(timer);
-    if (on && !document.hidden) timer = setTimeout(refresh, every);
+    if (on && !document.hidden) timer = setTimeout(refresh, wait);
+  };
+  const follow = () => {
+    stream?.close();
+    if (!on || document.hidden || !window.EventSource) { stream = null; return; }
+    stream = new EventSource("/live");
+    stream.addEventListener("moved", () => { if (!pending) { pending = true; later(soon); } });
+    stream.addEventListener("error", () => { if (!pending) later(every); });
   };
   const refresh = async () => {
+    pending = false;
     try {
       const reply = await fetch(location.pathname + location.search, {
         headers: { "X-Refresh": "1" }, credentials: "same-origin", cache: "no-store",
@@ -65,16 +139,19 @@
       const fresh = new DOMParser().parseFromString(await reply.text(), "text/html");
       if (on && !document.hidden) show(fresh.getElementById("main"));
       word(on ? "Live" : "Paused");
+      if (stream?.readyState === EventSource.CLOSED) follow();
+      later();
     } catch {
       if (on) word("Not updated");
+      later(every);
     }
-    later();
   };
   // Only what differs changes: a focus, a selection, what is typed and scrolled to stay.
   const turn = (old, next) => {
     if (old.nodeName !== next.nodeName) { old.replaceWith(next); return; }
     if (old.nodeType === Node.TEXT_NODE) { if (old.data !== next.data) old.data = next.data; return; }
-    for (const { name } of [...old.attributes]) if (!next.hasAttribute(name)) old.removeAttribute(name);
+    if (old.nodeName === "TIME" && old.dateTime === next.dateTime) return; // is in the reader's zone
+    for (const { name } of [...old.attributes]) if (!next.hasAttribute(name) && name !== "class") old.removeAttribute(name);
     for (const { name, value } of next.attributes) if (old.getAttribute(name) !== value) old.setAttribute(name, value);
     const parts = [...next.childNodes];
     [...old.childNodes].forEach((part, i) => { if (i < parts.length) turn(part, parts[i]); else part.remove(); });
@@ -82,15 +159,25 @@
   };
   const show = (next) => {
     turn($("main"), next);
+    times();
     const told = document.querySelector("[data-summary]")?.dataset.summary ?? "";
-    if (told !== spoken) { spoken = told; $("told").textContent = told; }
+    if (told !== spoken && Date.now() - spokenAt >= every) {
+      spoken = told;
+      spokenAt = Date.now();
+      $("told").textContent = told;
+    }
   };
   live.addEventListener("click", () => {
     on = !on;
     live.setAttribute("aria-pressed", String(on));
     word(on ? "Live" : "Paused");
+    follow();
     if (on) refresh(); else clearTimeout(timer);
   });
-  document.addEventListener("visibilitychange", () => { if (document.hidden) clearTimeout(timer); else later(); });
+  document.addEventListener("visibilitychange", () => {
+    follow();
+    if (document.hidden) clearTimeout(timer); else later(soon);
+  });
+  follow();
   later();
 })();

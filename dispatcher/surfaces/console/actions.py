@@ -1,0 +1,360 @@
+"""The literal table of all that the console does: :data:`ACTIONS` at the end.
+
+An action calls the same function as its address of the API
+(:data:`dispatcher.surfaces.api.routes.ROUTES`), with the same document as its body: who
+may do it, what it takes and what it answers is said there alone. Here stand the words
+around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, get_type_hints
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from dispatcher.surfaces.api import accounts, work
+from dispatcher.surfaces.api.calls import Call
+from dispatcher.surfaces.api.problems import ProblemError
+from dispatcher.surfaces.api.routes import ROUTES, Route
+
+_BY_ACT: Final = {route.act: route for route in ROUTES}
+
+_FORMS: Final = {
+    "integer": "number",
+    "number": "number",
+    "boolean": "flag",
+    "array": "lines",
+}
+
+Given = Mapping[str, str]
+"""What a form has, by the names of its inputs."""
+
+
+@dataclass(frozen=True)
+class Input:
+    """One input of a form.
+
+    Attributes
+    ----------
+    name : str
+        Of the member of the document, or of the parameter of the path.
+    label, hint : str
+    kind : str
+        ``text``, ``long``, ``lines``, ``number``, ``numbers``, ``flag``, ``choice``.
+    needed : bool
+    default : str
+    choices : tuple of str
+    longest : int
+    """
+
+    name: str
+    label: str
+    kind: str
+    needed: bool
+    default: str = ""
+    hint: str = ""
+    choices: tuple[str, ...] = ()
+    longest: int = 4_000
+
+
+@dataclass(frozen=True, eq=False)
+class Action:
+    """One thing that a person can do.
+
+    Attributes
+    ----------
+    act : callable
+        The function of the API's address.
+    title, button : str
+        Of the page, and of what leads to it.
+    back : str
+        Address of the page to return to; ``{name}`` is an input.
+    forever : str
+        What of it can never be undone; it stands first. Empty: all of it can.
+    severe : callable, optional
+        What must be typed to go on, of what the form has.
+    accepts : callable, optional
+        Member and number that the preview's document asks to be accepted, such as sets
+        past a limit: it is sent along, and refused if it is another by then.
+    labels, hints : Mapping of str to str
+        Words of inputs, where those of the document will not do.
+    hidden : frozenset of str
+        Inputs that only a link or the preview fills in.
+    """
+
+    act: Callable[..., Any]
+    title: str
+    button: str
+    back: str
+    forever: str = ""
+    severe: Callable[[Given], str] | None = None
+    accepts: tuple[str, Callable[[Mapping[str, Any]], int]] | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    hints: Mapping[str, str] = field(default_factory=dict)
+    hidden: frozenset[str] = frozenset()
+
+    @property
+    def route(self) -> Route:
+        """The API's address: its operation says who may."""
+        return _BY_ACT[self.act]
+
+    @property
+    def operation(self) -> str:
+        """The line of :data:`dispatcher.access.OPERATIONS`: who may do it."""
+        return self.route.operation
+
+    @property
+    def name(self) -> str:
+        """In its address, ``/do/NAME``: that of the function, ``block-worker``."""
+        return self.act.__name__.replace("_", "-")
+
+    @property
+    def about(self) -> str:
+        """What it does, in a sentence."""
+        return (self.act.__doc__ or "").partition("\n")[0]
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        """What the form asks for: parameters of the path, then members of the body."""
+        found = [
+            Input(name, self._label(name), "text", needed=True, hint=self._hint(name))
+            for name in self.path_names
+        ]
+        if self._body is not None:
+            schema = self._body.model_json_schema()
+            needed = set(schema.get("required", ()))
+            for name, member in schema.get("properties", {}).items():
+                found += self._of_member(schema, name, member, needed=name in needed)
+        return tuple(one for one in found if one.name not in self.hidden)
+
+    def call(self, call: Call, given: Given, extra: Mapping[str, Any]) -> Any:  # noqa: ANN401
+        """Call it; a model, a response or a list of models comes back.
+
+        Raises
+        ------
+        ProblemError
+            422: an input is missing or wrong.
+        DispatcherError
+        """
+        return self.act(call, **self.arguments(given, extra))
+
+    def arguments(self, given: Given, extra: Mapping[str, Any]) -> dict[str, Any]:
+        """Read a form as the API reads its path and its body.
+
+        Raises
+        ------
+        ProblemError
+        """
+        found: dict[str, Any] = {}
+        hints = get_type_hints(self.act, include_extras=True)
+        for name in self.path_names:
+            adapter: TypeAdapter[Any] = TypeAdapter(hints[name])
+            try:
+                found[name] = adapter.validate_python(given.get(name, ""))
+            except ValidationError as error:
+                raise self._wrong(error, name) from None
+        if self._body is not None:
+            members: dict[str, Any] = dict(extra)
+            for one in self.inputs:
+                if one.name not in self.path_names:
+                    _put(members, one, given)
+            try:
+                found["body"] = self._body.model_validate(members)
+            except ValidationError as error:
+                raise self._wrong(error) from None
+        return found
+
+    def target(self, given: Given) -> str:
+        """Name what it is done to, for the audit log: only what the path says."""
+        return "/".join(given.get(name, "") for name in self.path_names)
+
+    @property
+    def path_names(self) -> list[str]:
+        """Parameters of the path."""
+        return [
+            part.partition(":")[0]
+            for piece in self.route.path.split("{")[1:]
+            if (part := piece.partition("}")[0])
+        ]
+
+    @property
+    def _body(self) -> type[BaseModel] | None:
+        found = get_type_hints(self.act).get("body")
+        return found if isinstance(found, type) else None
+
+    def _of_member(
+        self,
+        schema: Mapping[str, Any],
+        name: str,
+        member: dict[str, Any],
+        *,
+        needed: bool,
+    ) -> list[Input]:
+        """Make the input of a member of the body; of a part of it, its own inputs."""
+        kinds = [
+            one for one in member.get("anyOf", [member]) if one.get("type") != "null"
+        ]
+        kind = {**member, **kinds[0]}
+        if (ref := kind.get("$ref")) is not None:
+            part = schema["$defs"][ref.rpartition("/")[2]]
+            if "properties" in part:
+                return [
+                    one
+                    for inner, under in part["properties"].items()
+                    for one in self._of_member(
+                        schema, f"{name}.{inner}", under, needed=needed
+                    )
+                ]
+            kind |= part
+        given = member.get("default")
+        choices = tuple(map(str, kind.get("enum", ())))
+        form = _FORMS.get(str(kind.get("type")), "text")
+        if form == "lines" and kind.get("items", {}).get("type") == "integer":
+            form = "numbers"
+        longest = int(kind.get("maxLength", 4_000))
+        if form == "text" and longest > 10_000:
+            form = "long"
+        return [
+            Input(
+                name,
+                self._label(name),
+                "choice" if choices else form,
+                needed,
+                "" if given in (None, [], False) else str(given),
+                self._hint(name) or str(member.get("description", "")),
+                choices,
+                longest,
+            )
+        ]
+
+    def _label(self, name: str) -> str:
+        words = name.replace("_", " ").replace(".", " ")
+        return self.labels.get(name, words[:1].upper() + words[1:])
+
+    def _hint(self, name: str) -> str:
+        return self.hints.get(name, "")
+
+    def _wrong(self, error: ValidationError, name: str = "") -> ProblemError:
+        """Say which input is wrong, and never what it was."""
+        first = error.errors(include_input=False, include_url=False)[0]
+        where = name or ".".join(str(part) for part in first["loc"] if part != "body")
+        told = "is missing" if first["type"] == "missing" else str(first["msg"])
+        where = where.partition(".")[0] if where not in self.labels else where
+        return ProblemError(
+            422,
+            f"{self._label(where)}: {told}",
+            "correct it, then go on",
+            pointer=where,
+        )
+
+
+def _put(members: dict[str, Any], one: Input, given: Given) -> None:
+    """Put an input into the members of a body, as the kind that it is."""
+    text = given.get(one.name, "")
+    value: Any = text if one.kind == "long" else text.strip()
+    if one.kind == "flag":
+        value = text != ""
+    elif value == "":
+        return
+    elif one.kind == "number":
+        value = _number(value)
+    elif one.kind == "numbers":
+        value = [_number(part) for part in text.replace(",", " ").split()]
+    elif one.kind == "lines":
+        value = [line.strip() for line in text.splitlines() if line.strip()]
+    *path, last = one.name.split(".")
+    for part in path:
+        members = members.setdefault(part, {})
+    members[last] = value
+
+
+def _number(text: str) -> Any:  # noqa: ANN401 - a number, or what is none
+    """Read digits as a number; what is none stays as it is, and is refused later."""
+    if text.isascii() and text.removeprefix("-").isdigit() and len(text) < 20:
+        return int(text)
+    return text
+
+
+def _first(name: str) -> Callable[[Given], str]:
+    """Type the first of some lines again."""
+    return lambda given: given.get(name, "").strip().partition("\n")[0].strip()
+
+
+def _sets_past(document: Mapping[str, Any]) -> int:
+    return sum(document["by_rule"].values())
+
+
+_SEEN: Final = "What was shown stays in the ledger for good, and counts for ever."
+
+ACTIONS: Final[tuple[Action, ...]] = (
+    Action(
+        work.pause,
+        "Pause",
+        "Pause",
+        "/",
+        hints={
+            "reason": "One line; it is shown to whoever asks why nothing moves.",
+            "connector": "Only one connector; leave both empty to pause everything.",
+            "run": "Only one run.",
+        },
+    ),
+    Action(work.resume, "Resume", "Resume", "/"),
+    Action(
+        accounts.add_workers,
+        "Add workers",
+        "Add workers",
+        "/workers",
+        forever="A worker stays in the ledger for good; it can be blocked later.",
+        accepts=("accept_past", lambda document: int(document["past"])),
+        hints={"workers": "One a line, as CONNECTOR/NAME."},
+        hidden=frozenset({"accept_past"}),
+    ),
+    Action(
+        accounts.invite_workers,
+        "Invite workers",
+        "Invite",
+        "/workers",
+        forever="Earlier links of these workers stop working at once.",
+        hints={
+            "workers": "One a line, as CONNECTOR/NAME.",
+            "days": "For how long the new links work.",
+        },
+    ),
+    Action(
+        accounts.block_worker,
+        "Block a worker",
+        "Block",
+        "/workers/{connector}/{name}",
+        forever=_SEEN,
+    ),
+    Action(
+        accounts.unblock_worker,
+        "Unblock a worker",
+        "Unblock",
+        "/workers/{connector}/{name}",
+    ),
+    Action(
+        accounts.merge_workers,
+        "Merge workers",
+        "Merge",
+        "/workers",
+        forever="A merge is for good: what each saw counts for all of them from then on.",
+        severe=_first("accounts"),
+        accepts=("accept_past", _sets_past),
+        hints={"accounts": "Accounts of one and the same person, one a line."},
+        hidden=frozenset({"accept_past"}),
+    ),
+    Action(
+        work.retry_messages,
+        "Retry messages",
+        "Retry",
+        "/queue?state=ready",
+        hints={
+            "ids": "Numbers of dead messages, one a line; empty: all of them.",
+            "connector": "Only those of one connector.",
+        },
+    ),
+)
+"""Every action. A role sees those whose operation it may do."""

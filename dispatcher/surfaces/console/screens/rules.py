@@ -1,0 +1,120 @@
+"""Rules: how near anybody is to each limit, and what one stranger could know."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from starlette.responses import Response
+
+from dispatcher.surfaces.console.read_cache import Limit
+from dispatcher.surfaces.console.tables import Column, Empty, Row, Table
+from dispatcher.surfaces.console.view import View
+from dispatcher.surfaces.picture import body
+
+RULES: Final = Table(
+    "rules",
+    "Rules and their limits",
+    (
+        Column("rule", "Rule"),
+        Column("fields", "Fields", wide=True),
+        Column("scope", "Scope"),
+        Column("disclosure", "Disclosure"),
+        Column("limit", "Limit"),
+        Column("f", "Worst f", "number"),
+        Column("share", "Worst share", "share"),
+        Column("left", "Fields left", "number"),
+        Column("nearest", "Pairs that near", "number"),
+        Column("workers", "Workers", "number"),
+        Column("judged", "Pairs judged", "number"),
+    ),
+    Empty(
+        "Every rule of the policy, and how near anybody is to its limit.",
+        "No policy is in force.",
+        command="dispatcher policy apply",
+    ),
+)
+NEAREST: Final = replace(
+    RULES,
+    name="limits-table",
+    caption="Rules and the worst share of each",
+    columns=tuple(
+        one
+        for one in RULES.columns
+        if one.key in ("rule", "share", "limit", "left", "workers")
+    ),
+)
+
+
+def rules(view: View) -> Response:
+    """``GET /rules``."""
+    limits = view.cache.limits()
+    return view.show(
+        RULES.rows(view.request, rule_rows(limits)), verdict=verdict(limits)
+    )
+
+
+def stranger(view: View) -> Response:
+    """``GET /rules/stranger``."""
+    found = view.cache.picture()
+    drawn = None if found is None else body(found[1])
+    return view.show(drawn=drawn, at=None if found is None else found[0])
+
+
+def rule_rows(limits: Sequence[Limit]) -> list[Row]:
+    """Rows of the table of rules."""
+    return [
+        {
+            "rule": one.name,
+            "fields": one.fields,
+            "scope": one.scope,
+            "disclosure": one.kind,
+            "limit": "none" if one.tau is None else f"f < {one.tau}",
+            "f": None if one.share is None else str(one.f),
+            "share": one.share,
+            "left": one.left,
+            "nearest": None if one.left is None else one.nearest,
+            "workers": one.adversaries,
+            "judged": one.judged,
+        }
+        for one in limits
+    ]
+
+
+def verdict(limits: list[Limit]) -> tuple[str, str]:
+    """Say in a word and a sentence how near anybody is to any limit.
+
+    Returns
+    -------
+    tuple of (str, str)
+        ``OK``, ``WARN`` or ``FAIL``, and the sentence.
+    """
+    crossed = [limit for limit in limits if limit.crossed]
+    if crossed:
+        names = ", ".join(limit.name for limit in crossed)
+        return "FAIL", f"A limit is reached: {names}."
+    limited = [limit for limit in limits if limit.tau is not None]
+    if not limited:
+        return "WARN", "No limit is in force."
+    nearest = limited[0]  # they come in this order
+    if nearest.left is None and not nearest.share:
+        return "OK", "No limit is crossed. Nobody is near any."
+    worst = max(limited, key=lambda limit: limit.share or 0)
+    said = ["No limit is crossed."]
+    if nearest.left is not None:
+        said.append(f"{fields_left(nearest.left, nearest.nearest)} of {nearest.name}.")
+    if worst.share:
+        word = "worker" if worst.at_worst == 1 else "workers"
+        said.append(
+            f"Worst share {worst.share:.2f} of {worst.name} "
+            f"({worst.at_worst:,} {word})."
+        )
+    return "OK", " ".join(said)
+
+
+def fields_left(left: int, units: int) -> str:
+    """Say how many fields are left to the nearest refusal, and how often that is so."""
+    fields = f"{left:,} {'field' if left == 1 else 'fields'}"
+    times = "once" if units == 1 else f"{units:,} times"
+    return f"Nearest: {fields} left to a refusal, {times},"

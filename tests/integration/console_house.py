@@ -1,0 +1,23 @@
+"""The console over a store of a test, with what its actions need beside it."""
+
+from pathlib import Path
+
+from dispatcher.core.private_files import ScratchFolder
+from dispatcher.operations.status import status
+from dispatcher.operations.workspace import Workspace
+from dispatcher.surfaces.api.calls import Shared
+from dispatcher.surfaces.api.events import Stream
+from dispatcher.surfaces.api.requests import Requests
+from dispatcher.surfaces.console import console_app
+
+
+def make_console(store, clock, directory: Path = Path("/nonexistent"), **options):
+    """Make the application; a test that acts gives a directory with settings."""
+    workspace = Workspace(directory, clock=clock, actor="daemon")
+    shared = Shared(
+        Requests(store, clock),
+        Stream(store),
+        lambda: status(store, clock()),
+        ScratchFolder(directory / "api-files"),
+    )
+    return console_app(workspace, store, shared=shared, **options)

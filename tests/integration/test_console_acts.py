@@ -1,0 +1,361 @@
+"""The console acts: form, preview, confirmation, the act, and its line in the audit log."""
+
+import asyncio
+import csv
+import html
+import io
+import os
+import re
+
+import pytest
+from httpx2 import ASGITransport, AsyncClient
+from starlette.testclient import TestClient
+
+from dispatcher import access
+from dispatcher.access import OPERATIONS, ROLES, sessions, users
+from dispatcher.store import audit_log, people
+from dispatcher.store import pause as pauses
+from dispatcher.surfaces.console import ConsoleSettings
+from dispatcher.surfaces.console.actions import ACTIONS
+from dispatcher.surfaces.console.screens import SCREENS
+from tests import builders
+from tests.integration.console_house import make_console
+from tests.integration.ledger_cases import Case, policy
+from tests.integration.test_console import EVIL, PLACES, RULES, SAME, text_of
+
+HOST = "http://127.0.0.1:8420"
+
+
+@pytest.fixture
+def case(sqlite_store):
+    made = Case(sqlite_store)
+    made.apply(policy(RULES))
+    made.add("inhouse/ann", "inhouse/bob")
+    made.load(*((f"key-canary-{n}", "person-canary", n, "abcd") for n in range(3)))
+    made.book(("inhouse/ann", "key-canary-0.a key-canary-1.d"))
+    return made
+
+
+@pytest.fixture
+def app(case, clock, tmp_path):
+    clock.now = case.now
+    return make_console(case.store, clock, tmp_path, settings=ConsoleSettings(stale=0))
+
+
+@pytest.fixture
+def client(app, case, clock):
+    client = TestClient(app, base_url=HOST, client=("127.0.0.1", 5), headers=SAME)
+    client.post("/login", data={"code": access.make_link(case.store, clock())})
+    return client
+
+
+def as_role(app, case, clock, *roles) -> TestClient:
+    """A browser in which a user of these roles is signed in."""
+    name = "-".join(roles)
+    now = clock()
+    users.add_user(case.store, name, list(roles), now, os.urandom)
+    with case.store.write() as tx:
+        user = next(one for one in people.users(tx) if one.name == name)
+        secret = sessions.open_session(tx, now, os.urandom, user)
+    client = TestClient(app, base_url=HOST, client=("127.0.0.1", 5), headers=SAME)
+    client.cookies.set("console", secret, domain="127.0.0.1")
+    return client
+
+
+def inputs(page) -> dict[str, str]:
+    """What the hidden inputs of the page's own form have."""
+    form = page.text[page.text.rindex('<form class="card form"') :]
+    found = re.findall(r'type="hidden" name="([^"]*)" value="([^"]*)"', form)
+    return {name: html.unescape(text) for name, text in found}
+
+
+def preview(client, action, /, **given):
+    page = client.post(f"/do/{action}", data={**given, "step": "preview"})
+    assert page.status_code == 200, text_of(page)
+    return page
+
+
+def act(client, action, /, **given):
+    return client.post(f"/do/{action}", data=inputs(preview(client, action, **given)))
+
+
+def lines(case):
+    with case.store.read() as tx:
+        return [
+            (one.actor, one.surface, one.operation, one.target, one.reason, one.outcome)
+            for one in reversed(audit_log.newest(tx))
+        ]
+
+
+def paused(case):
+    with case.store.read() as tx:
+        return dict(pauses.paused(tx))
+
+
+# -- one act -------------------------------------------------------------------------------
+
+
+def test_a_form_comes_from_the_document_of_the_api(client):
+    page = client.get("/do/pause?connector=inhouse")
+    assert "Stop new showings at once" in text_of(page)
+    assert re.search(r'name="reason"[^>]* required', page.text)
+    assert re.search(r'name="connector" value="inhouse"', page.text)
+    assert "Nothing is changed yet" in text_of(page)
+
+
+def test_a_preview_changes_nothing_and_leaves_no_line(client, case):
+    page = preview(client, "pause", reason="token expired")
+    assert "Nothing has been changed yet" in text_of(page)
+    assert "Scope all" in text_of(page)
+    assert paused(case) == {}
+    assert lines(case) == []
+
+
+def test_an_act_changes_and_leaves_the_line_of_its_person(client, case):
+    done = act(client, "pause", reason="token expired")
+    assert "It was done" in text_of(done)
+    assert paused(case)["all"].reason == "token expired"
+    ((who, *line),) = lines(case)
+    assert re.fullmatch("console:[0-9a-f]{8}", who)
+    assert line == ["console", "pause", "", "token expired", "done"]
+
+
+def test_what_an_operation_refuses_says_why_and_keeps_the_form(client, case):
+    page = client.post(
+        "/do/pause", data={"reason": "r", "run": "nowhere", "step": "preview"}
+    )
+    assert page.status_code == 404
+    told = text_of(page)
+    assert "there is no run 'nowhere'" in told
+    assert "Why:" in told
+    assert "What helps:" in told
+    assert "E004" in told
+    assert 'name="run" value="nowhere"' in page.text
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "said"),
+    [
+        ("pause", {"reason": ""}, "Reason: is missing"),
+        ("add-workers", {"workers": "no slash"}, "Workers: "),
+        ("add-workers", {"workers": ""}, "Workers: is missing"),
+        ("retry-messages", {"ids": "one"}, "Ids: "),
+        ("invite-workers", {"workers": "inhouse/ann", "days": "9999"}, "Days: "),
+        ("block-worker", {"connector": "", "name": ""}, "Connector: "),
+    ],
+)
+def test_what_is_filled_in_wrongly_is_named_and_never_repeated(
+    client, name, given, said
+):
+    page = client.post(f"/do/{name}", data={**given, "step": "preview"})
+    assert page.status_code == 422
+    assert said in text_of(page)
+
+
+def test_a_worker_is_blocked_and_let_work_again(client, case):
+    name = {"connector": "inhouse", "name": "ann"}
+    page = preview(client, "block-worker", **name)
+    told = text_of(page)
+    assert told.index("Cannot be undone") < told.index("What would change")
+    done = act(client, "block-worker", **name)
+    assert 'href="/workers/inhouse/ann"' in done.text
+    told = text_of(client.get("/workers/inhouse/ann"))
+    assert "State blocked" in told
+    assert "Unblock" in told
+    act(client, "unblock-worker", **name)
+    assert "State active" in text_of(client.get("/workers/inhouse/ann"))
+    assert [line[2:4] for line in lines(case)] == [
+        ("workers.block", "inhouse/ann"),
+        ("workers.unblock", "inhouse/ann"),
+    ]
+
+
+def test_a_severe_act_asks_for_its_name(client, case):
+    given = {"accounts": "inhouse/ann\ninhouse/bob", "reason": "one payout address"}
+    page = preview(client, "merge-workers", **given)
+    assert "Type inhouse/ann to go on" in text_of(page)
+    refused = client.post("/do/merge-workers", data={**inputs(page), "typed": "ann"})
+    assert refused.status_code == 422
+    assert "nothing was changed" in text_of(refused)
+    assert lines(case) == []
+    done = client.post(
+        "/do/merge-workers", data={**inputs(refused), "typed": "inhouse/ann"}
+    )
+    assert "It was done" in text_of(done)
+    assert [line[2] for line in lines(case)] == ["workers.merge"]
+    assert "One worker with 1 other" in text_of(client.get("/workers/inhouse/ann"))
+
+
+def test_what_a_preview_counted_past_a_limit_is_what_is_accepted(client, case):
+    case.book(("inhouse/bob", "key-canary-0.b"))
+    given = {"accounts": "inhouse/ann\ninhouse/bob", "reason": "one person"}
+    page = preview(client, "merge-workers", **given)
+    assert "1 set past a limit" in text_of(page)
+    sent = {**inputs(page), "typed": "inhouse/ann"}
+    assert sent["accept_past"] == "1"
+    other = client.post("/do/merge-workers", data={**sent, "accept_past": "0"})
+    assert other.status_code == 409
+    assert "1 set is past a limit by it" in text_of(other)
+    done = client.post("/do/merge-workers", data=sent)
+    assert "It was done" in text_of(done)
+
+
+def test_dead_messages_are_chosen_and_sent_once_more(client, case):
+    builders.settle_messages(
+        case.store, "dead", account="inhouse/ann", tries=12, error="token expired"
+    )
+    page = client.get("/queue?state=dead")
+    (number,) = re.findall(r'name="ids" value="(\d+)"', page.text)
+    form = client.get(f"/do/retry-messages?ids={number}")
+    assert f">{number}</textarea>" in form.text
+    done = act(client, "retry-messages", ids=number)
+    assert "Messages 1" in text_of(done)
+    assert "inhouse/ann" in text_of(client.get("/queue?state=ready"))
+
+
+# -- once, and only from our own page ---------------------------------------------------------
+
+
+def test_safety_43_the_same_form_sent_in_parallel_acts_once(app, client, case):
+    sent = inputs(preview(client, "pause", reason="r"))
+    cookie = client.cookies["console"]
+
+    async def send_often():
+        here = ASGITransport(app=app, client=("127.0.0.1", 5))
+        async with AsyncClient(
+            transport=here, base_url=HOST, headers=SAME, cookies={"console": cookie}
+        ) as many:
+            found = [many.post("/do/pause", data=sent) for _ in range(20)]
+            return await asyncio.gather(*found)
+
+    pages = asyncio.run(send_often())
+    assert {page.status_code for page in pages} == {200}
+    assert all("It was done" in text_of(page) for page in pages)
+    assert len(lines(case)) == 1
+
+
+def test_a_key_of_another_act_is_refused(client, case):
+    sent = inputs(preview(client, "pause", reason="r"))
+    client.post("/do/pause", data=sent)
+    other = client.post("/do/pause", data={**sent, "reason": "another"})
+    assert other.status_code == 422
+    assert len(lines(case)) == 1
+
+
+def test_links_of_an_invitation_are_not_kept(client, case, tmp_path):
+    given = {"workers": "inhouse/ann", "days": "3"}
+    sent = inputs(preview(client, "invite-workers", **given))
+    first = client.post("/do/invite-workers", data=sent)
+    again = client.post("/do/invite-workers", data=sent)
+    assert "#k=" in first.text
+    assert again.status_code == 409
+    assert "#k=" not in again.text
+
+
+def test_safety_9_no_other_page_acts(client, case):
+    sent = inputs(preview(client, "pause", reason="r"))
+    for site in ("cross-site", "same-site", "none"):
+        page = client.post("/do/pause", data=sent, headers={"sec-fetch-site": site})
+        assert page.status_code == 403
+    del client.headers["sec-fetch-site"]
+    wrong = {**sent, "form_token": "x"}
+    assert client.post("/do/pause", data=wrong).status_code == 403
+    assert paused(case) == {}
+    assert client.post("/do/pause", data=sent).status_code == 200
+    assert "all" in paused(case)
+
+
+def test_nothing_is_done_by_looking(client, case):
+    for action in ACTIONS:
+        client.get(f"/do/{action.name}", params={"step": "act", "key": "k"})
+    assert lines(case) == []
+
+
+# -- roles ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("role", sorted(ROLES))
+def test_safety_5_a_role_sees_and_does_what_its_scopes_permit(app, case, clock, role):
+    client = as_role(app, case, clock, role)
+    shown = ""
+    for screen in SCREENS:
+        place = PLACES.get(screen.path, screen.path)
+        if place is None:
+            continue
+        place = place.replace("/x/ann", "/inhouse/ann")
+        page = client.get(place)
+        may = OPERATIONS[screen.operation] in ROLES[role]
+        assert page.status_code == (200 if may else 403), screen.path
+        shown = page.text if may else shown
+    for screen in SCREENS:
+        if screen.listed:
+            may = OPERATIONS[screen.operation] in ROLES[role]
+            assert (f'<li><a href="{screen.path}"' in shown) == may, screen.path
+    for action in ACTIONS:
+        may = OPERATIONS[action.operation] in ROLES[role]
+        asked = client.get(f"/do/{action.name}")
+        sent = client.post(f"/do/{action.name}", data={"step": "act", "key": "k"})
+        assert (asked.status_code != 403) == may, action.name
+        assert (sent.status_code != 403) == may, action.name
+    denied = [line for line in lines(case) if line[-1] == "denied"]
+    assert len(denied) == sum(
+        OPERATIONS[one.operation] not in ROLES[role] for one in ACTIONS
+    )
+
+
+def test_an_operation_is_shown_to_whoever_began_it(app, case, clock):
+    client = as_role(app, case, clock, "viewer")
+    assert client.get("/operations/op_of-somebody-else").status_code == 404
+
+
+# -- tables as files -------------------------------------------------------------------------
+
+
+def test_a_table_is_a_file_at_the_same_address(client, case):
+    case.add(f"inhouse/{EVIL}", "inhouse/=1+1")
+    reply = client.get("/workers?format=csv&q=inhouse")
+    assert reply.headers["content-disposition"] == 'attachment; filename="workers.csv"'
+    rows = list(csv.DictReader(io.StringIO(reply.text)))
+    assert [row["accounts"] for row in rows] == [
+        "inhouse/ann", "inhouse/bob", f"inhouse/{EVIL}", "inhouse/=1+1",
+    ]  # fmt: skip
+    assert rows[0]["history"] == "0.3333"
+    found = client.get("/workers?format=json&sort=-history").json()
+    assert found["schema"] == "dispatcher.console-workers/1"
+    assert found["items"][0]["accounts"] == "inhouse/ann"
+    assert client.get("/workers?format=xml").status_code == 400
+    assert client.get("/workers?format=csv&table=other").status_code == 404
+
+
+def test_a_table_is_sorted_and_filtered_by_its_address(client, case):
+    case.add("inhouse/zoe")
+    names = lambda reply: re.findall(r'href="/workers/(\S*)">a', reply.text)  # noqa: E731
+    assert names(client.get("/workers?sort=-worker"))[0] == "inhouse/zoe"
+    assert names(client.get("/workers?q=history>0.3")) == ["inhouse/ann"]
+    assert names(client.get("/workers?q=state:blocked")) == []
+    assert client.get("/workers?sort=nothing").status_code == 400
+
+
+# -- live --------------------------------------------------------------------------------------
+
+
+def test_a_stream_says_that_the_store_has_moved(case):
+    from dispatcher.surfaces.console.live import Live
+
+    async def follow():
+        live = Live(case.store, period=0.001)
+        first, second = live.read(), live.read()
+        assert await anext(first) == await anext(second) == "retry: 2000\n\n"
+        waiting = [asyncio.ensure_future(anext(one)) for one in (first, second)]
+        while not live._mark:
+            await asyncio.sleep(0)
+        await asyncio.to_thread(case.book, ("inhouse/bob", "key-canary-2.c"))
+        told = await asyncio.gather(*waiting)
+        await first.aclose()
+        await second.aclose()
+        return told, live._task, live._readers
+
+    told, task, readers = asyncio.run(follow())
+    assert told == ["event: moved\ndata:\n\n"] * 2
+    assert task is None
+    assert readers == 0
