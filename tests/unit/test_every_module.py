@@ -18,6 +18,9 @@ RUN_BY = {
     "dispatcher.stages.intake.questions": "tests/integration/test_questions.py",
     # prints what the test compares
     "dispatcher.surfaces.api.__main__": "tests/integration/test_api.py",
+    "dispatcher.surfaces.console.acting": "tests/integration/test_console_acts.py",
+    "dispatcher.surfaces.console.read_cache": "tests/integration/test_console.py",
+    "dispatcher.surfaces.console.tables": "tests/integration/test_console_acts.py",
     "policies.solvers.kernels.__main__": "Makefile",  # before the tests of all targets
     "policies.solvers.kernels.local_search": f"{SEARCH}/test_annealing.py",
     "policies.solvers.kernels.moves": f"{SEARCH}/test_annealing.py",
