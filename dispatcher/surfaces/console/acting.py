@@ -12,7 +12,7 @@ import asyncio
 import json
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any, Final
 
@@ -23,7 +23,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from dispatcher.access import Act, Operator
-from dispatcher.core.errors import DispatcherError
+from dispatcher.core.errors import DispatcherError, NotFound
 from dispatcher.store.audit_log import DONE
 from dispatcher.surfaces.api.calls import Call, begin_call
 from dispatcher.surfaces.api.problems import ProblemError
@@ -123,6 +123,7 @@ class Acting:
         mistyped: bool = False,
     ) -> Response:
         call = self._call(operator, action, given, dry_run=True)
+        call, tag = self._looked(call, action, given)
         document = _document(action.call(call, given, {}))
         accepted = {}
         if action.accepts is not None:
@@ -139,7 +140,7 @@ class Acting:
             typed=action.severe(given) if action.severe else "",
             mistyped=mistyped,
             key=secrets.token_urlsafe(_KEY_BYTES),
-            tag=self._tag(call, action, given),
+            tag=tag,
         )
 
     async def _once(
@@ -197,14 +198,13 @@ class Acting:
         tag: str,
     ) -> Response:
         async with self._edits:  # nobody edits between the look and the act
-            if action.route.guards is not None:
-                now = await run_in_threadpool(self._tag, call, action, given)
-                if now != tag:
-                    raise ProblemError(
-                        412,
-                        "it was changed since the preview was made",
-                        "look at the preview again, then decide",
-                    )
+            call, now = await run_in_threadpool(self._looked, call, action, given)
+            if now != tag:
+                raise ProblemError(
+                    412,
+                    "it was changed since the preview was made",
+                    "look at the preview again, then decide",
+                )
             return await run_in_threadpool(self._act, call, action, given, extra)
 
     @staticmethod
@@ -287,12 +287,18 @@ class Acting:
         return {action.accepts[0]: int(text)}
 
     @staticmethod
-    def _tag(call: Call, action: Action, given: Mapping[str, str]) -> str:
-        """Digest of the resource that is edited, as it is now; nothing where none is."""
+    def _looked(
+        call: Call, action: Action, given: Mapping[str, str]
+    ) -> tuple[Call, str]:
+        """Look at the resource that is edited: a call that knows it, and its digest."""
         if action.route.guards is None:
-            return ""
+            return call, ""
         path = {name: given[name] for name in action.path_names}
-        return sha256(action.route.guards.render(call, path)).hexdigest()
+        try:
+            found, body = action.route.guards.render(call, path)
+        except NotFound:  # there is nothing yet
+            return call, "none"
+        return replace(call, read=found), sha256(body).hexdigest()
 
 
 def _nothing(_: View) -> Response:
