@@ -37,7 +37,7 @@ from dispatcher.operations import (
     runs,
     workers,
 )
-from dispatcher.store import api_requests, audit_log, events
+from dispatcher.store import api_requests, audit_log, events, notices
 from dispatcher.surfaces.api import documents, evidence
 from dispatcher.surfaces.api.app import UPLOADS_OF_ONE
 from dispatcher.surfaces.api.requests import FILES_OF_ONE, WAITING_OF_ONE
@@ -67,6 +67,8 @@ PATHS = {
     "token": "4711",
     "user": "ann",
     "session": "0123456789ab",
+    "webhook": "4711",
+    "delivery": "1",
 }
 BODIES = {
     "pause": {"reason": "a test"},
@@ -135,6 +137,11 @@ BODIES = {
     "enable_user": None,
     "reset_user": None,
     "revoke_session": None,
+    "remove_webhook": None,
+    "add_webhook": {"url": "https://hooks.example.org/d"},
+    "rotate_webhook": None,
+    "try_webhook": None,
+    "redeliver_notice": None,
 }  # fmt: skip
 """A body that each write takes; None: none, bytes: a file."""
 
@@ -678,6 +685,41 @@ def test_what_a_command_edits_between_the_look_and_the_act_is_not_overwritten(
     assert client.get(budget).json()["cap"]["amount"] == "20.00"
     assert client.get(roles).json()["roles"] == ["operator"]
     assert "# raced" in client.get(f"{BASE}/policies/active").json()["source"]
+
+
+def test_a_webhook_is_added_looked_at_rotated_and_removed(house):
+    client, hooks = house.client(), f"{BASE}/webhooks"
+    asked = {"url": "https://hooks.example.org/d", "types": ["limit.crossed"]}
+    made = client.post(hooks, json=asked).json()
+    here = f"{hooks}/{made['id']}"
+    assert made["secret"].startswith("whsec_")
+    for wrong in ({"url": "https://10.0.0.1/"}, {**asked, "types": ["none"]}):
+        problem(client.post(hooks, json=wrong), 422)
+    shown = client.get(here).json()
+    assert [one for one in client.get(hooks).json() if one["id"] == made["id"]] == [
+        shown
+    ]
+    assert shown["types"] == ["limit.crossed"]
+    assert made["secret"] not in str(shown)
+    new = client.post(f"{here}:rotate").json()
+    assert new["secret"] != made["secret"]
+    assert client.get(here).json()["old_secret_until"] == new["old_until"]
+    with house.store.write() as tx:
+        number = notices.add(tx, house.case.now, "limit.crossed", {"event": 1})
+        rows = [(number, made["id"], n) for n in range(3)]
+        first = notices.add_deliveries(tx, [number], rows)
+    listed = client.get(f"{here}/deliveries?limit=2").json()
+    assert [one["id"] for one in listed["items"]] == [first + 2, first + 1]
+    after = {"limit": 2, "cursor": listed["next_cursor"]}
+    rest = client.get(f"{here}/deliveries", params=after).json()
+    assert [one["id"] for one in rest["items"]] == [first]
+    assert client.get(f"{here}/deliveries?failed=true").json()["items"] == []
+    again = f"{here}/deliveries/{first}:redeliver"
+    assert client.post(again).json() == {"id": first}
+    problem(client.post(again.replace(here, f"{hooks}/4711")), 404)
+    problem(client.post(f"{here}:test?dry_run=true"), 422)
+    assert client.delete(here).json() == {"id": made["id"]}
+    problem(client.get(here), 404)
 
 
 # -- the description -------------------------------------------------------------------------

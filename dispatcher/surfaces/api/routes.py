@@ -11,7 +11,7 @@ from fastapi.security import HTTPBearer
 from pydantic import TypeAdapter
 from starlette.responses import Response
 
-from dispatcher.surfaces.api import accounts, content, evidence, work
+from dispatcher.surfaces.api import accounts, content, evidence, webhooks, work
 from dispatcher.surfaces.api.calls import Call
 from dispatcher.surfaces.api.documents import Operation
 from dispatcher.surfaces.api.problems import MEDIA
@@ -395,6 +395,30 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route("GET", "/tokens", "tokens.list", accounts.list_tokens),
     Route("POST", "/tokens", "tokens.make", accounts.make_token, keeps=False),
     Route("POST", "/tokens/{token}:revoke", "tokens.revoke", accounts.revoke_token),
+    Route("GET", "/webhooks", "notices.list", webhooks.list_webhooks),
+    Route("POST", "/webhooks", "notices.add", webhooks.add_webhook, keeps=False),
+    Route("GET", "/webhooks/{webhook}", "notices.list", webhooks.show_webhook),
+    Route("DELETE", "/webhooks/{webhook}", "notices.remove", webhooks.remove_webhook),
+    Route(
+        "POST",
+        "/webhooks/{webhook}:rotate",
+        "notices.rotate",
+        webhooks.rotate_webhook,
+        keeps=False,
+    ),
+    Route("POST", "/webhooks/{webhook}:test", "notices.test", webhooks.try_webhook),
+    Route(
+        "GET",
+        "/webhooks/{webhook}/deliveries",
+        "notices.deliveries",
+        webhooks.list_deliveries,
+    ),
+    Route(
+        "POST",
+        "/webhooks/{webhook}/deliveries/{delivery}:redeliver",
+        "notices.redeliver",
+        webhooks.redeliver_notice,
+    ),
     Route("GET", "/operations/{operation}", "status", evidence.show_operation),
     Route(
         "GET",
