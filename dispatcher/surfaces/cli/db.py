@@ -228,11 +228,13 @@ def init(
         },
         "",
     )
+    files = ", ".join(map(str, done.written))
+    made = f"{files} and the store {done.store}" if files else f"the store {done.store}"
     if dry_run:
-        context.say(f"{DRY_RUN}: {', '.join(map(str, done.written))} and {done.store}")
+        context.say(f"{DRY_RUN}: {made}")
         return
     context.say(
-        f"wrote {', '.join(map(str, done.written))} and the store {done.store}\n"
+        f"wrote {made}\n"
         f"values are encrypted under {context.key_file.path}: keep a copy in another "
         "safe place, apart from backups; without it they cannot be read\n"
         "next: dispatcher records preview FILE, then write the policy: "
