@@ -92,13 +92,13 @@ class House:
     def store(self):
         return self.case.store
 
-    def open(self, refusals=FAST) -> None:
+    def open(self, refusals=FAST, requests=FAST) -> None:
         app = api_app(
             self.workspace,
             self.store,
             lambda _, secret, __: self.tokens.get(secret),
             shared=self.shared,
-            settings=ApiSettings(refusals=refusals),
+            settings=ApiSettings(refusals=refusals, requests=requests),
         )
         self.speaking = TestClient(app, base_url=LOCAL, raise_server_exceptions=False)
 

@@ -454,6 +454,61 @@ def test_lists_come_in_parts_that_join(house):
         assert parts == whole["items"]
 
 
+def test_a_list_is_narrowed_by_a_filter_and_cut_to_the_members_asked_for(house):
+    client = house.client()
+    whole = client.get(f"{BASE}/fields", params={"limit": 500}).json()["items"]
+    asked = {"filter": "shown>0 -state:answered", "fields": "id,shown"}
+    parts, cursor = [], {}
+    while cursor is not None:
+        part = client.get(f"{BASE}/fields", params=asked | {"limit": 1} | cursor).json()
+        assert len(part["items"]) <= 1
+        parts += part["items"]
+        cursor = {"cursor": part["next_cursor"]} if part["next_cursor"] else None
+    assert parts == [
+        {"id": one["id"], "shown": one["shown"]}
+        for one in whole
+        if one["shown"] > 0 and one["state"] != "answered"
+    ]
+    assert parts
+    shown = client.get(f"{BASE}/status", params={"fields": "epoch,leader"}).json()
+    assert shown.keys() == {"epoch", "leader"}
+    users = client.get(f"{BASE}/connector-kinds", params={"fields": "name"}).json()
+    assert all(one.keys() == {"name"} for one in users)
+    said = problem(client.get(f"{BASE}/fields", params={"fields": "value"}), 422)
+    assert "open_tasks" in said["fix"]
+    said = problem(client.get(f"{BASE}/fields", params={"filter": "stat:open"}), 422)
+    assert "open_tasks" in said["fix"]
+
+
+def test_safety_44_each_answer_says_how_often_a_token_may_come(house):
+    speaking = house.speaking
+    try:
+        house.open(requests=Rate(per_minute=1, burst=2))
+        answers = [house.client().get(f"{BASE}/runs") for _ in range(3)]
+        others = house.client("nothing").get(f"{BASE}/runs")
+    finally:
+        house.speaking = speaking
+    assert [one.status_code for one in answers] == [200, 200, 429]
+    assert others.status_code == 403
+    assert answers[0].headers["ratelimit-policy"] == '"token";q=2;w=120'
+    assert answers[0].headers["ratelimit"] == '"token";r=1;t=60'
+    assert answers[2].headers["ratelimit"].startswith('"token";r=0;')
+    assert int(answers[2].headers["retry-after"]) > 0
+    assert "ratelimit" in others.headers
+
+
+def test_the_reference_is_a_page_of_ours_alone(house):
+    page = house.client(None).get(f"{BASE}/docs")
+    assert page.status_code == 200
+    assert "<script" not in page.text
+    assert not re.findall(r'(?:src|href)="(?:https?:)?//', page.text)
+    nonce = re.search(r'<style nonce="([^"]+)">', page.text)[1]
+    assert f"style-src 'nonce-{nonce}'" in page.headers["content-security-policy"]
+    for route in ROUTES:
+        path = re.sub(r":path}", "}", BASE + route.path)
+        assert f"{route.method} {path}</code>" in page.text
+
+
 def test_a_cursor_that_was_forged_or_is_of_another_list_is_refused(house):
     client = house.client()
     first = client.get(f"{BASE}/records", params={"limit": 1}).json()

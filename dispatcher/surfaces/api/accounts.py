@@ -13,9 +13,9 @@ from dispatcher.surfaces.api import documents as d
 from dispatcher.surfaces.api.calls import (
     Call,
     Called,
-    Filter,
     Named,
     Number,
+    Only,
     Parted,
     Worked,
     take,
@@ -26,7 +26,7 @@ from dispatcher.surfaces.api.problems import ProblemError
 
 
 def list_workers(
-    call: Called, part: Parted, connector: Filter = None
+    call: Called, part: Parted, connector: Only = None
 ) -> d.Page[d.WorkerLine]:
     """List worker accounts with their adversaries."""
     found = workers.list_accounts(call.store, connector)
@@ -154,9 +154,9 @@ def list_groups(call: Called) -> Sequence[d.Group]:
 def list_payments(
     call: Called,
     part: Parted,
-    state: Filter = None,
-    run: Filter = None,
-    connector: Filter = None,
+    state: Only = None,
+    run: Only = None,
+    connector: Only = None,
 ) -> d.Page[d.Payment]:
     """List payments, the latest change first; without a state those that are open."""
     states = ["held", "unknown", "due"] if state is None else [state]

@@ -17,7 +17,7 @@ from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
 
 from dispatcher.access import Act
 from dispatcher.app.guard import Guard
@@ -43,7 +43,7 @@ from dispatcher.surfaces.api.problems import (
 )
 from dispatcher.surfaces.api.requests import REPLAYED, Principal
 from dispatcher.surfaces.api.routes import ROUTES, Route
-from dispatcher.surfaces.web import caller, is_our_host
+from dispatcher.surfaces.web import caller, is_our_host, templates
 
 BASE: Final = "/api/v1"
 LONGEST_KEY: Final = 255
@@ -73,11 +73,14 @@ class ApiSettings:
         Whether a proxy with TLS is before it.
     refusals : Rate
         How often an address may come with a token that is not valid.
+    requests : Rate
+        How often one principal may come.
     """
 
     url: str = ""
     behind_proxy: bool = False
     refusals: Rate = field(default_factory=lambda: Rate(per_minute=20, burst=20))
+    requests: Rate = field(default_factory=lambda: Rate(per_minute=6_000, burst=1_000))
 
 
 def api_app(
@@ -151,6 +154,9 @@ def fastapi_app(door: _Door | None = None) -> FastAPI:
         include_in_schema=False,
         response_class=PlainTextResponse,
     )
+    app.add_api_route(
+        f"{BASE}/docs", _reference, include_in_schema=False, response_class=HTMLResponse
+    )
     for kind in (
         ProblemError,
         DispatcherError,
@@ -167,6 +173,26 @@ _ABOUT: Final = (
     "list; errors are problem+json (RFC 9457). See docs/reference/api.md."
 )
 _BY_ACT: Final = {route.act: route for route in ROUTES}
+
+
+def _reference(request: Request) -> str:
+    """Show the description as a page, without anything from elsewhere."""
+    described = request.app.openapi()
+    by_tag: dict[str, list[dict[str, Any]]] = {}
+    for path, item in described["paths"].items():
+        for method, operation in item.items():
+            body = operation.get("requestBody", {}).get("content", {})
+            line = operation | {"path": path, "method": method.upper(), "body": body}
+            by_tag.setdefault(operation["tags"][0], []).append(line)
+    return _TEMPLATES.get_template("docs.html").render(
+        about=described["info"],
+        tags=by_tag,
+        schemas=described["components"]["schemas"],
+        nonce=request.state.nonce,
+    )
+
+
+_TEMPLATES: Final = templates("dispatcher.surfaces.api")
 
 
 def _page(code: str) -> str:
@@ -226,6 +252,7 @@ class _Door:
         self._pace = RateLimiter(settings.refusals)
         self._edits = asyncio.Lock()
         self._denials = _Denials()
+        self._requests = RateLimiter(settings.requests)
 
     async def serve(
         self,
@@ -240,6 +267,7 @@ class _Door:
         request.state.request_id = f"req_{secrets.token_hex(8)}"
         self._check_host(request)
         principal = await self._principal(request)
+        self._count(request, principal)
         for denied in self._denials.due(self._clock()):
             await run_in_threadpool(denied.end, self._store, "denied")
         if not principal.may(route.operation):
@@ -273,7 +301,26 @@ class _Door:
         ):
             upload.close()  # nobody works on it
         response.headers["x-request-id"] = request.state.request_id
+        response.headers.update(request.state.rate)
         return response
+
+    def _count(self, request: Request, principal: Principal) -> None:
+        """Let a principal come as often as the rate allows, and say how often that is."""
+        rate, now = self._settings.requests, self._clock()
+        wait = self._requests.wait(principal.name, now)
+        left = self._requests.available(principal.name, now)
+        full = -(-(rate.burst - left) * 60 // rate.per_minute)
+        request.state.rate = {
+            "ratelimit-policy": f'"token";q={rate.burst};w={rate.burst * 60 // rate.per_minute}',
+            "ratelimit": f'"token";r={left};t={full}',
+        }
+        if wait:
+            raise ProblemError(
+                429,
+                "too many requests of this token",
+                "wait as long as Retry-After says; RateLimit says what is left",
+                headers={"retry-after": str(wait)},
+            )
 
     def _call(
         self,
@@ -289,7 +336,7 @@ class _Door:
         reason = given.get("reason") if isinstance(given, dict) else None
         said = reason if isinstance(reason, str) else ""  # checked before anything acts
         act = Act(principal.name, "api", route.operation, self._clock, target, said)
-        return begin_call(
+        begun = begin_call(
             self._workspace,
             self._store,
             principal,
@@ -299,6 +346,7 @@ class _Door:
             dry_run=dry_run,
             upload=upload,
         )
+        return replace(begun, columns=route.columns)
 
     async def _matched(
         self,
@@ -405,6 +453,9 @@ class _Door:
             elif route.kind == "now":
                 await run_in_threadpool(call.ended, DONE)
         elif route.method == "GET" and hasattr(response, "body"):
+            if (fields := request.query_params.get("fields")) is not None:
+                cut = route.cut(bytes(response.body), fields)
+                response = Response(cut, media_type="application/json")
             tag = _tag(bytes(response.body))
             if tag in _tags(request, "if-none-match"):
                 return Response(status_code=304, headers={"etag": tag})

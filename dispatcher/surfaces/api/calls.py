@@ -26,6 +26,7 @@ from dispatcher.surfaces.api.documents import Page
 from dispatcher.surfaces.api.events import Stream
 from dispatcher.surfaces.api.problems import ProblemError
 from dispatcher.surfaces.api.requests import Principal, Requests
+from dispatcher.surfaces.filters import LONGEST, Filter
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
@@ -124,6 +125,8 @@ class Call:
     read : Any
         What ``If-Match`` named, for the operation to compare under its own lock; None
         where there was nothing yet.
+    columns : sequence of str
+        Members of what is returned, or of its items.
     """
 
     workspace: Workspace
@@ -135,6 +138,7 @@ class Call:
     shared: Shared
     upload: Upload | None = None
     read: Any = None
+    columns: Sequence[str] = ()
 
     def refuse_trial(self, what: str) -> None:
         """Refuse a dry run of what leaves something outside of the store, or shows it.
@@ -233,18 +237,29 @@ class Part:
     Attributes
     ----------
     limit : int
+        How many items are to be read, but for one that says that there are more.
     after : Any
         Where the part before ended, or None.
+    sign : Callable
+        Makes a cursor of a place.
+    shown : int
+        How many items are shown at most: fewer where a filter leaves others out.
+    filter : Filter or None
     """
 
     limit: int
     after: Any
     sign: Callable[[Any], str]
+    shown: int
+    filter: Filter | None = None
 
     def page(
         self, items: Iterable[T], place: Callable[[T], Any], shown: Callable[[T], Any]
     ) -> Page[Any]:
-        """Return the first items, and a cursor if there are more.
+        """Return the first items, and a cursor if there may be more.
+
+        A filter looks at as many items as are read: a part may have none that matches,
+        and the next one some.
 
         Parameters
         ----------
@@ -256,9 +271,19 @@ class Part:
             The document of an item.
         """
         found: Sequence[T] = list(items)
-        first = found[: self.limit]
-        more = self.sign(place(first[-1])) if len(found) > len(first) else None
-        return Page(items=[shown(one) for one in first], next_cursor=more)
+        kept: list[BaseModel] = []
+        looked = 0
+        for one in found[: self.limit]:
+            document = shown(one)
+            looked += 1
+            if self.filter is None or self.filter.matches(
+                document.model_dump(mode="json")
+            ):
+                kept.append(document)
+                if len(kept) == self.shown:
+                    break
+        more = self.sign(place(found[looked - 1])) if len(found) > looked else None
+        return Page(items=kept, next_cursor=more)
 
     def slice(self, items: Sequence[T], shown: Callable[[T], Any]) -> Page[Any]:
         """Return the part of a list that is read whole; its cursor is a position."""
@@ -274,6 +299,14 @@ def _part(
         str | None,
         Query(
             max_length=LONGEST_CURSOR, description="`next_cursor` of the part before."
+        ),
+    ] = None,
+    filter: Annotated[
+        str | None,
+        Query(
+            max_length=LONGEST,
+            description="Such as `connector:mturk state:dead tries>3 -kind:push`; a part "
+            "may then have fewer items than asked for, while `next_cursor` goes on.",
         ),
     ] = None,
 ) -> Part:
@@ -296,7 +329,20 @@ def _part(
                 "the cursor is not one of this list",
                 "begin without a cursor, and leave the filters as they are",
             ) from None
-    return Part(limit, after, lambda place: str(signer.dumps(place)))
+
+    def sign(place: Any) -> str:  # noqa: ANN401 - what a list goes on behind
+        return str(signer.dumps(place))
+
+    if filter is None:
+        return Part(limit, after, sign, limit)
+    asked = Filter.read(filter, call.columns)
+    if asked.unknown:
+        raise ProblemError(
+            422,
+            "the filter names what these items do not have",
+            f"they have {', '.join(call.columns)}",
+        )
+    return Part(MOST, after, sign, limit, asked)
 
 
 _OWN: Final = ("limit", "cursor")
@@ -305,7 +351,7 @@ Parted = Annotated[Part, Depends(_part)]
 Number = Annotated[int, PathParameter(ge=1, le=2**62)]
 Named = Annotated[str, PathParameter(min_length=1, max_length=200)]
 Worked = Annotated[str, PathParameter(min_length=1, max_length=400)]
-Filter = Annotated[str | None, Query(min_length=1, max_length=200)]
+Only = Annotated[str | None, Query(min_length=1, max_length=200)]
 
 
 def take(document: type[M], found: object) -> M:

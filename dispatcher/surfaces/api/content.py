@@ -28,8 +28,8 @@ from dispatcher.surfaces.api import documents as d
 from dispatcher.surfaces.api.calls import (
     Call,
     Called,
-    Filter,
     Named,
+    Only,
     Parted,
     take,
 )
@@ -39,7 +39,7 @@ from dispatcher.surfaces.api.problems import ProblemError, parse
 
 
 def list_records(
-    call: Called, part: Parted, run: Filter = None, state: Filter = None
+    call: Called, part: Parted, run: Only = None, state: Only = None
 ) -> d.Page[d.RecordLine]:
     """List records by pseudonym; neither keys nor values are shown."""
     rows = records.list_records(
@@ -86,7 +86,7 @@ def reveal_record(call: Called, record: Named, body: d.Reveal) -> d.RevealedReco
 def list_fields(
     call: Called,
     part: Parted,
-    state: Filter = None,
+    state: Only = None,
     burnt: Annotated[bool, Query(description="Only those shown t times.")] = False,
 ) -> d.Page[d.FieldLine]:
     """List fields with their showings and answers."""

@@ -19,8 +19,8 @@ from dispatcher.surfaces.api import documents as d
 from dispatcher.surfaces.api.calls import (
     MOST,
     Called,
-    Filter,
     Named,
+    Only,
     Parted,
     take,
 )
@@ -41,7 +41,7 @@ def show_root(call: Called) -> d.Root:
 
 
 def list_audit(
-    call: Called, part: Parted, actor: Filter = None, operation: Filter = None
+    call: Called, part: Parted, actor: Only = None, operation: Only = None
 ) -> d.Page[d.AuditLine]:
     """List who did what, the newest first."""
     found = people.audit_lines(
@@ -55,7 +55,7 @@ def list_audit(
 
 
 def list_events(
-    call: Called, part: Parted, actor: Filter = None, action: Filter = None
+    call: Called, part: Parted, actor: Only = None, action: Only = None
 ) -> d.Page[d.EventLine]:
     """List what happened, also by workers and the daemon, the newest first."""
     found = ledger.list_events(

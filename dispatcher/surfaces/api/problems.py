@@ -228,7 +228,9 @@ def respond(request: Request, error: Exception) -> JSONResponse:
     found = document(error)
     found["instance"] = getattr(request.state, "request_id", "")
     response = JSONResponse(found, found["status"], media_type=MEDIA)
-    headers = getattr(error, "headers", None) or {}
+    headers = getattr(request.state, "rate", {}) | (
+        getattr(error, "headers", None) or {}
+    )
     if found["status"] == 503:
         headers = {"retry-after": "5", **headers}
     for name, value in headers.items():

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Final, Literal, get_type_hints
+from functools import cached_property
+from typing import Annotated, Any, Final, Literal, get_args, get_origin, get_type_hints
 
 from fastapi import APIRouter, Depends, Header, Query
 from fastapi.security import HTTPBearer
-from pydantic import TypeAdapter
+from pydantic import BaseModel, TypeAdapter
 from starlette.responses import Response
 
 from dispatcher.surfaces.api import accounts, content, evidence, webhooks, work
 from dispatcher.surfaces.api.calls import Call
-from dispatcher.surfaces.api.documents import Operation
-from dispatcher.surfaces.api.problems import MEDIA
+from dispatcher.surfaces.api.documents import Operation, Page
+from dispatcher.surfaces.api.problems import MEDIA, ProblemError
 
 Method = Literal["GET", "POST", "PUT", "DELETE"]
 Kind = Literal["now", "later", "stream"]
@@ -60,9 +62,54 @@ class Route:
         """Whether something may be changed."""
         return self.method != "GET" and not self.reads
 
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """Members of the document that is returned, or of the items of a list."""
+        found = get_type_hints(self.act)["return"]
+        if isinstance(found, type) and issubclass(found, Page):
+            found = found.__pydantic_generic_metadata__["args"][0]
+        elif get_origin(found) is Sequence:
+            found = get_args(found)[0]
+        if isinstance(found, type) and issubclass(found, BaseModel):
+            return tuple(found.model_fields)
+        return ()
+
+    @property
+    def cuts(self) -> bool:
+        """Whether a reader may ask for some members only."""
+        return self.method == "GET" and self.kind == "now" and bool(self.columns)
+
+    def cut(self, body: bytes, fields: str) -> bytes:
+        """Return a document, or the items of a list, with these members only.
+
+        Raises
+        ------
+        ProblemError
+            There is no such member.
+        """
+        names = [name.strip() for name in fields.split(",")]
+        if not set(names) <= set(self.columns):
+            raise ProblemError(
+                422,
+                "fields names what is not returned here",
+                f"it may name {', '.join(self.columns)}",
+            )
+        found = json.loads(body)
+        if isinstance(found, dict) and found.keys() == Page.model_fields.keys():
+            items = [_only(one, names) for one in found["items"]]
+            return json.dumps(found | {"items": items}, ensure_ascii=False).encode()
+        cut = (
+            [_only(one, names) for one in found]
+            if isinstance(found, list)
+            else _only(found, names)
+        )
+        return json.dumps(cut, ensure_ascii=False).encode()
+
     def add_to(self, router: APIRouter, base: str) -> None:
         """Add the address to an application."""
         shared = [Depends(_BEARER), Depends(_write if self.writes else _read)]
+        if self.cuts:
+            shared.append(Depends(_cut))
         if self.guards is not None:
             shared.append(Depends(_match))
         more: dict[str, Any] = {}
@@ -95,6 +142,10 @@ class Route:
         return found, adapter.dump_json(found)
 
 
+def _only(document: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    return {name: document[name] for name in names}
+
+
 _BEARER: Final = HTTPBearer(
     auto_error=False, description="A token of `dispatcher tokens make`."
 )
@@ -124,6 +175,15 @@ def _read(
     ] = None,
 ) -> None:
     """Parameters of every read."""
+
+
+def _cut(
+    fields: Annotated[
+        str | None,
+        Query(max_length=500, description="Only these members, such as `id,state`."),
+    ] = None,
+) -> None:
+    """Parameters of a read whose members are known."""
 
 
 def _match(

@@ -28,9 +28,9 @@ from dispatcher.surfaces.api import documents as d
 from dispatcher.surfaces.api.calls import (
     Call,
     Called,
-    Filter,
     Named,
     Number,
+    Only,
     Parted,
     take,
 )
@@ -388,9 +388,7 @@ def enable_connector(call: Called, connector: Named, body: d.Enable) -> d.Enable
     return d.Enabled(name=connector, enabled=True)
 
 
-def list_messages(
-    call: Called, part: Parted, state: Filter = None
-) -> d.Page[d.Message]:
+def list_messages(call: Called, part: Parted, state: Only = None) -> d.Page[d.Message]:
     """List messages to connectors, oldest first."""
     rows = queue.list_messages(call.store, state, part.limit + 1, part.after or 0)
     names = ("id", "connector", "worker", "kind", "state", "tries", "error")
