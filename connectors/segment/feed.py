@@ -27,16 +27,11 @@ MANIFEST = feed_manifest(
     name="segment",
     identity=Identity.LOGIN,
     finds=False,
+    # A byte of content becomes six in JSON at worst: below the 32 KiB of an event.
     limits=Limits(items=500, content_bytes=4_000, per_minute=600),
     tested_against="real HTTP and the bytes of the official SDK",
 )
 
-EVENT_BYTES: Final = 32 << 10
-"""Most bytes of one event; the platform drops a larger one, and responds with 200.
-
-A byte of content becomes six in JSON at worst, so that an item of the manifest's most
-always fits.
-"""
 LONGEST_NAME: Final = 100
 """Most characters of an event's name."""
 BATCH_BYTES: Final = 500_000

@@ -16,12 +16,12 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final, TextIO
 
+from dispatcher.core.canonical import NO_HASH, canonical
 from dispatcher.core.errors import Conflict
 from dispatcher.ledger.active_policy import ActivePolicy, version_of
 from dispatcher.ledger.audit_replay import AdversaryState, Replay
 from dispatcher.ledger.chains import SYSTEM, Seal, seal
 from dispatcher.ledger.comparison import compare
-from dispatcher.ledger.lines import NO_HASH, canonical
 from dispatcher.ledger.links import tables_text
 from dispatcher.ledger.refusals import Cause
 from dispatcher.ledger.shipping.rendering import render

@@ -22,12 +22,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import (
     Ed25519PublicKey,
 )
 
+from dispatcher.core.canonical import canonical
 from dispatcher.core.errors import Invalid
 from dispatcher.core.input_files import open_input
 from dispatcher.core.private_files import private
 from dispatcher.custody.backup import Kept
 from dispatcher.custody.erasure import Erased
-from dispatcher.ledger.lines import canonical
 from dispatcher.ledger.shipping import store_id
 from dispatcher.store import Store, audit
 

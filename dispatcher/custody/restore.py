@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from dispatcher.core.canonical import NO_HASH
 from dispatcher.core.errors import (
     AnotherLeads,
     Conflict,
@@ -33,7 +34,6 @@ from dispatcher.custody.replaced_stores import aside_of, parts_of
 from dispatcher.custody.sealed_file import Secret
 from dispatcher.ledger.book import Asks, Pull, book
 from dispatcher.ledger.comparison import refuse_edited
-from dispatcher.ledger.lines import NO_HASH
 from dispatcher.ledger.recovery import replay
 from dispatcher.ledger.shipping import shipped_lines, store_id
 from dispatcher.ledger.shipping.anchors import check_anchor

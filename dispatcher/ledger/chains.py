@@ -11,16 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from dispatcher.core.canonical import NO_HASH, canonical, line_hash
 from dispatcher.core.errors import StoreEdited
-from dispatcher.ledger.lines import (
-    HASH_BYTES,
-    NO_HASH,
-    ExposureForm,
-    adversary_name,
-    canonical,
-    line_hash,
-    seal_root,
-)
+from dispatcher.ledger.lines import HASH_BYTES, ExposureForm, adversary_name, seal_root
 from dispatcher.model import SYSTEM_CHAIN
 from dispatcher.store import ledger as rows
 from dispatcher.store import policies as policy_rows

@@ -25,20 +25,14 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from dispatcher.core.canonical import NO_HASH, canonical, line_hash
 from dispatcher.core.errors import StoreEdited
 from dispatcher.core.keys import entry_name
 from dispatcher.ledger import count_updates
 from dispatcher.ledger.active_policy import ActivePolicy, current_policy
 from dispatcher.ledger.chains import SYSTEM, whole_line
 from dispatcher.ledger.count_updates import counts_whole
-from dispatcher.ledger.lines import (
-    NO_HASH,
-    ExposureForm,
-    adversary_name,
-    canonical,
-    line_hash,
-    seal_root,
-)
+from dispatcher.ledger.lines import ExposureForm, adversary_name, seal_root
 from dispatcher.ledger.links import functions_sha256
 from dispatcher.ledger.loads import read_facts
 from dispatcher.ledger.shipping.rendering import render

@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
+from dispatcher.core.canonical import canonical
 from dispatcher.core.errors import Conflict, NotFound, Usage
 from dispatcher.ledger import averages, chains, recall
 from dispatcher.ledger.active_policy import (
@@ -20,7 +21,6 @@ from dispatcher.ledger.active_policy import (
     current_policy,
     trusted_rules_of,
 )
-from dispatcher.ledger.lines import canonical
 from dispatcher.ledger.recall import (
     NOTHING_OPEN,
     NOTHING_RECALLED,

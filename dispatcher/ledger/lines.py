@@ -11,9 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from dispatcher.core.canonical import NO_HASH as NO_HASH  # noqa: PLC0414
-from dispatcher.core.canonical import canonical as canonical  # noqa: PLC0414
-from dispatcher.core.canonical import line_hash as line_hash  # noqa: PLC0414
+from dispatcher.core.canonical import canonical
 
 Member = str | int | Sequence[str] | Sequence[Mapping[str, object]] | Mapping[str, int]
 """Type of a line's members."""

@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+from dispatcher.core.canonical import canonical
 from dispatcher.core.errors import Invalid
-from dispatcher.ledger.lines import canonical
 from dispatcher.store import policies
 from dispatcher.store import relations as rows
 from dispatcher.store.policies import TableRow

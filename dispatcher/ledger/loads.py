@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from dispatcher.core.canonical import canonical
 from dispatcher.ledger import averages, chains
 from dispatcher.ledger.active_policy import ActivePolicy, no_policy, version_of
 from dispatcher.ledger.identity_changes import refuse_averages
-from dispatcher.ledger.lines import canonical
 from dispatcher.model import SYSTEM_CHAIN
 from dispatcher.store import entry_registrations, ledger
 from dispatcher.store import policies as policy_rows

@@ -12,9 +12,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from dispatcher.core.canonical import NO_HASH, line_hash
 from dispatcher.core.errors import Conflict, Invalid
 from dispatcher.ledger.chains import SYSTEM
-from dispatcher.ledger.lines import NO_HASH, line_hash
 from dispatcher.ledger.shipping.rendering import render
 from dispatcher.model import SYSTEM_CHAIN
 from dispatcher.store import audit, ledger

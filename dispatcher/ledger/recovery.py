@@ -14,11 +14,12 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from dispatcher.core.canonical import canonical, line_hash
 from dispatcher.core.errors import LedgerBroken
 from dispatcher.ledger import count_updates
 from dispatcher.ledger.active_policy import current_policy
 from dispatcher.ledger.chains import SYSTEM
-from dispatcher.ledger.lines import adversary_name, canonical, line_hash
+from dispatcher.ledger.lines import adversary_name
 from dispatcher.ledger.links import parse_functions, read_levels
 from dispatcher.ledger.loads import read_facts
 from dispatcher.ledger.shipping.segments import ShippedLine

@@ -52,17 +52,6 @@ class Certificate:
     chance: tuple[Fraction, ...]
     witness: tuple[Fraction, ...] | None
 
-    @property
-    def resamples(self) -> Fraction:
-        """Expected number of resampling steps until a plan is found.
-
-        With a witness each step redraws one set, without one all copies.
-        """
-        if self.witness is not None:
-            return sum(self.witness, Fraction(0))
-        crossed = sum(self.chance, Fraction(0))
-        return crossed / (1 - crossed)
-
 
 def certify(problem: Problem) -> Certificate | None:
     """Try to prove that a plan exists.

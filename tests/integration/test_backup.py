@@ -9,6 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from dispatcher.core.canonical import canonical
 from dispatcher.core.errors import (
     AnotherLeads,
     BackupBroken,
@@ -33,7 +34,6 @@ from dispatcher.custody.sealed_file import Secret
 from dispatcher.ledger.chains import seal
 from dispatcher.ledger.comparison import compare
 from dispatcher.ledger.exhausted_fields import unburn
-from dispatcher.ledger.lines import canonical
 from dispatcher.ledger.links import RuleFunction, functions_text
 from dispatcher.ledger.shipping import attach, store_id
 from dispatcher.ledger.shipping.anchors import anchor

@@ -6,9 +6,9 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from dispatcher.core.canonical import canonical
 from dispatcher.core.errors import Invalid, LedgerAhead, NotShipped
 from dispatcher.core.private_files import append_lines
-from dispatcher.ledger.lines import canonical
 from dispatcher.store import Store, audit
 from dispatcher.store.transaction import Tx
 

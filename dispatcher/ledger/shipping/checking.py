@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from dispatcher.core.canonical import NO_HASH, line_hash
 from dispatcher.core.errors import LedgerBroken
 from dispatcher.ledger.chains import SYSTEM
-from dispatcher.ledger.lines import NO_HASH, line_hash, seal_root
+from dispatcher.ledger.lines import seal_root
 from dispatcher.ledger.shipping.rendering import render
 from dispatcher.ledger.shipping.segments import shipped_lines
 from dispatcher.model import SYSTEM_CHAIN

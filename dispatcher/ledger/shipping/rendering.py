@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
+from dispatcher.core.canonical import canonical
 from dispatcher.core.keys import entry_name
 from dispatcher.ledger.chains import SYSTEM, whole_line
-from dispatcher.ledger.lines import ExposureForm, canonical
+from dispatcher.ledger.lines import ExposureForm
 from dispatcher.ledger.links import functions_text
 from dispatcher.model import SYSTEM_CHAIN
 from dispatcher.store import audit, entry_registrations

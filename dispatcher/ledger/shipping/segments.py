@@ -21,10 +21,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from dispatcher.core.canonical import NO_HASH, canonical
 from dispatcher.core.errors import LedgerBroken, LedgerForeign, NotShipped
 from dispatcher.core.private_files import private, sync_folder
 from dispatcher.ledger.chains import SYSTEM
-from dispatcher.ledger.lines import NO_HASH, canonical
 
 SEGMENT_BYTES: Final = 16 * 2**20
 """A file that has grown to this size is followed by the next one."""

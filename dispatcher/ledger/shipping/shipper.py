@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from dispatcher.core import keys
+from dispatcher.core.canonical import NO_HASH
 from dispatcher.core.errors import (
     DispatcherError,
     LedgerAhead,
@@ -24,7 +25,6 @@ from dispatcher.core.errors import (
     NotShipped,
     StoreUnreachable,
 )
-from dispatcher.ledger.lines import NO_HASH
 from dispatcher.ledger.shipping.rendering import shippable
 from dispatcher.ledger.shipping.segments import (
     SEGMENT_BYTES,

@@ -15,7 +15,6 @@ from connectors.http.client import Http
 from connectors.segment import CONNECTOR, SegmentFeed
 from connectors.segment.feed import (
     BATCH_BYTES,
-    EVENT_BYTES,
     LONGEST_NAME,
     MANIFEST,
     encoded,
@@ -23,6 +22,8 @@ from connectors.segment.feed import (
 )
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+EVENT_BYTES = 32 << 10
+"""Most bytes of one event; the platform drops a larger one, and responds with 200."""
 OFFER = Offer(
     "17",
     account="acme",

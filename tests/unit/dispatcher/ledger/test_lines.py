@@ -6,6 +6,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dispatcher.core.canonical import NO_HASH, canonical, line_hash
 from dispatcher.ledger import lines
 
 # The vector of the evidence format.
@@ -17,7 +18,7 @@ MEMBER = {
     "groups": ["g"],
     "kind": "member",
     "policy": 0,
-    "prev": lines.NO_HASH,
+    "prev": NO_HASH,
     "seq": 1,
 }
 MEMBER_HASH = "797e4b4f9358a72b29a4c14e291f2d87c5fdac82d74178fc2a14427ab3e93604"
@@ -25,11 +26,11 @@ SEAL_ROOT = "a4c509b869d243ea4e35546a80dbd85e7a3002ed0afd6a7c7caf1eb8dace20d7"
 
 
 def test_first_member_line_hashes_to_the_vector():
-    assert lines.line_hash(lines.NO_HASH, MEMBER) == MEMBER_HASH
+    assert line_hash(NO_HASH, MEMBER) == MEMBER_HASH
 
 
 def test_first_seal_over_one_chain_has_the_root_of_the_vector():
-    assert lines.seal_root({"A": MEMBER_HASH}, lines.NO_HASH) == SEAL_ROOT
+    assert lines.seal_root({"A": MEMBER_HASH}, NO_HASH) == SEAL_ROOT
 
 
 def _tree(leaves):
@@ -77,8 +78,8 @@ def test_fast_exposure_hashes_are_those_of_the_lines(account, entries, seq):
             "prev": prev,
             "seq": seq,
         }
-        assert lines.line_hash(prev, line) == own
-        assert whole == lines.canonical({**line, "hash": own})
+        assert line_hash(prev, line) == own
+        assert whole == canonical({**line, "hash": own})
         assert form.text(entry, prev=prev, seq=seq, own=own) == whole
         assert json.loads(whole)["account"] == account
         prev, seq = own, seq + 1

@@ -168,7 +168,6 @@ class TestC1Cluster:
                     at[min(s & other)] += proof.witness[j]
             around = prod((1 + x for x in at.values()), start=Fraction(1))
             assert proof.chance[i] <= mu / (mu + around)
-        assert proof.resamples == sum(proof.witness)
 
     @given(st.lists(st.sets(st.integers(0, 20), min_size=3, max_size=4), max_size=9))
     @settings(max_examples=60)

@@ -6,8 +6,8 @@ import stat
 
 import pytest
 
+from dispatcher.core.canonical import NO_HASH, canonical, line_hash
 from dispatcher.core.errors import LedgerBroken, LedgerForeign, NotShipped
-from dispatcher.ledger.lines import NO_HASH, canonical, line_hash
 from dispatcher.ledger.shipping import Segments, shipped_lines
 
 
