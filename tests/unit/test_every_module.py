@@ -22,8 +22,6 @@ RUN_BY = {
     "dispatcher.surfaces.console.read_cache": "tests/integration/test_console.py",
     "dispatcher.surfaces.console.tables": "tests/integration/test_console_acts.py",
     "policies.solvers.kernels.__main__": "Makefile",  # before the tests of all targets
-    "policies.solvers.kernels.local_search": f"{SEARCH}/test_annealing.py",
-    "policies.solvers.kernels.moves": f"{SEARCH}/test_annealing.py",
     "policies.solvers.kernels.pick_next_best": f"{SEARCH}/test_greedy.py",
 }
 """Tests of modules that no test reaches by two imports."""
