@@ -16,6 +16,7 @@ from dispatcher.core.errors import DispatcherError, LedgerBroken
 from dispatcher.custody import erasure_list
 from dispatcher.ledger import comparison
 from dispatcher.ledger.shipping.shipper import look as look_at_shipped
+from dispatcher.operations.notices import MAIL_NAME, list_receivers
 from dispatcher.operations.workspace import Workspace
 from dispatcher.store import (
     Store,
@@ -258,6 +259,26 @@ def _queue(workspace: Workspace, store: Store) -> Findings:
             f"outbox: {sum(count for *_, count in dead):,} messages were given up",
             fix="dispatcher queue list --state dead",
         )
+    receivers = list_receivers(workspace, store)
+    for one in receivers.webhooks:
+        if one.state == "disabled":
+            yield Finding(
+                Part.QUEUE,
+                Severity.WARN,
+                f"notices: webhook {one.id} is disabled",
+                "it answered 410 Gone: nobody takes notices there",
+                f"dispatcher notices test {one.id}, or: dispatcher notices remove {one.id}",
+            )
+    failed = {str(one.id): one.failed for one in receivers.webhooks}
+    failed |= {MAIL_NAME: receivers.mail.failed} if receivers.mail else {}
+    for receiver, number in failed.items():
+        if number:
+            yield Finding(
+                Part.QUEUE,
+                Severity.WARN,
+                f"notices: {number:,} were given up in the last 30 days",
+                fix=f"dispatcher notices deliveries {receiver} --failed",
+            )
 
 
 def _connectors(workspace: Workspace, store: Store) -> Findings:

@@ -145,6 +145,8 @@ def test_what_the_gate_refuses_for_good_leaves_the_plan_and_is_logged(logs, hous
     assert house.left() == {"x/ann": ""}
     assert "planned-pairs-refused" in logs.getvalue()
     assert "a-b" in logs.getvalue()
+    told = house.rows("SELECT type FROM notice ORDER BY id")
+    assert told[-1] == ("plan.refused",)
 
 
 def test_a_pause_keeps_the_plan_as_it_is(house, clock):

@@ -14,7 +14,7 @@ import pytest
 from standardwebhooks import Webhook, WebhookVerificationError
 
 from connectors.http.client import Http
-from dispatcher.app.leadership import take_lease
+from dispatcher.app.leadership import Standby, take_lease
 from dispatcher.core.config import Notices
 from dispatcher.core.errors import (
     Conflict,
@@ -38,9 +38,10 @@ from dispatcher.store.audit_log import Act
 from dispatcher.store.notices import MAIL
 from dispatcher.store.settings import TickFailure
 from dispatcher.store.vault import KeyFile
-from tests import sql
+from tests import builders, sql
 from tests.conftest import START, counting_entropy
 from tests.contract.receiver import receiving
+from tests.integration.ledger_cases import PAIR, Case, policy
 
 HERE = Notices(allow_private=("127.0.0.1",))
 MAILED = HERE.model_copy(
@@ -114,13 +115,14 @@ class House:
         return operations.deliveries(self.store, to)
 
     def written(self):
-        with self.store.read() as tx:
-            return [
-                (kind, json.loads(data))
-                for kind, data in sql.rows(
-                    tx, "SELECT type, data FROM notice ORDER BY id"
-                )
-            ]
+        return rows_of(self.store)
+
+
+def rows_of(store):
+    """All notices of a store, by their types and data."""
+    with store.read() as tx:
+        found = sql.rows(tx, "SELECT type, data FROM notice ORDER BY id")
+    return [(kind, json.loads(data)) for kind, data in found]
 
 
 @pytest.fixture
@@ -452,6 +454,13 @@ def test_a_daemon_that_stopped_as_told_is_not_lost(house, clock):
     assert house.written() == []
 
 
+def test_a_standby_that_takes_a_silent_leaders_lease_tells_of_it(house, clock):
+    now = iter([0.0, 9.0]).__next__
+    waits = Standby(house.store, clock, steady=now, pause=lambda _: False, me="host:2")
+    assert waits.wait() == house.epoch + 1
+    assert house.written() == [("daemon.lost", {"epoch": house.epoch})]
+
+
 def test_a_clock_that_was_set_back_holds_no_delivery_up(house, outside, clock):
     house.hook(outside.url)
     outside.respond = answer(500)
@@ -677,6 +686,35 @@ def test_a_state_is_told_of_once_when_it_begins_and_again_when_there_is_more(
         watching.tick(house.epoch + 1)
 
 
+def test_a_run_is_told_of_when_it_is_complete_and_again_after_more_was_loaded(
+    store, clock
+):
+    case = Case(store)
+    case.apply(policy(PAIR))
+    watching = Watching(store, clock, 0.9, LimitUsages(), lambda: 0.0)
+    epoch = take_lease(store, clock, "host:1")
+
+    def look():
+        before = rows_of(store)
+        watching.tick(epoch)
+        return rows_of(store)[len(before) :]
+
+    case.load(("r1", "p1", 1, "ab"))
+    entries = case.entries
+    builders.save_results(store, [entries["r1.a"]])
+    assert look() == []
+    builders.save_results(store, [entries["r1.b"]])
+    assert look() == [("run.completed", {"run": "default"})]
+    assert look() == []
+    case.load(("r2", "p2", 1, "a"))
+    builders.save_results(store, [case.entries["r2.a"]])
+    assert look() == [("run.completed", {"run": "default"})]
+    case.load(("r3", "p3", 1, "ab"))
+    builders.save_results(store, [case.entries["r3.a"]])
+    builders.save_results(store, [case.entries["r3.b"]], "conflict")
+    assert look() == [("answer.disputed", {})]
+
+
 def test_a_look_that_takes_long_is_followed_by_a_rest(house):
     now = iter([0.0, 2.0, 30.0, 42.0, 42.0]).__next__
     looks = []
@@ -734,8 +772,15 @@ def test_commands_add_try_list_rotate_and_remove(run, tmp_path, outside):
     assert run("notices", "deliveries", "nobody").code != 0
     assert run("notices", "deliveries", "2").code != 0
     assert run("notices", "redeliver", "99").code != 0
+    assert "notices: 1 were given up" in run("doctor", "--only", "queue").out
     assert run("notices", "remove", "1").code == 0
     assert json.loads(run("notices", "list", "--json").out)["webhooks"] == []
+    (tmp_path / "backups").write_text("no folder")
+    assert run("backup", "create").code != 0
+    with open_store(
+        tmp_path / "dispatcher.db", key_file=KeyFile(tmp_path / "dispatcher.key")
+    ) as store:
+        assert [kind for kind, _ in rows_of(store)][-1] == "backup.failed"
     log = run("audit", "log", "--json").out
     assert "notices.rotate" in log
     assert secret not in log
