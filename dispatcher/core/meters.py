@@ -65,6 +65,13 @@ CALL_DURATION: Final = _histogram(
     buckets=CALLS,
 )
 
+NOTICES: Final = _counter(
+    "notice_deliveries",
+    "Attempts to deliver a notice.",
+    ("receiver", "outcome"),
+)
+"""To a ``webhook`` or by ``mail``: ``sent``, or ``failed`` and tried again or given up."""
+
 METERS: Final = (
     GATE_DECISIONS,
     TRANSITIONS,
@@ -73,6 +80,7 @@ METERS: Final = (
     TURNAROUND,
     PLAN_DURATION,
     CALL_DURATION,
+    NOTICES,
 )
 """All of them, in the order in which they are shown."""
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from connectors.http.client import Http
+from dispatcher.core import meters
 from dispatcher.core.circuits import Circuit
 from dispatcher.core.config import Notices
 from dispatcher.core.log import get_logger
@@ -201,6 +202,10 @@ class Delivering:
             circuit.worked()
         with self._writing(epoch) as tx:
             self._settle(tx, to, made)
+        receiver = "mail" if to == MAIL else "webhook"
+        for _, outcome in tried:
+            end = "sent" if outcome.error is None else "failed"
+            meters.NOTICES.labels(receiver, end).inc()
         return sum(outcome.error is None for _, outcome in tried)
 
     def _claim(self, tx: Tx, to: int) -> _Batch | None:

@@ -391,8 +391,8 @@ LATE: Final = 300 * SECOND
 OVERDUE: Final = 26 * 3600 * SECOND
 NEAR_BUDGET: Final = 0.8
 NO_PLAN: Final = ("E701", "E702")
-REST: Final = 20
-"""Looks at the states take one part in so many of a thread's time, at most."""
+REST: Final = 50
+"""Counts that grow with the store take one part in so many of a thread's time, at most."""
 
 State = tuple[str, tuple[tuple[str, str], ...]]
 
@@ -426,37 +426,39 @@ class Watching:
         self._usages = usages
         self._steady = steady
         self._again = 0.0
+        self._counted: dict[str, int] = {}
 
     def tick(self, epoch: int) -> int:
-        """Look, unless the last look took long; return how many notices were written.
+        """Look; return how many notices were written.
+
+        What takes as long as the store is large is looked at rarer: it is as it was
+        when it was looked at last.
 
         Raises
         ------
         StaleLease
             This daemon does not lead any more.
         """
-        began = self._steady()
-        if began < self._again:
-            return 0
         now = self._clock()
         with self._store.read() as tx:
-            found = {_key(state): level for state, level in self._states(tx, now)}
+            self._look_at_all(tx)
+            prompt = (*_connectors(tx), *_budgets(tx, now), *_daemon(tx, now))
             known = rows.noticed_states(tx)
-        ended = self._steady()
-        self._again = ended + REST * (ended - began)
+        found = {_key(state): level for state, level in prompt} | self._counted
         if found == known:
             return 0
         with self._store.write() as tx:
             lease.check_epoch(tx, lease.SHARD, epoch)
             return _note(tx, found, now)
 
-    def _states(self, tx: Tx, now: int) -> Iterator[tuple[State, int]]:
-        """Every state that lasts, with a number where more of it is news."""
-        yield from _connectors(tx)
-        yield from _budgets(tx, now)
-        yield from _daemon(tx, now)
-        yield from self._near_limits(tx)
-        yield from _answers(tx)
+    def _look_at_all(self, tx: Tx) -> None:
+        """Count what grows with the store, unless the last count took long."""
+        began = self._steady()
+        if began >= self._again:
+            counted = (*self._near_limits(tx), *_answers(tx))
+            self._counted = {_key(state): level for state, level in counted}
+            ended = self._steady()
+            self._again = ended + REST * (ended - began)
 
     def _near_limits(self, tx: Tx) -> Iterator[tuple[State, int]]:
         shares: dict[str, float] = {}
@@ -507,7 +509,7 @@ def _budgets(tx: Tx, now: int) -> Iterator[tuple[State, int]]:
     for row in budget_rows.budgets(tx):
         if row.used_up(now) == "cap":
             yield _state("budget.spent", run=names[row.run_id]), 1
-        if row.taken >= NEAR_BUDGET * row.cap:
+        if row.cap and row.taken >= NEAR_BUDGET * row.cap:
             yield _state("budget.near", run=names[row.run_id]), 1
 
 

@@ -73,6 +73,7 @@ NAMES = {
     "connector_requests_total": ("counter", {"connector", "code"}),
     "connector_request_duration_seconds": ("histogram", {"connector"}),
     "webhook_deliveries_total": ("counter", {"outcome"}),
+    "notice_deliveries_total": ("counter", {"receiver", "outcome"}),
     "http_request_duration_seconds": ("histogram", {"route", "method", "code"}),
     "answers_total": ("counter", {"connector", "verdict"}),
     "agreement_ratio": ("gauge", {"field"}),
@@ -223,6 +224,7 @@ def busy(case, seen):
     meters.GATE_DURATION.observe(0.02)
     meters.note_turnaround(20_000)
     meters.PLAN_DURATION.labels("auto").observe(0.02)
+    meters.NOTICES.labels("mail", "sent").inc()
     with meters.calling("x"):
         pass
     seen.timing.note("operators:/", "GET", 200, 0.01)

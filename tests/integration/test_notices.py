@@ -715,19 +715,20 @@ def test_a_run_is_told_of_when_it_is_complete_and_again_after_more_was_loaded(
     assert look() == [("answer.disputed", {})]
 
 
-def test_a_look_that_takes_long_is_followed_by_a_rest(house):
-    now = iter([0.0, 2.0, 30.0, 42.0, 42.0]).__next__
-    looks = []
-
-    class Counted(Nearness):
-        def look(self, tx):
-            looks.append(1)
-            return {}
-
-    watching = Watching(house.store, house.clock, 0.9, Counted(), now)
-    for _ in range(3):
-        watching.tick(house.epoch)
-    assert len(looks) == 2
+def test_counts_that_take_long_are_rarer_and_hold_up_nothing_else(house, clock):
+    now = iter([0.0, 2.0, 101.0, 102.0, 103.0]).__next__
+    nearness = Nearness()
+    watching = Watching(house.store, clock, 0.9, nearness, now)
+    watching.tick(house.epoch)
+    nearness.usages = {"pair": LimitUsage(f=1, tau=1, units=1, worst=1)}
+    with house.store.write() as tx:
+        settings.note_moment(tx, settings.BACKUP_MADE, 0)
+    watching.tick(house.epoch)
+    assert house.written() == [("backup.overdue", {})], (
+        "it rests for fifty times as long"
+    )
+    watching.tick(house.epoch)
+    assert house.written()[1:] == [("limit.near", {"rule": "pair"})]
 
 
 def test_a_daemon_that_stops_by_itself_tells_why_before_it_ends_but_once(
