@@ -341,7 +341,7 @@ def test_an_answer_that_is_none_is_logged_without_the_address_and_tried_again(
         "huge": answer(200, (), b"x" * 70_000),
         "cut": lambda request: None,
     }.get(how, answer(200))
-    http = Http(private=["127.0.0.1"], seconds=5, most=1 << 16)
+    http = Http(private=["127.0.0.1"], seconds=30, most=1 << 16)
     if how == "no tls":
         url = url.replace("http:", "https:")
     if how == "nobody":
