@@ -80,6 +80,7 @@ def _people() -> None:
     op.add_column("sign_in_link", _text("purpose", 12, null=True))
     op.add_column("sign_in_link", _big("user_id", null=True))
     op.add_column("operator_session", _big("user_id", null=True))
+    op.add_column("operator_session", _big("proven_at", null=True))
 
 
 def _audit() -> None:

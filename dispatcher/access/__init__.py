@@ -17,7 +17,7 @@ from dispatcher.access.sessions import (
     sign_out,
 )
 from dispatcher.access.tokens import authenticate_token, make_token
-from dispatcher.access.users import Attempts, Passwords, enrol, sign_in
+from dispatcher.access.users import Attempts, Passwords, enrol, prove, sign_in
 from dispatcher.store.audit_log import Act
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "enrol",
     "make_link",
     "make_token",
+    "prove",
     "sign_everybody_out",
     "sign_in",
     "sign_in_by_link",

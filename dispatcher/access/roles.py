@@ -249,6 +249,24 @@ NOT_FOR_TOKENS: Final = frozenset({"users:write", "tokens:write", "sessions:writ
 """What no token may do: it would make others, and outlive itself."""
 
 
+PROVEN: Final = frozenset(
+    {
+        "records.reveal",
+        "records.reassemble",
+        "answers.reveal",
+        "subject.report",
+        "workers.merge",
+        "records.purge",
+        "subject.erase",
+        "tokens.make",
+        "users.reset",
+    }
+)
+"""What shows values, cannot be undone or opens a door: in a session of the console its
+person gives password and code once more, unless that was just now. A token's own scope
+is asked for instead."""
+
+
 @dataclass(frozen=True)
 class Principal:
     """Whoever acts.

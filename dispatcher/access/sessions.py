@@ -17,11 +17,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from dispatcher.access.roles import Principal, scopes_of
+from dispatcher.access.roles import PROVEN, Principal, scopes_of
 from dispatcher.core.errors import DispatcherError, NotFound
 from dispatcher.core.log import get_logger
 from dispatcher.store import Store, Tx, people
 from dispatcher.store import access as rows
+from dispatcher.store.audit_log import Act
 
 if TYPE_CHECKING:
     from dispatcher.model import AppUser, OperatorSession
@@ -32,6 +33,8 @@ SECOND: Final = 1_000_000
 LINK_SECONDS: Final = 600
 IDLE_SECONDS: Final = 30 * 60
 SESSION_SECONDS: Final = 12 * 3600
+PROVEN_SECONDS: Final = 5 * 60
+"""For so long nobody is asked for password and code once more."""
 TOUCH_SECONDS: Final = 60
 """A session's last use is stored to the minute: not every request writes."""
 
@@ -63,12 +66,20 @@ class Operator:
         Token in the forms of this session (CSRF).
     opened_at, ends_at : int
         When the session began, and when it ends in any case.
+    proven_at : int
+        When whoever has it last gave what opens one.
     """
 
     principal: Principal
     form_token: str
     opened_at: int
     ends_at: int
+    proven_at: int = 0
+
+    def must_prove(self, operation: str, now: int) -> bool:
+        """Whether an operation asks for password and code once more."""
+        fresh = 0 <= now - self.proven_at < PROVEN_SECONDS * SECOND
+        return operation in PROVEN and not fresh
 
     @property
     def name(self) -> str:
@@ -167,8 +178,14 @@ def open_session(
     name = user.name if user else _name(digest)
     rows.open_session(tx, digest, now, user.id if user else None)
     rows.note(tx, now, name, "console.sign-in")
+    Act(name, "console", "console.sign-in", lambda: now).write(tx)
     _log.info("console.sign-in", actor=name)
     return secret
+
+
+def prove_session(tx: Tx, secret: str, now: int) -> None:
+    """Take what was given once more as given now."""
+    rows.prove_session(tx, _digest("session", secret), now)
 
 
 def _drawn(entropy: Entropy) -> str:
@@ -233,6 +250,7 @@ def authenticate_session(
         _digest("form", secret)[:32],
         found.opened_at,
         ends_at,
+        found.proven_at or 0,
     )
 
 

@@ -24,9 +24,11 @@ from dispatcher.access.sessions import (
     FIRST_ADMIN,
     SECOND,
     Entropy,
+    Operator,
     link_digest,
     make_link,
     open_session,
+    prove_session,
     put_link,
 )
 from dispatcher.core.errors import Changed, Conflict, Invalid, NotFound
@@ -34,6 +36,7 @@ from dispatcher.core.log import get_logger
 from dispatcher.core.rate_limit import Rate, RateLimiter
 from dispatcher.store import Clash, Store, Tx, people
 from dispatcher.store import access as rows
+from dispatcher.store.audit_log import Act, Denials
 
 if TYPE_CHECKING:
     from dispatcher.model import AppUser
@@ -96,6 +99,7 @@ class Attempts:
     by_network: RateLimiter = field(
         default_factory=lambda: RateLimiter(Rate(per_minute=20, burst=20))
     )
+    denials: Denials = field(default_factory=Denials)
 
     def are_left(self, name: str, network: str, now: int) -> bool:
         """Whether one more may be made."""
@@ -104,10 +108,20 @@ class Attempts:
             and self.by_network.available(network, now)
         )
 
-    def fail(self, name: str, network: str, now: int) -> None:
-        """Count one that failed."""
+    def fail(
+        self, store: Store, name: str, network: str, now: int, *, known: bool
+    ) -> None:
+        """Count one that failed, and leave a line of it: of each network one a minute.
+
+        The same is written whoever was named, so that no answer takes longer for a
+        user who is there. A name that is none may be a password: it is kept nowhere.
+        """
         self.by_name.spend((name, network), 1, now)
         self.by_network.spend(network, 1, now)
+        actor = name if known else "unknown"
+        act = Act(actor, "console", "console.sign-in", lambda: now)
+        self.denials.note(store, act, now, by=network)
+        _log.warning("sign-in.denied")
 
 
 def sign_in(
@@ -143,6 +157,85 @@ def sign_in(
         was wrong lately: unknown names, disabled users, wrong passwords and wrong codes
         are one case, and take the same time.
     """
+    right = _check(
+        store,
+        name,
+        password,
+        code,
+        now,
+        network=network,
+        passwords=passwords,
+        attempts=attempts,
+    )
+    if right is None:
+        return None
+    session = _enter(store, *right, now, entropy)
+    if session is None:
+        attempts.fail(store, name, network, now, known=True)
+    return session
+
+
+def prove(
+    store: Store,
+    session: str,
+    operator: Operator,
+    password: str,
+    code: str,
+    now: int,
+    *,
+    network: str,
+    passwords: Passwords,
+    attempts: Attempts,
+) -> bool:
+    """Take password and code once more within a session; False if anything is wrong.
+
+    Parameters
+    ----------
+    store : Store
+    session : str
+        Its own secret.
+    operator : Operator
+        Whose session it is.
+    password, code : str
+        As they were sent, unchecked.
+    now : int
+    network : str
+    passwords : Passwords
+    attempts : Attempts
+    """
+    right = _check(
+        store,
+        operator.name,
+        password,
+        code,
+        now,
+        network=network,
+        passwords=passwords,
+        attempts=attempts,
+    )
+    if right is None or right[0].id != operator.principal.user_id:
+        return False
+    with store.write() as tx:
+        proven = people.use_step(tx, right[0].id, right[1])
+        if proven:
+            prove_session(tx, session, now)
+    if not proven:
+        attempts.fail(store, operator.name, network, now, known=True)
+    return proven
+
+
+def _check(
+    store: Store,
+    name: str,
+    password: str,
+    code: str,
+    now: int,
+    *,
+    network: str,
+    passwords: Passwords,
+    attempts: Attempts,
+) -> tuple[AppUser, int] | None:
+    """Return the user whose password and code these are, and the code's time step."""
     name = name[:MOST_CHARS]
     if not attempts.are_left(name, network, now):
         _log.warning("sign-in.slowed")
@@ -152,7 +245,6 @@ def sign_in(
         secret = None if found is None else people.totp_secret(tx, found)
     right = passwords.verify(password, None if found is None else found.password)
     step = right_step(secret or bytes(_SECRET_BYTES), code, now)
-    session = None
     if (
         right
         and step is not None
@@ -160,11 +252,9 @@ def sign_in(
         and secret is not None
         and found.disabled_at is None
     ):
-        session = _enter(store, found, step, now, entropy)
-    if session is None:
-        attempts.fail(name, network, now)
-        _log.warning("sign-in.denied")
-    return session
+        return found, step
+    attempts.fail(store, name, network, now, known=found is not None)
+    return None
 
 
 def _enter(

@@ -52,7 +52,8 @@ class SignInLink(SQLModel, table=True):
 class OperatorSession(SQLModel, table=True):
     """A browser that signed in to the console; only its cookie's digest is kept.
 
-    ``user_id`` is NULL where a link opened it.
+    ``user_id`` is NULL where a link opened it. ``proven_at`` is when its person last gave
+    what opens one: some acts ask for it again.
     """
 
     __tablename__ = "operator_session"
@@ -61,6 +62,7 @@ class OperatorSession(SQLModel, table=True):
     seen_at: int = Field(sa_column=big())
     ended_at: int | None = Field(default=None, sa_column=big(null=True))
     user_id: int | None = Field(default=None, sa_column=big(null=True))
+    proven_at: int | None = Field(default=None, sa_column=big(null=True))
 
 
 class WorkerSession(SQLModel, table=True):

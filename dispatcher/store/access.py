@@ -50,7 +50,16 @@ _OPEN: Final = insert(OperatorSession).values(
     digest=bindparam("cookie"),
     opened_at=bindparam("now"),
     seen_at=bindparam("now"),
+    proven_at=bindparam("now"),
     user_id=bindparam("user"),
+)
+_PROVE: Final = (
+    update(OperatorSession)
+    .where(
+        col(OperatorSession.digest) == bindparam("cookie"),
+        col(OperatorSession.ended_at).is_(None),
+    )
+    .values(proven_at=bindparam("now"))
 )
 _SESSION: Final = select(OperatorSession).where(
     OperatorSession.digest == bindparam("cookie")
@@ -134,6 +143,11 @@ def session(tx: Tx, digest: str) -> OperatorSession | None:
 def touch_session(tx: Tx, digest: str, now: int) -> None:
     """Record that a valid session was used now."""
     tx.execute(_TOUCH, {"cookie": digest, "now": now})
+
+
+def prove_session(tx: Tx, digest: str, now: int) -> None:
+    """Record that whoever has a valid session gave again what opens one."""
+    tx.execute(_PROVE, {"cookie": digest, "now": now})
 
 
 def end_sessions(

@@ -9,7 +9,8 @@ locked for a moment only, after all else.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import BigInteger, Text, bindparam, or_
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 CHAIN: Final = "audit"
 DONE: Final = "done"
 """Outcome of an act that changed something; others are codes of errors."""
+
+DENIED: Final = "denied"
+MINUTE: Final = 60_000_000
 
 _HEAD: Final = "audit-head"
 _FIRST: Final = f"0 {NO_HASH}".encode()
@@ -128,6 +132,62 @@ class Act:
             with store.acting(None).write() as tx:
                 self.write(tx, outcome)
             self.lines += 1
+
+
+@dataclass
+class Denials:
+    """Denied acts: of each actor and operation one line a minute, with a count.
+
+    Whoever repeats what is denied fills neither the chain nor waits for its lock.
+    """
+
+    _counted: dict[tuple[str, str], tuple[int, int, Act]] = field(default_factory=dict)
+    _lock: Lock = field(default_factory=Lock, repr=False)
+
+    def note(self, store: Store, act: Act, now: int, *, by: str = "") -> None:
+        """Leave a line of a denied act, or count it.
+
+        Parameters
+        ----------
+        store : Store
+        act : Act
+        now : int
+        by : str
+            Whose acts are counted together, where that is not the actor.
+        """
+        self.settle(store, now)
+        if self._begins(by or act.actor, act, now):
+            act.end(store, DENIED)
+
+    def settle(self, store: Store, now: int) -> None:
+        """Leave lines of what was counted until a minute ago."""
+        for act in self._due(now):
+            act.end(store, DENIED)
+
+    def is_due(self, now: int) -> bool:
+        """Whether anything was counted until a minute ago."""
+        with self._lock:
+            return any(now - since >= MINUTE for since, _, _ in self._counted.values())
+
+    def _begins(self, by: str, act: Act, now: int) -> bool:
+        """Whether a line is written of a denial now; others are counted."""
+        key = by, act.operation
+        with self._lock:
+            since, more, first = self._counted.get(key, (now, -1, act))
+            self._counted[key] = since, more + 1, first
+        return more < 0
+
+    def _due(self, now: int) -> list[Act]:
+        """Return acts of what was counted until a minute ago: each is a line."""
+        with self._lock:
+            counted = self._counted.items()
+            past = [key for key, one in counted if now - one[0] >= MINUTE]
+            ended = [self._counted.pop(key) for key in past]
+        return [
+            replace(act, lines=0, reason=f"{more:,} more within a minute")
+            for _, more, act in ended
+            if more
+        ]
 
 
 def head(tx: Tx) -> tuple[int, str]:

@@ -45,6 +45,7 @@ from dispatcher.operations.subjects import erase_restored
 from dispatcher.operations.workspace import Workspace
 from dispatcher.stages.serving import SessionTerms, Terms
 from dispatcher.store import Clock, Store, lease, statistics
+from dispatcher.store.audit_log import Act
 from dispatcher.surfaces.api.calls import Shared
 from dispatcher.surfaces.api.events import Stream
 from dispatcher.surfaces.api.requests import Requests
@@ -107,6 +108,7 @@ def run(
     drain: float,
     standby: bool,
     say: Callable[[str], None],
+    begun: Act,
 ) -> None:
     """Lead the store of a workspace until a signal ends it.
 
@@ -119,6 +121,8 @@ def run(
         Wait while another daemon leads, then lead.
     say : callable
         Takes what the operator should know before it begins.
+    begun : Act
+        For the audit log, once it leads.
 
     Raises
     ------
@@ -143,6 +147,7 @@ def run(
                 daemon.lead()  # first: a conflict over who leads matters more than ports
             elif not stand_by(daemon, store, notifier, workspace.clock):
                 return  # ended by a signal while it waited
+            begun.end(store)
             erase_restored(workspace, store, connectors)
             _lead(store, connectors, workspace, daemon, drain, notifier, usages)
             if not (standby and daemon.was_lost()):

@@ -80,10 +80,12 @@ def act(client, action, /, **given):
 
 
 def lines(case):
+    """Lines of acts; who signed in stands before them."""
     with case.store.read() as tx:
         return [
             (one.actor, one.surface, one.operation, one.target, one.reason, one.outcome)
             for one in reversed(audit_log.newest(tx))
+            if one.operation != "console.sign-in"
         ]
 
 
@@ -184,6 +186,40 @@ def test_a_severe_act_asks_for_its_name(client, case):
     assert "It was done" in text_of(done)
     assert [line[2] for line in lines(case)] == ["workers.merge"]
     assert "One worker with 1 other" in text_of(client.get("/workers/inhouse/ann"))
+
+
+def test_safety_4_a_merge_asks_for_password_and_code_once_more(app, case, clock):
+    """Five minutes after whoever has the session gave them."""
+    phrase, passwords = "four lamps over a green harbour", access.Passwords()
+    link = users.add_user(case.store, "eve", ["policy-admin"], clock(), os.urandom)
+    totp = users.enrolment(case.store, link, clock()).secret
+    session = access.enrol(
+        case.store, link, phrase, users.code_at(totp, clock()), clock(),
+        passwords=passwords, entropy=os.urandom,
+    )  # fmt: skip
+    client = TestClient(app, base_url=HOST, client=("127.0.0.1", 5), headers=SAME)
+    client.cookies.set("console", session, domain="127.0.0.1")
+    given = {"accounts": "inhouse/ann\ninhouse/bob", "reason": "one payout address"}
+    assert "once more" not in text_of(preview(client, "merge-workers", **given))
+    clock.advance(5 * 60)
+    page = preview(client, "merge-workers", **given)
+    assert "Your password once more" in text_of(page)
+    sent = {**inputs(page), "typed": "inhouse/ann"}
+    for wrong in ({}, {"password": phrase, "totp": "000000"}):
+        refused = client.post("/do/merge-workers", data=sent | wrong)
+        assert refused.status_code == 403
+        assert phrase not in refused.text
+    assert lines(case) == []
+    right = {"password": phrase, "totp": users.code_at(totp, clock())}
+    done = client.post("/do/merge-workers", data=inputs(refused) | sent | right)
+    assert "It was done" in text_of(done)
+    by_link = TestClient(app, base_url=HOST, client=("127.0.0.1", 5), headers=SAME)
+    by_link.post("/login", data={"code": access.make_link(case.store, clock())})
+    case.add("inhouse/cat")
+    given["accounts"] = "inhouse/ann\ninhouse/cat"
+    clock.advance(5 * 60)
+    page = preview(by_link, "merge-workers", **given)
+    assert "sign in anew" in text_of(page)
 
 
 def test_what_a_preview_counted_past_a_limit_is_what_is_accepted(client, case):

@@ -13,7 +13,7 @@ from dispatcher.access import sessions, tokens, users
 from dispatcher.core.errors import Conflict, Invalid, NotFound
 from dispatcher.core.keyring import make_keyring
 from dispatcher.custody.key_rotation import rekey_store
-from dispatcher.store import open_store, people, rekey
+from dispatcher.store import audit_log, open_store, people, rekey
 from dispatcher.store.vault import KeyFile
 from tests import sql
 from tests.conftest import counting_entropy
@@ -235,6 +235,69 @@ def test_safety_3_nobody_enrols_without_the_right_code(house):
         r"otpauth://totp/dispatcher:ann\?secret=[A-Z2-7]{32}&issuer=dispatcher",
         users.enrolment(house.store, link, house.clock()).uri(),
     )
+
+
+def test_safety_31_sign_ins_that_fail_are_lines_of_the_chain_too(house, clock):
+    house.add("ann", "viewer")
+    for name in ("ann", "ann", "my password, by mistake"):
+        assert house.sign_in(name, "wrong", "1") is None
+    clock.advance(61)
+    assert house.sign_in("my password, by mistake", "wrong", "1") is None
+    assert house.sign_in("ann") is not None
+    with house.store.read() as tx:
+        lines = [
+            (one.actor, one.operation, one.outcome, one.reason)
+            for one in reversed(audit_log.newest(tx, actor=None, limit=4))
+        ]
+        audit_log.check_chain(tx)
+    signing = "console.sign-in"
+    assert lines == [
+        ("ann", signing, "denied", ""),
+        ("ann", signing, "denied", "2 more within a minute"),
+        ("unknown", signing, "denied", ""),
+        ("ann", signing, "done", ""),
+    ]
+
+
+def test_safety_4_some_acts_ask_for_password_and_code_once_more(house, clock):
+    house.add("ann", "policy-admin")
+    house.add("bob", "policy-admin")
+    session = house.sign_in("ann")
+
+    def asks(operation="workers.merge"):
+        found = access.authenticate_session(house.store, session, clock())
+        return found.must_prove(operation, clock())
+
+    def prove(password=PASSWORD, code=None):
+        return access.prove(
+            house.store,
+            session,
+            access.authenticate_session(house.store, session, clock()),
+            password,
+            house.code("ann") if code is None else code,
+            clock(),
+            network="10.0.0.1",
+            passwords=PASSWORDS,
+            attempts=house.attempts,
+        )
+
+    assert not asks(), "just signed in"
+    clock.advance(5 * 60)
+    assert asks()
+    assert not asks("policy.apply")
+    assert not prove(password="wrong")
+    assert not prove(code="000000")
+    assert not prove(code=house.code("bob"))
+    assert asks()
+    code = house.code("ann")
+    assert prove(code=code)
+    assert not asks()
+    assert not prove(code=code), "a code works once"
+    clock.advance(5 * 60)
+    assert asks()
+    for _ in range(6):
+        prove(password="wrong")
+    assert not prove(), "too often wrong"
 
 
 # -- two at one moment -----------------------------------------------------------------

@@ -28,7 +28,7 @@ from dispatcher.core.private_files import ScratchFolder
 from dispatcher.core.rate_limit import Rate, RateLimiter
 from dispatcher.operations.workspace import Workspace
 from dispatcher.store import Clock, Store
-from dispatcher.store.audit_log import DONE
+from dispatcher.store.audit_log import DONE, Denials
 from dispatcher.surfaces.api.calls import (
     Call,
     Shared,
@@ -53,7 +53,6 @@ UPLOADS: Final = 8
 """How many uploads a process keeps until they are worked on."""
 UPLOADS_OF_ONE: Final = 4
 """How many of them may be one caller's."""
-MINUTE: Final = 60_000_000
 
 Authenticate = Callable[[Store, str, int], Principal | None]
 """Who a token is of; None: it is unknown, revoked or expired."""
@@ -202,36 +201,6 @@ def _page(code: str) -> str:
     return PAGES[code] + "\n"
 
 
-@dataclass
-class _Denials:
-    """Denied requests: of each caller and operation one line a minute, with a count.
-
-    Whoever repeats what is denied fills neither the audit log nor its lock.
-    """
-
-    _counted: dict[tuple[str, str], tuple[int, int, Act]] = field(default_factory=dict)
-
-    def begins(self, act: Act, now: int) -> bool:
-        """Whether a line is written of a denial now; others are counted."""
-        key = act.actor, act.operation
-        if key in self._counted:
-            since, more, first = self._counted[key]
-            self._counted[key] = since, more + 1, first
-            return False
-        self._counted[key] = now, 0, act
-        return True
-
-    def due(self, now: int) -> list[Act]:
-        """Return acts of what was counted until a minute ago: each is a line."""
-        past = [key for key, one in self._counted.items() if now - one[0] >= MINUTE]
-        ended = [self._counted.pop(key) for key in past]
-        return [
-            replace(act, lines=0, reason=f"{more:,} more within a minute")
-            for _, more, act in ended
-            if more
-        ]
-
-
 class _Door:
     """Lets a request in: host, token, permission, precondition, repetition."""
 
@@ -251,7 +220,7 @@ class _Door:
         self._clock: Clock = workspace.clock
         self._pace = RateLimiter(settings.refusals)
         self._edits = asyncio.Lock()
-        self._denials = _Denials()
+        self._denials = Denials()
         self._requests = RateLimiter(settings.requests)
 
     async def serve(
@@ -268,13 +237,12 @@ class _Door:
         self._check_host(request)
         principal = await self._principal(request)
         self._count(request, principal)
-        for denied in self._denials.due(self._clock()):
-            await run_in_threadpool(denied.end, self._store, "denied")
+        if self._denials.is_due(now := self._clock()):
+            await run_in_threadpool(self._denials.settle, self._store, now)
         if not principal.may(route.operation):
             _log.warning("api.denied", actor=principal.name, operation=route.operation)
             denied = Act(principal.name, "api", route.operation, self._clock)
-            if self._denials.begins(denied, self._clock()):
-                await run_in_threadpool(denied.end, self._store, "denied")
+            await run_in_threadpool(self._denials.note, self._store, denied, now)
             raise ProblemError(
                 403,
                 f"this token does not permit {route.operation}",

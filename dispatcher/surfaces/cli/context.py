@@ -150,7 +150,7 @@ class CliContext(Workspace):
     def _begun(self, store: Store) -> Act:
         if self.act is None:
             self.act = self.new_act(
-                _user(),
+                user_name(),
                 self.operation,
                 target=_target(self.given, store.key("pseudonym-key")),
                 reason=self.given.get("reason") or "",
@@ -301,7 +301,7 @@ def _listed(value: Any) -> Sequence[Any]:  # noqa: ANN401 - what an option takes
     return value if isinstance(value, list | tuple) else (value,)
 
 
-def _user() -> str:
+def user_name() -> str:
     """Name of the machine's user who runs the command."""
     try:
         return pwd.getpwuid(os.getuid()).pw_name

@@ -8,7 +8,13 @@ from typing import Annotated
 import typer
 
 from dispatcher.core.errors import EXIT_UNFINISHED, EXIT_UNREACHABLE
-from dispatcher.surfaces.cli.context import DRY_RUN, CliContext, DryRun, leave
+from dispatcher.surfaces.cli.context import (
+    DRY_RUN,
+    CliContext,
+    DryRun,
+    leave,
+    user_name,
+)
 
 
 class LogFormat(StrEnum):
@@ -62,7 +68,8 @@ def up(
     context: CliContext = ctx.obj
     log.configure(log_format.value)
     log.guard_uncaught()
-    daemon.run(context, drain=drain, standby=standby, say=context.say)
+    begun = context.new_act(user_name(), "up", target="", reason="")
+    daemon.run(context, drain=drain, standby=standby, say=context.say, begun=begun)
 
 
 def down(

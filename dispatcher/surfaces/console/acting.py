@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any, Final
@@ -24,7 +24,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from dispatcher.access import Act, Operator
 from dispatcher.core.errors import DispatcherError, NotFound
-from dispatcher.store.audit_log import DONE
+from dispatcher.store.audit_log import DONE, Denials
 from dispatcher.surfaces.api.calls import Call, begin_call
 from dispatcher.surfaces.api.problems import ProblemError
 from dispatcher.surfaces.console.actions import Action
@@ -47,11 +47,17 @@ class _Trial(Call):
         return returns.model_validate(work(""), from_attributes=True)
 
 
+Prove = Callable[[Request, Operator, Mapping[str, str]], Awaitable[bool]]
+"""Takes password and code once more, from a form."""
+
+
 class Acting:
     """Serves the pages of all actions."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: Site, prove: Prove) -> None:
         self._site = site
+        self._prove = prove
+        self._denials = Denials()
         self._actions = {action.name: action for action in site.actions}
         self._edits = asyncio.Lock()
 
@@ -71,7 +77,9 @@ class Acting:
         form = await read_form(request)
         if not operator.principal.may(action.operation):
             denied = Act(operator.name, "console", action.operation, self._site.clock)
-            await run_in_threadpool(denied.end, self._site.store, "denied")
+            await run_in_threadpool(
+                self._denials.note, self._site.store, denied, self._site.clock()
+            )
             raise HTTPException(403)
         given = {one.name: form.get(one.name, "") for one in action.inputs}
         try:
@@ -86,6 +94,11 @@ class Acting:
             if action.severe and form.get("typed", "") != action.severe(given):
                 return await run_in_threadpool(
                     self._preview, request, operator, action, given, mistyped=True
+                )
+            asks = operator.must_prove(action.operation, self._site.clock())
+            if asks and not await self._prove(request, operator, form):
+                return await run_in_threadpool(
+                    self._preview, request, operator, action, given, unproven=True
                 )
             return await self._once(request, operator, action, given, form)
         except (DispatcherError, ProblemError) as error:
@@ -121,6 +134,7 @@ class Acting:
         given: Mapping[str, str],
         *,
         mistyped: bool = False,
+        unproven: bool = False,
     ) -> Response:
         call = self._call(operator, action, given, dry_run=True)
         call, tag = self._looked(call, action, given)
@@ -132,13 +146,15 @@ class Acting:
         return self._view(request, operator, action).show(
             template="act_preview",
             title=action.title,
-            status=422 if mistyped else 200,
+            status=422 if mistyped else 403 if unproven else 200,
             action=action,
             given=given,
             document=document,
             accepted=accepted,
             typed=action.severe(given) if action.severe else "",
             mistyped=mistyped,
+            asks=operator.must_prove(action.operation, self._site.clock()),
+            unproven=unproven,
             key=secrets.token_urlsafe(_KEY_BYTES),
             tag=tag,
         )

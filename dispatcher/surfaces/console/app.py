@@ -76,7 +76,7 @@ def console_app(
     near = nearness or LimitUsages()
     cache = ReadCache(store, clock, near, stale=settings.stale, preflight=preflight)
     site = Site(workspace, store, cache, pages, shared, SCREENS, ACTIONS)
-    acting, live = Acting(site), Live(store)
+    acting, live = Acting(site, sessions.prove), Live(store)
 
     def shown(screen: Screen) -> Route:
         def page(request: Request, operator: Operator) -> Response:

@@ -169,6 +169,26 @@ class Sessions:
             return self._pages.login(request, status=403, refused=by)
         return self._entered(secret)
 
+    async def prove(
+        self, request: Request, operator: Operator, form: Mapping[str, str]
+    ) -> bool:
+        """Take password and code once more, for an act that asks for them."""
+        if not form.get("password") or operator.principal.user_id is None:
+            return False
+        async with self._turns:
+            return await run_in_threadpool(
+                access.prove,
+                self._store,
+                request.cookies.get(self._cookie, ""),
+                operator,
+                form["password"],
+                form.get("totp", ""),
+                self._clock(),
+                network=caller(request),
+                passwords=self._passwords,
+                attempts=self._attempts,
+            )
+
     def _by_password(self, request: Request, form: Mapping[str, str]) -> str | None:
         return access.sign_in(
             self._store,
