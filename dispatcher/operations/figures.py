@@ -21,7 +21,10 @@ from dispatcher.operations import sampling
 from dispatcher.operations.sampling import DAY, HOUR, MINUTE, PERIOD, SECOND
 from dispatcher.store import Store, answers, samples, statistics
 
-PERIODS: Final = (MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR, 6 * HOUR, DAY)
+PERIODS: Final = (
+    *(MINUTE, 5 * MINUTE, 15 * MINUTE),
+    *(HOUR, 6 * HOUR, DAY, 2 * DAY),
+)
 """Of which one divides a window into at most :data:`MOST_PERIODS`."""
 MOST_PERIODS: Final = 60
 NEWEST: Final = 2_000
@@ -63,28 +66,46 @@ class AnswerRate:
     refused: Sequence[int]
 
 
-def answer_rate(store: Store, now: int, *, window: int = DAY) -> AnswerRate:
-    """Count the answers of a window that ends now (grows with the answers in it).
+def answer_rate(store: Store, now: int, *, window: int | None = None) -> AnswerRate:
+    """Count the answers of a window that ends now.
+
+    Hours and days are added up from samples, minutes from the answers themselves.
 
     Parameters
     ----------
     store : Store
     now : int
-    window : int
-        Microseconds; its periods are minutes, hours or days.
+    window : int, optional
+        Microseconds. Without one: a day, or two hours while the work is younger.
     """
-    period = next((p for p in PERIODS if window <= p * MOST_PERIODS), PERIODS[-1])
-    until = now - now % period + period
-    since = until - ceil(window / period) * period
+    with store.read() as tx:
+        if window is None:
+            early = samples.first(tx, sampling.VALID, now - DAY)
+            is_young = early is None or early > now - 2 * HOUR
+            window = 2 * HOUR if is_young else DAY
+        period = next((p for p in PERIODS if window <= p * MOST_PERIODS), PERIODS[-1])
+        until = now - now % period + period
+        since = until - ceil(window / period) * period
+        if period < HOUR:
+            found = answers.per_period(tx, since, until, period)
+        else:
+            found = [
+                (
+                    (at - since) // period,
+                    name,
+                    value * (measure == sampling.VALID),
+                    value,
+                )
+                for measure in (sampling.VALID, sampling.REFUSED)
+                for at, name, value in samples.since(tx, measure, since)
+                if at < until
+            ]
     number = (until - since) // period
     valid: dict[str, list[int]] = {}
     refused = [0] * number
-    with store.read() as tx:
-        for place, connector, right, total in answers.per_period(
-            tx, since, until, period
-        ):
-            valid.setdefault(connector, [0] * number)[place] += right
-            refused[place] += total - right
+    for place, connector, right, total in found:
+        valid.setdefault(connector, [0] * number)[place] += right
+        refused[place] += total - right
     return AnswerRate(since, period, now, valid, refused)
 
 

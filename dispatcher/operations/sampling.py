@@ -13,7 +13,16 @@ from typing import Final
 
 from dispatcher.core import meters
 from dispatcher.ledger.active_policy import asked_fields
-from dispatcher.store import Clock, Store, Tx, lease, planning, samples, statistics
+from dispatcher.store import (
+    Clock,
+    Store,
+    Tx,
+    answers,
+    lease,
+    planning,
+    samples,
+    statistics,
+)
 
 SECOND: Final = 1_000_000
 MINUTE: Final = 60 * SECOND
@@ -31,6 +40,10 @@ TOTALS: Final = ("asked", "answered", "conflict", "held")
 """Fields: all that are asked, by result, and those that the plan holds back."""
 FIELDS: Final = tuple(f"field-{name}" for name in TOTALS)
 """The same by field, once an hour."""
+VALID, REFUSED = "answers-valid", "answers-refused"
+"""Answers by connector, an hour."""
+LATE: Final = 6 * HOUR
+"""Answers are counted again for so long: a market may tell of them late."""
 LINES, BYTES = "ledger-lines", "store-bytes"
 OLDEST, WAITING = "outbox-oldest", "outbox-messages"
 """By connector: seconds that the oldest message waits, and how many wait."""
@@ -43,6 +56,8 @@ BOUNDS: Final = (*(f"{bound:g}" for bound in meters.CALLS), "+Inf")
 MEASURES: Final = (
     *TOTALS,
     *FIELDS,
+    VALID,
+    REFUSED,
     LINES,
     BYTES,
     OLDEST,
@@ -69,15 +84,17 @@ class Sampler:
         self._feeds = feeds
         self._counted = Counter(dict(_calls()))
         self._again = 0
+        self._late = DAY
 
     def tick(self, epoch: int) -> int:
-        """Keep one sample under an epoch; return how many figures it has."""
+        """Keep one sample under an epoch; it is no work that is to be logged: 0."""
         now = self._clock()
         rows: list[tuple[str, int, str, int]] = []
         # another clock: what it said of the next count is void
         if not self._again - DAY < now < self._again:
             with self._store.read() as tx:
                 rows += self._fields(tx, now)
+                rows += _answers(tx, now, self._late)
             took = max(0, self._clock() - now)
             self._again = now + REST * took
         with self._store.read() as tx:
@@ -92,7 +109,7 @@ class Sampler:
             samples.keep(tx, rows)
             samples.add(tx, added)
             samples.thin(tx, MEASURES, before=now - DAY, every=HOUR, oldest=now - KEPT)
-        self._counted = calls
+        self._counted, self._late = calls, LATE
         return 0
 
     def _fields(self, tx: Tx, now: int) -> Iterator[tuple[str, int, str, int]]:
@@ -110,6 +127,15 @@ class Sampler:
                 yield f"field-{measure}", now - now % HOUR, name, number
         for measure in TOTALS:
             yield measure, now - now % PERIOD, "", totals[measure]
+
+
+def _answers(tx: Tx, now: int, late: int) -> Iterator[tuple[str, int, str, int]]:
+    until = now - now % HOUR + HOUR
+    since = until - HOUR - late
+    for place, connector, valid, total in answers.per_period(tx, since, until, HOUR):
+        at = since + place * HOUR
+        yield VALID, at, connector, valid
+        yield REFUSED, at, connector, total - valid
 
 
 def _small(tx: Tx, now: int) -> Iterator[tuple[str, int, str, int]]:

@@ -20,6 +20,9 @@ _SINCE: Final = (
     .order_by(col(Sample.at), col(Sample.label))
 )
 _LAST: Final = select(func.max(Sample.at)).where(Sample.measure == bindparam("measure"))
+_FIRST: Final = select(func.min(Sample.at)).where(
+    Sample.measure == bindparam("measure"), col(Sample.at) >= bindparam("since")
+)
 _OLD: Final = delete(Sample).where(
     col(Sample.measure) == bindparam("of_measure"), col(Sample.at) < bindparam("before")
 )
@@ -65,6 +68,11 @@ def since(tx: Tx, measure: str, moment: int) -> list[tuple[int, str, int]]:
     """Samples of a measure from a moment on: at, label, value, in order."""
     found = tx.execute(_SINCE, {"measure": measure, "since": moment})
     return [(int(at), str(label), int(value)) for at, label, value in found]
+
+
+def first(tx: Tx, measure: str, moment: int) -> int | None:
+    """Moment of the first sample of a measure from one on."""
+    return tx.scalar(_FIRST, {"measure": measure, "since": moment})
 
 
 def latest(tx: Tx, measure: str) -> tuple[int, dict[str, int]] | None:

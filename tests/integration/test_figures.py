@@ -53,24 +53,38 @@ def sample(case, clock):
     return lambda: sampler.tick(epoch)
 
 
-def test_answers_are_counted_by_hour_and_connector(case):
+def test_answers_are_counted_by_hour_and_connector(case, clock, sample):
     answer(case, NOON - 3 * HOUR, NOON - 3 * HOUR + 1, NOON - 1, NOON)
-    found = figures.answer_rate(case.store, NOON + MINUTE, window=DAY)
-    assert found.period == HOUR
-    assert found.since == NOON - 23 * HOUR
+    sample()
+    found = figures.answer_rate(case.store, NOON + MINUTE)
+    assert (found.period, found.since) == (HOUR, NOON - 23 * HOUR)
     assert {name: list(numbers) for name, numbers in found.valid.items()} == {
         "x": [0] * 20 + [2, 0, 1, 0],
         "y": [0] * 23 + [1],
     }
     assert sum(found.refused) == 0
+    days = figures.answer_rate(case.store, NOON + MINUTE, window=90 * DAY)
+    assert days.period == 2 * DAY
+    assert [sum(numbers) for numbers in days.valid.values()] == [3, 1]
 
 
-def test_a_short_window_has_short_periods(case):
+def test_an_answer_that_is_told_of_late_is_counted_in_its_hour(case, clock, sample):
+    sample()
+    clock.advance(5 * HOUR / SECOND)
+    answer(case, NOON)
+    sample()
+    found = figures.answer_rate(case.store, clock.now, window=DAY)
+    assert list(found.valid["x"])[-6:] == [1, 0, 0, 0, 0, 0]
+
+
+def test_young_work_is_counted_by_minutes_as_it_is_now(case):
     answer(case, NOON - 2 * MINUTE)
-    found = figures.answer_rate(case.store, NOON, window=HOUR)
-    assert found.period == MINUTE
-    assert len(found.refused) == 60
-    assert list(found.valid["x"])[-3:] == [1, 0, 0]
+    found = figures.answer_rate(case.store, NOON)
+    assert (found.period, len(found.refused)) == (5 * MINUTE, 24)
+    assert list(found.valid["x"])[-2:] == [1, 0]
+    minutes = figures.answer_rate(case.store, NOON, window=HOUR)
+    assert (minutes.period, len(minutes.refused)) == (MINUTE, 60)
+    assert list(minutes.valid["x"])[-3:] == [1, 0, 0]
 
 
 def test_fields_are_counted_and_left_ones_kept_over_time(case, clock, sample):
@@ -215,6 +229,7 @@ def test_no_figure_reads_a_growing_table_whole(case):
         answers.durations(plans, 2000)
         samples.since(plans, sampling.LINES, NOON)
         samples.latest(plans, sampling.FIELDS[0])
+        samples.first(plans, sampling.VALID, NOON)
         figures.statistics.waiting(plans)
     whole = [
         step

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dispatcher.ledger.limit_usage import LimitUsage
 from dispatcher.operations import figures as of
-from dispatcher.surfaces import charts
+from dispatcher.surfaces import charts, picture
 from dispatcher.surfaces.charts.frontier import frontier, frontier_parts
 from dispatcher.surfaces.charts.plot import (
     HOUR,
@@ -269,3 +269,26 @@ def test_numbers_of_an_axis_are_short():
     assert [number(n) for n in (0, 0.25, 12, 1500, 25_000, 3_400_000)] == [
         "0", "0.25", "12", "1,500", "25k", "3.4M"
     ]  # fmt: skip
+
+
+def luminance(colour):
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [
+        p / 12.92 if p <= 0.03928 else ((p + 0.055) / 1.055) ** 2.4 for p in parts
+    ]
+    return sum(
+        p * share for p, share in zip(linear, (0.2126, 0.7152, 0.0722), strict=True)
+    )
+
+
+def test_every_colour_of_a_series_stands_out_from_a_card_light_and_dark():
+    light, *dark = re.split(r"@media \(prefers-color-scheme: dark\)", picture.style())
+    cards = [re.search(r"--card: (#\w{6})", part)[1] for part in (light, dark[0])]
+    series = [
+        dict(re.findall(r"--(s\d): (#\w{6})", part)) for part in (dark[-2], dark[-1])
+    ]
+    for card, colours in zip(cards, series, strict=True):
+        assert len(colours) == 6
+        for colour in colours.values():
+            low, high = sorted((luminance(card), luminance(colour)))
+            assert (high + 0.05) / (low + 0.05) >= 3
