@@ -499,6 +499,8 @@ def growth(store: Store, *, since: int) -> Growth:
 
 
 __all__ = [
+    "DAY",
+    "HOUR",
     "PERIOD",
     "AnswerRate",
     "BurnDown",

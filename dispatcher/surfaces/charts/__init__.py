@@ -300,7 +300,7 @@ def agreement(found: Coverage) -> Chart:
 
 def times(found: Sequence[Duration]) -> Chart:
     """Draw how long answers took, by field: from the tenth to the ninetieth of hundred."""
-    key, title = "times", "Time per answer"
+    key, title = "answer-times", "Time per answer"
     if not found:
         return _empty(key, title, "No answer came in yet.")
     slow = max(found, key=lambda one: one.p50)
@@ -551,7 +551,7 @@ def nearness(found: ExposureMap) -> Chart:
 
 def calls(found: Sequence[ConnectorCalls]) -> Chart:
     """Draw latency of calls by connector: from the median to the 95th of hundred."""
-    key, title = "calls", "Calls to connectors"
+    key, title = "connector-calls", "Calls to connectors"
     made = [one for one in found if one.whole.p50 is not None]
     if not made:
         return _empty(key, title, "No connector was called in this time.")
@@ -608,7 +608,7 @@ def latency(found: ConnectorCalls) -> Chart:
 
 def errors(found: ConnectorCalls) -> Chart:
     """Draw calls to one connector by hour and outcome, but those that went well."""
-    key, title = "errors", "Calls without success, by hour"
+    key, title = "call-errors", "Calls without success, by hour"
     codes = [code for code in found.whole.calls if code != "ok"]
     by_code = {code: [one.calls.get(code, 0) for one in found.hours] for code in codes}
     total = sum(map(sum, by_code.values()))
@@ -637,7 +637,7 @@ def errors(found: ConnectorCalls) -> Chart:
 
 def waiting(found: Waiting) -> Chart:
     """Draw the age of the oldest message that waits for each connector, over time."""
-    key, title = "waiting", "Age of the oldest message"
+    key, title = "oldest-message", "Age of the oldest message"
     if not found.ages:
         return _empty(key, title, "Nothing waited for any connector in this time.")
     many = sum(messages for messages, _ in found.now.values())

@@ -352,7 +352,7 @@ class Chart:
                     class_="twin",
                 )
             )
-        return element("figure", *parts, class_="chart", id=self.key)
+        return element("figure", *parts, class_="chart", id=f"chart-{self.key}")
 
     def table(self) -> Markup:
         """Return the table alone."""

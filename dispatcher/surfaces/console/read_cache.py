@@ -20,6 +20,8 @@ from dispatcher.ledger.limit_usage import (
     UsageByRule,
     nearest_units,
 )
+from dispatcher.operations import figures
+from dispatcher.operations.figures import DAY
 from dispatcher.operations.pictures import Picture, in_force
 from dispatcher.operations.status import Status, status
 from dispatcher.preflight import Preflight
@@ -33,6 +35,8 @@ from dispatcher.store import (
     statistics,
 )
 from dispatcher.store.statistics import MemberRow, MessageRow, RecordRow, SealRow
+from dispatcher.surfaces import charts
+from dispatcher.surfaces.charts import Chart
 from dispatcher.surfaces.console.tables import Row
 from policies.rules.kinds import title
 
@@ -48,6 +52,32 @@ SEEN: Final = 500
 """Fields that a worker saw last, of which a page tells."""
 PICTURE_SECONDS: Final = 20.0
 """Of search for a picture, at most."""
+
+
+PAST: Final = 2 * DAY
+"""So far back the burn-down begins; the growth of the ledger ten times as far."""
+
+CHARTS: Final[Mapping[str, Callable[[Store, int, LimitUsages], Chart]]] = {
+    "answers": lambda store, now, _: charts.answers(figures.answer_rate(store, now)),
+    "burn-down": lambda store, now, _: charts.burn_down(
+        figures.burn_down(store, since=now - PAST)
+    ),
+    "coverage": lambda store, _, __: charts.coverage(figures.coverage(store)),
+    "agreement": lambda store, _, __: charts.agreement(figures.coverage(store)),
+    "times": lambda store, _, __: charts.times(figures.durations(store)),
+    "exposure": lambda store, _, near: charts.exposure(
+        figures.exposure_map(store, near)
+    ),
+    "nearness": lambda store, _, near: charts.nearness(
+        figures.exposure_map(store, near)
+    ),
+    "calls": lambda store, now, _: charts.calls(figures.connector_calls(store, now)),
+    "waiting": lambda store, now, _: charts.waiting(figures.waiting(store, now)),
+    "growth": lambda store, now, _: charts.growth(
+        figures.growth(store, since=now - 10 * PAST)
+    ),
+}
+"""What a template draws with ``{{ chart("answers") }}``."""
 
 
 @dataclass(frozen=True)
@@ -269,6 +299,14 @@ class ReadCache:
                 )
 
         return self._fresh("ledger", make)
+
+    def chart(self, name: str) -> Chart:
+        """Return one of :data:`CHARTS`."""
+
+        def make() -> Chart:
+            return CHARTS[name](self._store, self._clock(), self._nearness)
+
+        return self._fresh(f"chart {name}", make)
 
     def _fresh(self, name: str, make: Callable[[], Read], times: int = 1) -> Read:
         with self._locks[name]:

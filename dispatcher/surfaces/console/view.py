@@ -162,6 +162,7 @@ class View:
             },
             operator=self.operator,
             may=self.may,
+            chart=self.cache.chart,
             now=self.site.clock(),
             **named,
             **context,

@@ -151,7 +151,7 @@
     if (old.nodeName !== next.nodeName) { old.replaceWith(next); return; }
     if (old.nodeType === Node.TEXT_NODE) { if (old.data !== next.data) old.data = next.data; return; }
     if (old.nodeName === "TIME" && old.dateTime === next.dateTime) return; // is in the reader's zone
-    for (const { name } of [...old.attributes]) if (!next.hasAttribute(name) && name !== "class") old.removeAttribute(name);
+    for (const { name } of [...old.attributes]) if (!next.hasAttribute(name) && name !== "class" && name !== "open") old.removeAttribute(name);
     for (const { name, value } of next.attributes) if (old.getAttribute(name) !== value) old.setAttribute(name, value);
     const parts = [...next.childNodes];
     [...old.childNodes].forEach((part, i) => { if (i < parts.length) turn(part, parts[i]); else part.remove(); });
