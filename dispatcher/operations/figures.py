@@ -13,7 +13,7 @@ from fractions import Fraction
 from itertools import pairwise
 from math import ceil, sqrt
 from statistics import fmean, quantiles, stdev
-from typing import Final
+from typing import Any, Final
 
 from dispatcher.ledger.limit_usage import LimitUsage, LimitUsages
 from dispatcher.ledger.lines import adversary_name
@@ -27,6 +27,7 @@ PERIODS: Final = (
 )
 """Of which one divides a window into at most :data:`MOST_PERIODS`."""
 MOST_PERIODS: Final = 60
+YOUNG: Final = 2 * HOUR
 NEWEST: Final = 2_000
 """Answers whose durations are looked at."""
 FEW_PERIODS, FEW_FIELDS = 6, 20
@@ -76,14 +77,18 @@ def answer_rate(store: Store, now: int, *, window: int | None = None) -> AnswerR
     store : Store
     now : int
     window : int, optional
-        Microseconds. Without one: a day, or two hours while the work is younger.
+        Microseconds. Without one: since the first answer of the last day, by the hour;
+        while that is not long ago, two hours by five minutes.
     """
     with store.read() as tx:
         if window is None:
             early = samples.first(tx, sampling.VALID, now - DAY)
-            is_young = early is None or early > now - 2 * HOUR
-            window = 2 * HOUR if is_young else DAY
-        period = next((p for p in PERIODS if window <= p * MOST_PERIODS), PERIODS[-1])
+            period, window = 5 * MINUTE, YOUNG
+            if early is not None and now - early > YOUNG:
+                period, window = HOUR, now - now % HOUR + HOUR - early
+        else:
+            fit = (p for p in PERIODS if window <= p * MOST_PERIODS)
+            period = next(fit, PERIODS[-1])
         until = now - now % period + period
         since = until - ceil(window / period) * period
         if period < HOUR:
@@ -292,7 +297,7 @@ class ExposureMap:
     Attributes
     ----------
     rules : sequence of str
-        In the order of the policy.
+        The nearest to a refusal first.
     nearest : sequence of Exposed
         The nearest to a refusal first, then by share of a limit: :data:`NEAREST` of them.
     total : int
@@ -332,8 +337,12 @@ def exposure_map(store: Store, usages: LimitUsages) -> ExposureMap:
             if usage.tau is not None:
                 place = min(TENTHS, int(usage.share * TENTHS))
                 tenths.setdefault(rule, [0] * (TENTHS + 1))[place] += 1
+    near = {
+        rule: nearness_key({n: of[rule] for n, of in found.items() if rule in of})
+        for rule in rules
+    }
     return ExposureMap(
-        tuple(rules),
+        sorted(rules, key=lambda rule: (near[rule], rule)),
         [
             Exposed(
                 adversary_name(number),
@@ -348,10 +357,10 @@ def exposure_map(store: Store, usages: LimitUsages) -> ExposureMap:
     )
 
 
-def nearness_key(by_rule: Mapping[str, LimitUsage]) -> tuple[float, Fraction]:
+def nearness_key(usages: Mapping[Any, LimitUsage]) -> tuple[float, Fraction]:
     """Return what sorts the nearest to a refusal first, then the largest share."""
-    left = [one.left for one in by_rule.values() if one.left is not None]
-    shares = [one.share for one in by_rule.values() if one.tau is not None]
+    left = [one.left for one in usages.values() if one.left is not None]
+    shares = [one.share for one in usages.values() if one.tau is not None]
     return min(left, default=float("inf")), -max(shares, default=Fraction(0))
 
 

@@ -17,6 +17,7 @@ from dispatcher.core.errors import StoreLocked
 from dispatcher.core.rate_limit import Rate
 from dispatcher.ledger.chains import seal
 from dispatcher.model import Answer
+from dispatcher.operations.sampling import Sampler
 from dispatcher.store import answers, lease, settings, tasks
 from dispatcher.surfaces.console import ConsoleSettings
 from dispatcher.surfaces.console.screens import SCREENS
@@ -453,10 +454,27 @@ def test_workers_are_listed_with_the_nearest_first(client):
     response = client.get("/workers")
     rows = re.findall(r">(a\d+)</a></th>", response.text)
     assert len(rows) == 3
-    first = text_of(response).partition(rows[0])[2].partition(rows[1])[0]
+    listed = text_of(response).rpartition("Groups")[2]  # the map has them too
+    first = listed.partition(rows[0])[2].partition(rows[1])[0]
     assert " ".join(first.split()) == (
         "x/ann active 1 0.67 1 left × 1 0.00 1 left × 1 3 –"
     )
+
+
+def test_charts_are_drawn_with_their_tables_and_hold_no_value(case, client, clock):
+    with case.store.write() as tx:
+        epoch = lease.take(tx, lease.SHARD, "me", clock(), clock() + 10**9)
+    Sampler(case.store, clock).tick(epoch)
+    overview, workers = client.get("/").text, client.get("/workers").text
+    for key in "answers-rate", "burn-down", "coverage", "nearness":
+        assert f'id="chart-{key}"' in overview
+    assert "10 fields left that can be placed; no estimate yet" in overview
+    assert 'aria-labelledby="exposure-title exposure-desc"' in workers
+    assert "Show as table" in workers
+    assert 'style="' not in overview + workers
+    assert not [one for one in CANARIES if one in overview + workers]
+    assert EVIL not in workers
+    assert html.escape(EVIL, quote=False).partition("\u202e")[0] in workers
 
 
 def test_it_is_said_what_the_states_of_accounts_mean(case, client):

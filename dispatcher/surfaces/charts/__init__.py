@@ -45,6 +45,8 @@ from dispatcher.surfaces.charts.plot import (
 _ROW: Final = 40
 _CELL: Final = 30
 _HEAD: Final = 116
+_ROOMY: Final = 4
+"""Columns of a map up to which a cell has room for the share too."""
 OTHERS: Final = "others"
 
 Points = Sequence[tuple[float, float]]
@@ -126,7 +128,7 @@ def answers(rate: AnswerRate) -> Chart:
         return _empty(key, title, why)
     last = sum(numbers[-1] for _, numbers in stacked)
     summary = (
-        f"{count(total, 'valid answer')} since {day_time(rate.since)} (UTC), {refused:,} refused; "
+        f"{count(total, 'valid answer')} since {day_time(rate.since)} UTC, {refused:,} refused; "
         f"{last:,} in the {period} that is not over."
     )
     plot = Plot(key, title, summary)
@@ -180,14 +182,14 @@ def burn_down(found: BurnDown) -> Chart:
             key, title, "Nothing was counted yet: a daemon counts every minute."
         )
     (since, _), (last, rest), end = found.left[0], found.left[-1], found.end
-    said = f"{count(rest, 'field is', 'fields are')} left that can be placed; "
+    said = f"{count(rest, 'field')} left that can be placed"
     if end is None:
-        said += f"{found.why_none}."
+        said += f"; {found.why_none}."
     else:
         latest = "nobody knows when" if end.latest is None else day_time(end.latest)
         said += (
-            f"at {found.pace:,.3g} fields an hour done {day_time(end.likely)} (UTC), in 9 of "
-            f"10 cases between {day_time(end.earliest)} and {latest}."
+            f". At {found.pace:,.3g} an hour the last is done {day_time(end.likely)} UTC, "
+            f"in 9 of 10 cases between {day_time(end.earliest)} and {latest}."
         )
     until = last + max(HOUR // 4, last - since)
     if end is not None:
@@ -238,7 +240,7 @@ def coverage(found: Coverage) -> Chart:
     done = sum(one.answered for one in found.fields)
     summary = (
         f"{done:,} of {count(asked, 'field')} answered ({share(done, asked)}), as counted "
-        f"{day_time(found.at)} (UTC)."
+        f"{day_time(found.at)} UTC."
     )
     plot = _rows(key, title, summary, len(found.fields))
     for place, one in enumerate(found.fields):
@@ -255,7 +257,11 @@ def coverage(found: Coverage) -> Chart:
             (one.field, f"{one.asked:,}", *(f"{of(one):,}" for _, of in states))
             for one in found.fields
         ],
-        [(_part(key, i), name) for i, (name, _) in enumerate(states)],
+        [
+            (_part(key, i), name)
+            for i, (name, of) in enumerate(states)
+            if any(of(one) for one in found.fields)
+        ],
     )
 
 
@@ -401,7 +407,8 @@ def exposure(found: ExposureMap) -> Chart:
     rules, shown = found.rules, found.nearest
     left = [u.left for one in shown for u in one.usages.values() if u.left is not None]
     summary = _said_of(found, min(left, default=None))
-    plot = Plot(key, title, summary, kind="map", height=_HEAD + _CELL * len(shown))
+    kind = "map dense" if len(rules) > _ROOMY else "map"
+    plot = Plot(key, title, summary, kind=kind, height=_HEAD + _CELL * len(shown))
     for column, rule in enumerate(rules):
         place = length((column + 0.5) / len(rules))
         name = element("text", cut(rule, 18), class_="column")
@@ -519,10 +526,11 @@ def nearness(found: ExposureMap) -> Chart:
     places = len(stacked[0][1])
     tenths = places - 1
     past = sum(numbers[-1] for _, numbers in stacked)
-    near = sum(numbers[tenths - 2] + numbers[tenths - 1] for _, numbers in stacked)
+    near = sum(sum(numbers[tenths - 2 :]) for _, numbers in stacked)
+    total = sum(sum(numbers) for _, numbers in stacked)
     summary = (
-        f"Pairs of a worker and a rule by share of the limit: {near:,} at 0.8 or more below "
-        f"it, {past:,} at or past it."
+        f"Of {count(total, 'pair')} of a worker and a rule, {near:,} at 0.8 of the limit or "
+        f"more, {past:,} at or past it."
     )
     plot = Plot(key, title, summary)
     ticks = [
@@ -558,7 +566,7 @@ def calls(found: Sequence[ConnectorCalls]) -> Chart:
     total = sum(sum(one.whole.calls.values()) for one in made)
     failed = total - sum(one.whole.calls.get("ok", 0) for one in made)
     summary = (
-        f"{count(total, 'call')} since {day_time(made[0].whole.at)} (UTC), {failed:,} without "
+        f"{count(total, 'call')} since {day_time(made[0].whole.at)} UTC, {failed:,} without "
         f"success ({share(failed, total)}). A bar reaches from the median to the 95th "
         "percentile."
     )
@@ -677,9 +685,7 @@ def growth(found: Growth) -> Chart:
             key, title, "Nothing was counted yet: a daemon counts every minute."
         )
     (since, first), (until, last) = found.lines[0], found.lines[-1]
-    summary = (
-        f"{count(last, 'line')}, {last - first:,} more than {day_time(since)} (UTC)"
-    )
+    summary = f"{count(last, 'line')}, {last - first:,} more than {day_time(since)} UTC"
     if found.size:
         summary += f"; the store takes {number(found.size[-1][1])}B"
     size = dict(found.size)
