@@ -445,6 +445,7 @@ class DaemonServers:
                 Stream(store),
                 lambda: status(store, clock(), preflight, self._nearness),
                 ScratchFolder(self._workspace.directory / "api-files"),
+                self._nearness,
             )
             self._api.requests.open()
             self._api.scratch.sweep()

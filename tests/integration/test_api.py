@@ -37,7 +37,8 @@ from dispatcher.operations import (
     runs,
     workers,
 )
-from dispatcher.store import api_requests, audit_log, events, notices
+from dispatcher.operations.sampling import Sampler
+from dispatcher.store import api_requests, audit_log, events, lease, notices
 from dispatcher.surfaces.api import documents, evidence
 from dispatcher.surfaces.api.app import UPLOADS_OF_ONE
 from dispatcher.surfaces.api.requests import FILES_OF_ONE, WAITING_OF_ONE
@@ -1277,3 +1278,29 @@ def test_the_client_says_why_it_was_refused(house):
         api.get("/runs/none", documents.Run)
     assert refused.value.problem.status == 404
     assert "fix" in documents.Problem.model_fields
+
+
+# -- figures -------------------------------------------------------------------------------
+
+
+def test_figures_are_served_as_the_numbers_that_the_charts_draw(house):
+    with house.store.write() as tx:
+        epoch = lease.take(
+            tx, lease.SHARD, "me", house.case.now, house.case.now + 10**9
+        )
+    Sampler(house.store, lambda: house.case.now).tick(epoch)
+    client = house.client()
+    rate = client.get(f"{BASE}/figures/answers?hours=1").json()
+    assert (rate["period_seconds"], len(rate["refused"])) == (60, 60)
+    left = client.get(f"{BASE}/figures/burn-down").json()
+    assert left["end"] is None
+    assert "no estimate yet" in left["why_none"]
+    fields = client.get(f"{BASE}/figures/fields").json()["fields"]
+    assert sum(one["open"] for one in fields) == left["left"][-1]["value"] > 0
+    found = client.get(f"{BASE}/figures/exposure").json()
+    near = found["nearest"][0]["usages"]
+    assert near.keys() <= {*found["rules"]} == {"a-b", "history"}
+    assert all(0 <= one["share"] <= 1 for one in near.values())
+    for name in ("durations", "calls", "waiting", "growth"):
+        assert client.get(f"{BASE}/figures/{name}").status_code == 200
+    problem(client.get(f"{BASE}/figures/calls?hours=0"), 422)

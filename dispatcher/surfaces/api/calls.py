@@ -19,6 +19,7 @@ from starlette.responses import JSONResponse
 from dispatcher.access import Act
 from dispatcher.core import keys
 from dispatcher.core.private_files import ScratchFolder
+from dispatcher.ledger.limit_usage import LimitUsages
 from dispatcher.operations.dry_run import Finding
 from dispatcher.operations.workspace import Workspace
 from dispatcher.store import Store
@@ -85,12 +86,15 @@ class Shared:
         Reads the numbers of the work.
     scratch : ScratchFolder
         Where uploads and unfinished reports lie.
+    usages : LimitUsages
+        How near everybody was to the limits when somebody looked last.
     """
 
     requests: Requests
     stream: Stream
     status: Callable[[], Any]
     scratch: ScratchFolder
+    usages: LimitUsages = field(default_factory=LimitUsages)
 
     @contextmanager
     def workplace(self) -> Iterator[Path]:

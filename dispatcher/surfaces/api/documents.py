@@ -1444,3 +1444,136 @@ class Redelivered(Document):
     """A delivery that the daemon makes again, under the same message id."""
 
     id: int
+
+
+# -- figures -------------------------------------------------------------------------------
+
+
+def _point(pair: object) -> object:
+    return {"at": pair[0], "value": pair[1]} if isinstance(pair, tuple) else pair
+
+
+class At(Document):
+    """A number at a moment."""
+
+    at: Moment
+    value: int
+
+
+Past = Sequence[Annotated[At, BeforeValidator(_point)]]
+"""A number over time."""
+
+
+class AnswerRate(Document):
+    """Answers by period, the first of which begins ``since``; valid ones by connector."""
+
+    since: Moment
+    period_seconds: int
+    valid: Mapping[str, Sequence[int]]
+    refused: Sequence[int]
+
+
+class Ending(Document):
+    """When the work ends at the pace of late; ``latest`` is null where it may never."""
+
+    earliest: Moment
+    likely: Moment
+    latest: Moment | None
+
+
+class BurnDown(Document):
+    """Fields left over time; ``pace`` is fields an hour, 0 where ``end`` is null."""
+
+    left: Past
+    end: Ending | None
+    why_none: str
+    pace: float
+
+
+class FieldCount(Document):
+    """Entries of a field by state."""
+
+    field: str
+    asked: int
+    answered: int
+    conflict: int
+    held: int
+    open: int
+
+
+class Coverage(Document):
+    """How far each field is, as last counted; null: not yet."""
+
+    at: Moment | None
+    fields: Sequence[FieldCount]
+
+
+class AnswerTimes(Document):
+    """Seconds within which a tenth, half and nine tenths of the answers came."""
+
+    field: str
+    answers: int
+    p10: float
+    p50: float
+    p90: float
+
+
+class Usage(Document):
+    """How near a worker is to one limit; ``tau`` is null where there is none."""
+
+    f: Ratio
+    tau: Ratio | None
+    share: Ratio
+    left: int | None
+    nearest: int
+    units: int
+
+
+class Exposed(Document):
+    """A worker, and how near it is to each limit."""
+
+    name: str
+    accounts: Sequence[str]
+    groups: Sequence[str]
+    usages: Mapping[str, Usage]
+
+
+class ExposureMap(Document):
+    """The workers nearest to a refusal, and how many are in each tenth of each limit."""
+
+    rules: Sequence[str]
+    nearest: Sequence[Exposed]
+    total: int
+    tenths: Mapping[str, Sequence[int]]
+
+
+class CallHour(Document):
+    """Calls of an hour by outcome, and their latency in seconds."""
+
+    at: Moment
+    calls: Mapping[str, int]
+    p50: float | None
+    p95: float | None
+
+
+class ConnectorCalls(Document):
+    """Calls to a connector by hour, and of all hours."""
+
+    connector: str
+    hours: Sequence[CallHour]
+    whole: CallHour
+
+
+class WaitingMessages(Document):
+    """By connector: messages and seconds that the oldest waits, now and over time."""
+
+    at: Moment
+    now: Mapping[str, tuple[int, int]]
+    ages: Mapping[str, Past]
+
+
+class Growth(Document):
+    """Lines of the ledger and bytes of the store over time."""
+
+    lines: Past
+    size: Past

@@ -13,7 +13,7 @@ from fastapi.security import HTTPBearer
 from pydantic import BaseModel, TypeAdapter
 from starlette.responses import Response
 
-from dispatcher.surfaces.api import accounts, content, evidence, webhooks, work
+from dispatcher.surfaces.api import accounts, content, evidence, figures, webhooks, work
 from dispatcher.surfaces.api.calls import Call
 from dispatcher.surfaces.api.documents import Operation, Page
 from dispatcher.surfaces.api.problems import MEDIA, ProblemError
@@ -203,6 +203,14 @@ _USER: Final = Route("GET", "/users/{user}/roles", "users.list", accounts.show_u
 ROUTES: Final[tuple[Route, ...]] = (
     Route("GET", "/status", "status", work.show_status),
     Route("GET", "/doctor", "doctor", work.list_findings),
+    Route("GET", "/figures/answers", "status", figures.show_answer_rate),
+    Route("GET", "/figures/burn-down", "status", figures.show_burn_down),
+    Route("GET", "/figures/fields", "fields.list", figures.show_coverage),
+    Route("GET", "/figures/durations", "answers.list", figures.list_durations),
+    Route("GET", "/figures/exposure", "workers.list", figures.show_exposure_map),
+    Route("GET", "/figures/calls", "connectors.list", figures.list_connector_calls),
+    Route("GET", "/figures/waiting", "queue.list", figures.show_waiting),
+    Route("GET", "/figures/growth", "ledger.root", figures.show_growth),
     Route("POST", "/pause", "pause", work.pause),
     Route("POST", "/resume", "resume", work.resume),
     Route("GET", "/records", "records.list", content.list_records),
