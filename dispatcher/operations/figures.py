@@ -511,6 +511,7 @@ __all__ = [
     "DAY",
     "HOUR",
     "PERIOD",
+    "SECOND",
     "AnswerRate",
     "BurnDown",
     "CallHour",

@@ -22,12 +22,8 @@ def show_answer_rate(call: Called, hours: Hours | None = None) -> d.AnswerRate:
     """Show how many answers came in, by period and connector."""
     window = None if hours is None else hours * HOUR
     found = figures.answer_rate(call.store, call.workspace.clock(), window=window)
-    return d.AnswerRate(
-        since=found.since,
-        period_seconds=found.period // SECOND,
-        valid=found.valid,
-        refused=found.refused,
-    )
+    seconds = {"period_seconds": found.period // SECOND}
+    return d.AnswerRate.model_validate({**vars(found), **seconds})
 
 
 def show_burn_down(call: Called, hours: Hours = _SINCE) -> d.BurnDown:

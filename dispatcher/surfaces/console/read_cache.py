@@ -36,7 +36,7 @@ from dispatcher.store import (
 )
 from dispatcher.store.statistics import MemberRow, MessageRow, RecordRow, SealRow
 from dispatcher.surfaces import charts
-from dispatcher.surfaces.charts import Chart
+from dispatcher.surfaces.charts.plot import Chart
 from dispatcher.surfaces.console.tables import Row
 from policies.rules.kinds import title
 
