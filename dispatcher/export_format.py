@@ -1,9 +1,10 @@
 """The format of exports: records with their answers, as CSV, JSON lines or Parquet.
 
 First the loaded columns, then those of :data:`COLUMNS` for each asked field, in the order
-of the policy. A column that is added there is written, recognised when the file is loaded
-again, and rewritten by an erasure; where its cell needs more than a :class:`Filled` has,
-the store reads that too (``dispatcher.store.answers.FilledRow``).
+of the policy. A column that is added there, with the next ``since``, is written, recognised
+when the file is loaded again, and rewritten by an erasure; exports of earlier versions are
+recognised still. Where its cell needs more than a :class:`Filled` has, the store reads that
+too (``dispatcher.store.answers.FilledRow``).
 """
 
 from __future__ import annotations
@@ -85,13 +86,15 @@ class Column:
     A cell is made of what there is of the field's entry (:class:`Filled`); what else it
     needs is read by ``store.answers.filled``.
 
-    ``bare``: it is called FIELD alone where no loaded column has that name.
+    ``bare``: it is called FIELD alone where no loaded column has that name. ``since``: the
+    layout that it came with; each layout has the columns of those before it.
     """
 
     suffix: str
     cell: Callable[[Filled | None], Cell]
     number: bool = False
     bare: bool = False
+    since: int = 1
 
 
 COLUMNS: Final = (
@@ -268,20 +271,28 @@ def write_parquet(path: Path, layout: Layout, lines: Path) -> None:
 
 
 def is_export(columns: Sequence[str]) -> bool:
-    """Whether columns end as those of an export do, guarded or not.
+    """Whether columns end as those of an export do, guarded or not, of any layout so far.
 
-    The last ones are :data:`COLUMNS` of one field, each with underscores behind it where
-    a loaded column had that name.
+    The last ones are the layout's columns of one field, each with underscores behind it
+    where a loaded column had that name.
     """
-    if len(columns) < len(COLUMNS):
+    layouts = {column.since for column in COLUMNS}
+    return any(
+        _ends_with(columns, [c for c in COLUMNS if c.since <= layout])
+        for layout in layouts
+    )
+
+
+def _ends_with(columns: Sequence[str], layout: Sequence[Column]) -> bool:
+    if len(columns) < len(layout):
         return False
-    names = [unguard(name).rstrip("_") for name in columns[-len(COLUMNS) :]]
-    suffix = f"_{COLUMNS[-1].suffix}"
+    names = [unguard(name).rstrip("_") for name in columns[-len(layout) :]]
+    suffix = f"_{layout[-1].suffix}"
     field = names[-1].removesuffix(suffix)
     return field != names[-1] and all(
         name == f"{field}_{column.suffix}"
         or (column.bare and name == field.rstrip("_"))
-        for name, column in zip(names, COLUMNS, strict=True)
+        for name, column in zip(names, layout, strict=True)
     )
 
 

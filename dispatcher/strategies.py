@@ -16,7 +16,7 @@ from dispatcher.core.errors import Invalid, Usage
 from dispatcher.core.plugins import load_point, only_point
 from policies.model.problem import Problem
 from policies.rules.functions import FieldFunction, UserUtility
-from policies.solvers import PRINTED, Solver
+from policies.solvers import ORDERED, PRINTED, Solver
 from policies.solvers import SOLVERS as BUILT_IN
 from policies.solvers.search.greedy import Greedy
 from policies.solvers.third_party import Foreign
@@ -122,16 +122,15 @@ def solver_with(name: str, options: Mapping[str, tuple[str, str | None]]) -> Sol
     made = {word: pair for word, pair in options.items() if pair[1] is not None}
     if not made:
         return solver
-    if not (isinstance(solver, Greedy) and solver.myopic):
-        able = (n for n, s in BUILT_IN.items() if isinstance(s, Greedy) and s.myopic)
+    if name not in ORDERED:
         words = " and ".join(made)
         raise Usage(
             f"{words}: {name[:40]} has no such choice",
-            why=f"only {' and '.join(able)} go entry by entry, in an order of entries",
+            why=f"only {' and '.join(ORDERED)} go entry by entry, in an order of entries",
             fix=f"leave {words} out, or take the algorithm graspl",
         )
     choices: dict[str, Any] = dict(made.values())
-    return replace(solver, **choices)
+    return replace(cast("Greedy", solver), **choices)
 
 
 def load_solver(name: str) -> Solver:

@@ -611,10 +611,11 @@ class Rule:
             return [self.table.f(frozenset(seen))]
         if self.kind == "step":
             return [self.scale * seen.issuperset(one) for one in self.sets]
-        s = sum(self.weights[field] for field in seen)
         if "per" in self.how:
-            s = min(1, self.how["weight"] * number)
-        return [int(s**self.power * self.scale)]
+            s = self.how["weight"] * number
+        else:  # weights by field add up to 1 (`allowed`)
+            s = sum(self.weights[field] for field in seen)
+        return [int(min(1, s) ** self.power * self.scale)]
 
     def alike(self, one: Counter[str], two: Counter[str]) -> int | Fraction:
         """Compare the places of both ends: a common one, or the square of the cosine."""

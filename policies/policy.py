@@ -72,7 +72,7 @@ class Property:
     uses_any_of : bool
         Whether the file uses ``any_of``.
     scope : Scope
-        Name of the link table, for scope relation.
+    relation : str or None
         Name of the link table, for scope relation.
     disclosure : Disclosure
     tau : Fraction or None

@@ -42,13 +42,11 @@ SENTENCES: Final = {
     Cause.PILOT: "The record waits for the pilot of its run to be accepted.",
     Cause.PAUSE: "Work is paused here, or the record was lost with its store.",
     Cause.RECUSAL: "The worker asked not to be shown anything of this person.",
-    Cause.DISCLOSURE: "Property {rule} would reach f = {value}; "
-    "the limit is f < {limit}.",
+    Cause.DISCLOSURE: "Rule {rule} would reach f = {value}; the limit is f < {limit}.",
     Cause.BUDGET_T: "It would be shown to {value} adversaries in its lifetime; "
     "the limit is {limit}.",
-    Cause.MEAN: "Property {rule}: the mean would be {value}, "
-    "the limit is mean <= {limit}.",
-    Cause.BUDGET_AVERAGE: "The mean over all properties would be {value}; "
+    Cause.MEAN: "Rule {rule}: the mean would be {value}, the limit is mean <= {limit}.",
+    Cause.BUDGET_AVERAGE: "The mean over all rules would be {value}; "
     "the limit is mean <= {limit}.",
 }
 """Messages by cause; ``{value}`` is the limited quantity with the ask granted."""
@@ -191,9 +189,9 @@ def past_limit(what: str, found: Sequence[tuple[str, str]]) -> PastLimit:
     )
     return PastLimit(
         f"{what} is refused: what was already shown is past its limits",
-        why=f"Past their limit, by property: {counts}; "
+        why=f"Past their limit, by rule: {counts}; "
         f"adversaries concerned: {len(adversaries)}. What was seen cannot be undone.",
-        fix="Loosen the limits named, trust the group concerned with the property, or "
+        fix="Loosen the limits named, trust the group concerned with the rule, or "
         f"accept what cannot be undone: --accept-past {len(found)}; nothing was "
         "changed.",
         facts={

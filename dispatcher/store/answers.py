@@ -379,7 +379,7 @@ _RECORDS: Final = (
     .order_by(col(Record.id))
 )
 _FILLED: Final = (
-    select_columns(
+    select_columns(  # the entry's own id, those of FilledRow, then the key
         Entry.id,
         Entry.record_id,
         Entry.field_id,
@@ -429,8 +429,9 @@ def filled(tx: Tx, run_id: int) -> Iterator[FilledRow]:
 
 
 def _filled(tx: Tx, found: Iterable[Any]) -> Iterator[FilledRow]:
-    for row in tx.vault.opened(tx, found, [(3, "result.value")], 6):
-        yield FilledRow(*row[1:6])
+    value = 1 + FilledRow._fields.index("value")
+    for row in tx.vault.opened(tx, found, [(value, "result.value")], -1):
+        yield FilledRow(*row[1:-1])
 
 
 def record(tx: Tx, pseudonym: str) -> tuple[int, str, bytes, bytes] | None:

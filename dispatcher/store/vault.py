@@ -317,7 +317,7 @@ class Vault:
         columns : sequence of (int, str)
             Places of the values in a row, and their columns.
         key : int
-            Place of the key's id.
+            Place of the key's id; -1 is the last one.
         """
         source = iter(rows)
         while piece := list(islice(source, PIECE)):

@@ -245,13 +245,16 @@ def _alternatives_text(rule: Property) -> str:
 
 
 def _disclosure_text(shape: Disclosure) -> str:
+    """Return a disclosure in words: its title, then every parameter not in it."""
     words = [title(shape)]
-    if shape.per_entry is not None:
-        words.append(f"{_value_text(shape.per_entry)} an entry")
-    if shape.weights is not None:
-        words.append(
-            " ".join(
-                f"{name}={_value_text(w)}" for name, w in sorted(shape.weights.items())
-            )
-        )
+    for one in fields(shape):
+        value = getattr(shape, one.name)
+        if value is None or one.name in ("kind", "at", "plugin"):
+            continue
+        if one.name == "per_entry":
+            words.append(f"{_value_text(value)} an entry")
+        elif one.name == "weights":
+            words += [f"{name}={_value_text(w)}" for name, w in sorted(value.items())]
+        else:
+            words.append(f"{one.name} {_value_text(value)}")
     return " ".join(words)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final
+from typing import Any, Final
 
 from policies.document.diagnostic import shown
 from policies.document.reading import (
@@ -53,6 +53,19 @@ RESERVED_NAMES: Final = (
     "fields.send",
 )
 WORDS: Final = tuple(kind for kind in KINDS if kind != PLUGIN)
+PARAMETERS: Final[Mapping[str, Callable[[Reader, str], Any]]] = {
+    "at": Reader.integer,
+    "vector": Reader.text,
+    "count": Reader.text,
+    "table": Reader.text,
+    "prior": Reader.text,
+}
+"""Keys of ``disclosure`` and how each is read, into the attribute of the same name.
+
+Reader and schema go by them; differences show every attribute. The keys of :data:`SUMS`
+depend on each other and are read together.
+"""
+SUMS: Final = ("weights", "per", "weight")
 
 
 @dataclass(frozen=True)
@@ -196,16 +209,9 @@ class _DisclosureReader:
     def _parameters(self, table: Reader, kind: str, plugin: str | None) -> Disclosure:
         known = KINDS[kind].keys
         weights, per_entry = self._sums(table) if "weights" in known else (None, None)
+        single = {key: PARAMETERS[key](table, key) for key in known if key not in SUMS}
         return Disclosure(
-            kind=kind,
-            at=table.integer("at") if "at" in known else None,
-            weights=weights,
-            per_entry=per_entry,
-            vector=table.text("vector") if "vector" in known else None,
-            count=table.text("count") if "count" in known else None,
-            table=table.text("table") if "table" in known else None,
-            prior=table.text("prior") if "prior" in known else None,
-            plugin=plugin,
+            kind, weights=weights, per_entry=per_entry, plugin=plugin, **single
         )
 
     def _sums(
@@ -347,8 +353,8 @@ def _check_needed(prop: Property, reader: Reader) -> None:
                 "POL005",
                 reader.value_span("disclosure", *_kind_key(reader)),
                 f"{kind} disclosure lacks `{key}`",
-                f"`{key}` names {needed.what}",
-                f'write disclosure = {{ kind = "{kind}", {key} = "{needed.example}" }}',
+                f"`{key}` is {needed.what}",
+                f'write disclosure = {{ kind = "{kind}", {key} = {needed.example} }}',
             )
 
 

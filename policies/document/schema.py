@@ -12,7 +12,8 @@ from typing import Any
 from policies.answers.notation import DECIMALS, IGNORED, ORDERS
 from policies.document.entity import ASKS, EXAMPLE_KEYS, TAGS
 from policies.document.policy_tests import TEST_KEYS
-from policies.document.properties import WORDS
+from policies.document.properties import PARAMETERS, WORDS
+from policies.document.reading import Reader
 from policies.document.sections import CAPACITY_KEYS
 from policies.model.objective import Objective
 from policies.policy import Scope
@@ -194,15 +195,11 @@ def _property_schema() -> Schema:
 
 
 def _disclosure_schema() -> Schema:
-    values: Schema = {
-        "at": COUNT,
+    shapes = {Reader.integer: COUNT, Reader.share: SHARE, Reader.text: TEXT}
+    values: Schema = {key: shapes[read] for key, read in PARAMETERS.items()} | {
         "weights": _by_name_schema(SHARE) | {"minProperties": 1},
         "per": {"const": "entry"},
         "weight": SHARE,
-        "vector": TEXT,
-        "count": TEXT,
-        "table": TEXT,
-        "prior": TEXT,
     }
     plugin = {"type": "string", "pattern": "^plugin:.+$"}
     kinds = [

@@ -72,7 +72,7 @@ def cosine(one: Vector, other: Vector) -> LinkDisclosure:
 
 @dataclass(frozen=True)
 class Needed:
-    """A required parameter of a kind: an example value, and what it names."""
+    """A required parameter of a kind: an example value in TOML, and what it is."""
 
     example: str
     what: str
@@ -93,8 +93,8 @@ class PowerOfSum:
 
     Attributes
     ----------
-        The power; never a step.
-        No step; it has the power.
+    measure : Measure
+        It has the power; never a step.
     """
 
     measure: Measure
@@ -124,7 +124,7 @@ class PlaceSimilarity:
     rational: bool = True
     keys: ClassVar[tuple[str, ...]] = ("vector", "count")
     needed: ClassVar[Mapping[str, Needed]] = {
-        "vector": Needed("<column>", "the column that holds the place of a record")
+        "vector": Needed('"<column>"', "the column that holds the place of a record")
     }
     scopes: ClassVar[frozenset[Scope]] = frozenset({Scope.RELATION})
 
@@ -156,7 +156,7 @@ class Tabulated:
         """The required ones."""
         if self.of_beliefs is None:
             return {}
-        return {"table": Needed("<file>", "the joint table's file")}
+        return {"table": Needed('"<file>"', "the joint table's file")}
 
 
 Family = Step | PowerOfSum | PlaceSimilarity | Tabulated

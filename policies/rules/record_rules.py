@@ -13,11 +13,12 @@ rule                  score                           f
 ====================  ==============================  ===================================
 step                  1 if a set is complete, else 0  score
 step, ``at = k``      entries held                    1 if score >= k, else 0
-by field weights      sum of the weights * unit       (score / unit) ** power
-``per = "entry"``     entries held                    min(1, score * weight) ** power
+by field weights      sum of the weights / unit       min(1, score * unit) ** power
+``per = "entry"``     entries held                    min(1, score * unit) ** power
 ====================  ==============================  ===================================
 
-So ``f < tau`` is ``score <= cap``, and judging an asked entry needs no fraction.
+A *unit* of a sum is what one point of the score adds to it: the weight of an entry, or a
+common divisor of the weights by field, which add up to 1. So ``f < tau`` is ``score <= cap``, and judging an asked entry needs no fraction.
 """
 
 from __future__ import annotations
@@ -84,7 +85,8 @@ class Rule:
     by_entry : bool
         Each entry held adds one to the score, also several of one field.
     unit, measure : Fraction, Measure
-        f = min(1, score * unit) ** power; for a step see ``need``.
+        f = min(1, score * unit) ** power, so that one point adds ``unit`` to the sum; for
+        a step see ``need``.
     need : int or None
         Step: the score from which f is 1.
     cap : int or None

@@ -71,7 +71,11 @@ PRINTED: Final = frozenset(
 )
 """The paper's algorithms that can work as printed: those that read Limits.paper."""
 
+ORDERED: Final = ("greedyl", "graspl")
+"""Those that go entry by entry, so that a caller may choose ``order`` and ``local``."""
+
 __all__ = [
+    "ORDERED",
     "PRINTED",
     "SOLVERS",
     "Cause",

@@ -10,12 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connectors.formats.formula_guard import guard
+from dispatcher import export_format
 from dispatcher.export_format import (
     COLUMNS,
+    Column,
     Layout,
     Written,
     how_written,
     is_export,
+    state_of,
     write,
     write_parquet,
 )
@@ -98,6 +101,26 @@ def test_an_export_is_known_by_its_last_columns(loaded):
     assert not is_export((*names[:-1], "b_state"))
 
 
+LAYOUTS = [("a", "a_confidence", "a_state")]
+"""The columns of a field, in each layout that versions wrote; the newest last."""
+
+
+@pytest.mark.parametrize("names", LAYOUTS)
+def test_an_export_of_an_earlier_version_is_known(monkeypatch, names):
+    """Else the guards of its formulas would be loaded as text."""
+    newest = max(column.since for column in COLUMNS)
+    added = Column("workers", state_of, since=newest + 1)
+    monkeypatch.setattr(export_format, "COLUMNS", (*COLUMNS, added))
+    assert is_export(Layout.of(["id"], ["a"]).names)
+    assert is_export(("id", *names))
+    assert not is_export(("id", *names[:-1]))
+
+
+def test_the_newest_layout_stands_last():
+    """A column that is added has the next ``since``, and its layout a line here."""
+    assert Layout.of([], ["a"]).names == LAYOUTS[-1]
+
+
 NAMES = st.text(alphabet="ab_=", min_size=1, max_size=4)
 ENTRIES = st.one_of(
     st.none(),
@@ -154,16 +177,18 @@ def test_names_of_an_export_are_one_for_each_column(export):
 @pytest.mark.parametrize(
     ("entry", "cells"),
     [
-        (None, ["", None, "empty"]),
-        (Entry(), ["", None, "open"]),
-        (Entry(b"gout", 0.91234567, "answered"), ["gout", 0.912346, "answered"]),
-        (Entry(b"gout", 0.5, "conflict"), ["gout", 0.5, "conflict"]),
-        (Entry(b"[illegible]", 0.9, "answered"), ["", 0.9, "illegible"]),
-        (Entry(b"[not_present]", 0.9, "conflict"), ["", 0.9, "conflict"]),
+        (None, ("", None, "empty")),
+        (Entry(), ("", None, "open")),
+        (Entry(b"gout", 0.91234567, "answered"), ("gout", 0.912346, "answered")),
+        (Entry(b"gout", 0.5, "conflict"), ("gout", 0.5, "conflict")),
+        (Entry(b"[illegible]", 0.9, "answered"), ("", 0.9, "illegible")),
+        (Entry(b"[not_present]", 0.9, "conflict"), ("", 0.9, "conflict")),
     ],
 )
 def test_each_state_of_a_field_has_its_cells(entry, cells):
-    assert Layout.of(["id"], ["a"]).row(["1"], [entry]) == ["1", *cells]
+    layout = Layout.of(["id"], ["a"])
+    row = dict(zip(layout.names, layout.row(["1"], [entry]), strict=True))
+    assert (row["id"], row["a"], row["a_confidence"], row["a_state"]) == ("1", *cells)
 
 
 @pytest.mark.parametrize("name", ["whole", "whole.out", "whole.jsonl", "whole.csv"])
@@ -201,10 +226,11 @@ def test_json_lines_keep_numbers_and_gaps():
         layout.row(["2"], [None]),
     ]
     write(out, "jsonl", layout.names, rows)
-    assert [json.loads(line) for line in out.getvalue().splitlines()] == [
-        {"id": "1", "a": "gout", "a_confidence": 0.5, "a_state": "answered"},
-        {"id": "2", "a": "", "a_confidence": None, "a_state": "empty"},
-    ]
+    first, second = [json.loads(line) for line in out.getvalue().splitlines()]
+    assert tuple(first) == tuple(second) == layout.names
+    assert (first["id"], first["a"], first["a_confidence"]) == ("1", "gout", 0.5)
+    assert (second["id"], second["a"], second["a_confidence"]) == ("2", "", None)
+    assert (first["a_state"], second["a_state"]) == ("answered", "empty")
 
 
 @pytest.mark.parametrize("sign", ["\x85", "\u2028", "\u2029"])

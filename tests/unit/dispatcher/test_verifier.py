@@ -1310,6 +1310,7 @@ def test_the_budgets_tau_is_no_matter_where_every_rule_has_its_own(ask):
 
 
 def test_the_verifiers_own_table_has_every_power_that_policies_may_name():
+    """And no other. A sum with a parameter of its own is no power: it goes beside them."""
     ours = {m.name: m.power for m in MEASURES.values() if not m.is_step}
     assert ours == verifier.POWERS
     assert {"step", *ours} <= set(verifier.CHECKED)

@@ -25,12 +25,11 @@ SENTENCES = {
     Cause.PILOT: "The record waits for the pilot of its run to be accepted.",
     Cause.PAUSE: "Work is paused here, or the record was lost with its store.",
     Cause.RECUSAL: "The worker asked not to be shown anything of this person.",
-    Cause.DISCLOSURE: "Property name-disease would reach f = 0.75; the limit is f < 0.5.",
+    Cause.DISCLOSURE: "Rule name-disease would reach f = 0.75; the limit is f < 0.5.",
     Cause.BUDGET_T: "It would be shown to 0.75 adversaries in its lifetime; "
     "the limit is 0.5.",
-    Cause.MEAN: "Property name-disease: the mean would be 0.75, "
-    "the limit is mean <= 0.5.",
-    Cause.BUDGET_AVERAGE: "The mean over all properties would be 0.75; "
+    Cause.MEAN: "Rule name-disease: the mean would be 0.75, the limit is mean <= 0.5.",
+    Cause.BUDGET_AVERAGE: "The mean over all rules would be 0.75; "
     "the limit is mean <= 0.5.",
 }
 
@@ -81,9 +80,7 @@ def test_every_cause_says_how_to_mend_it(cause):
 )
 def test_a_number_is_written_exactly(number, words):
     shown = refused(Cause.DISCLOSURE, value=number).why
-    assert (
-        shown == f"Property name-disease would reach f = {words}; the limit is f < 0.5."
-    )
+    assert shown == f"Rule name-disease would reach f = {words}; the limit is f < 0.5."
 
 
 def test_a_refusal_becomes_an_error_with_all_that_a_caller_needs():

@@ -1,9 +1,12 @@
 """What a policy says otherwise than another, and whether workers may see more by it."""
 
+from dataclasses import fields
+
 import pytest
 
 from policies.document import parse
 from policies.document.difference import differences
+from policies.policy import Disclosure, Entity, Policy, Property
 
 BASE = """
 version = 1
@@ -78,6 +81,24 @@ def test_against_nothing_every_property_is_new():
 )
 def test_a_change_is_told_by_name_with_its_direction(old, new, line):
     assert told(old, new) == [line]
+
+
+@pytest.mark.parametrize(
+    "parameter",
+    [one.name for one in fields(Disclosure) if one.name not in ("kind", "plugin")],
+)
+def test_a_change_of_any_parameter_of_a_disclosure_is_shown(parameter):
+    def with_parameter(value):
+        given = {"a": value} if parameter == "weights" else value
+        rule = Property(
+            "sum", (("a",),), disclosure=Disclosure("linear", **{parameter: given})
+        )
+        return Policy("p", Entity("e", "id", {}), properties={"sum": rule})
+
+    (line,) = differences(with_parameter(37), with_parameter(38))
+    one, other = line.changes[0].split(" -> ")
+    assert "37" in one
+    assert one.removeprefix("disclosure ").replace("37", "38") == other
 
 
 def test_a_property_that_goes_lets_workers_see_more():

@@ -2,14 +2,16 @@
 
 import json
 import tomllib
+from dataclasses import fields
 from pathlib import Path
 
 from policies.document import json_schema
 from policies.document.entity import ENTITY_KEYS, FIELD_KEYS
 from policies.document.policy_tests import TEST_KEYS
-from policies.document.properties import PROPERTY_KEYS
+from policies.document.properties import PARAMETERS, PROPERTY_KEYS, SUMS
 from policies.document.reader import FILE_KEYS
 from policies.document.sections import BUDGET_KEYS
+from policies.policy import Disclosure
 from policies.rules.kinds import KINDS
 
 FILES = [*Path("examples/policies").glob("*.toml")]
@@ -31,6 +33,12 @@ def test_every_table_has_the_keys_that_the_reader_knows():
     assert [set(k["properties"]) - {"kind"} for k in kinds] == [
         set(row.keys) for row in KINDS.values()
     ]
+
+
+def test_every_parameter_of_a_disclosure_is_read_into_the_attribute_of_its_name():
+    """A key that one of the three tables lacks is named here."""
+    assert {key for row in KINDS.values() for key in row.keys} == {*PARAMETERS, *SUMS}
+    assert {*PARAMETERS, "weights"} - {one.name for one in fields(Disclosure)} == set()
 
 
 def test_it_is_json():

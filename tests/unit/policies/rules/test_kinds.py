@@ -1,5 +1,6 @@
 """One row a kind of disclosure: what the rest of the program asks it."""
 
+import tomllib
 from fractions import Fraction
 
 import pytest
@@ -33,12 +34,14 @@ def test_every_measure_is_a_kind():
 def test_every_parameter_that_a_kind_needs_is_one_that_it_takes():
     for row in KINDS.values():
         assert set(row.needed) <= set(row.keys)
+        for key, needed in row.needed.items():
+            assert tomllib.loads(f"{key} = {needed.example}").keys() == {key}
 
 
 def test_every_power_of_a_sum_has_a_measure_to_be_planned_by():
     """Without one a policy is applied, and every plan of it fails."""
     sums = [row.measure for row in KINDS.values() if isinstance(row, PowerOfSum)]
-    assert sums == [m for m in MEASURES.values() if m.power]
+    assert all(sum_.power and MEASURES[sum_.name] == sum_ for sum_ in sums)
 
 
 def test_a_cosine_may_fall_and_be_irrational_and_a_common_place_neither():
