@@ -16,7 +16,7 @@ from policies.solvers.scaling import reached
 Task = Callable[[Limits, Callable[[], bool]], Solution]
 """Solve within limits, until the second argument says that the result is unwanted."""
 
-_POLL: Final = 0.05
+_POLL: Final = 0.05  # seconds between two looks at the tasks
 _ALL: Final = 0.9  # share of the time after which a task was ended by the clock
 _WORK: Final = 1e4  # work of heuristics under a clock: finite, as they count it
 

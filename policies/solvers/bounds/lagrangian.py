@@ -55,14 +55,19 @@ SUBSETS: Final = 256
 """Observers that are added to the existing ones, at most."""
 
 _STEPS: Final = 2_000  # per unit of work
-_MOST: Final = 20_000
+_MOST: Final = 20_000  # steps of one bound
 _CHOICES: Final = 2**20  # entries x sets of adversaries above which nothing is proven
 _HIT: Final = 2**22  # the same for observers x sets of adversaries: a table of 40 MB
 _ROWS: Final = 2**21  # the same for members of sets x observers: milliseconds a step
-_LEVELS: Final = 400
+# Bounds at work .25, no plan known, on linear-average-60-12-5-1, linear-worst-60-12-2-2,
+# quadratic-worst-60-12-5-1, quadratic-average-60-12-2-2, collusion_any2_D60_P60_k3_t1_34 and
+# step_caps_tight_D60_k6_t2: _SHORT of .5 and .9 and _IDLE of 12 and 50 end within .12 %;
+# _KEEP of .3 is .1 % higher to 2 % lower, .8 up to 60 % higher; _AIM of .005 up to 80 %
+# higher, .02 up to 2.6 % lower; _LEVELS of 200 and 800 and _ENOUGH of 1e-3 and 1e-5 the same.
+_LEVELS: Final = 400  # levels of f that are bounded, at most
 _FINEST: Final = 1_000  # values of a load up to which levels() returns all levels
 _IDLE: Final = 25  # steps without a better bound before they become shorter
-_SHORT: Final = 0.7
+_SHORT: Final = 0.7  # factor by which they become shorter
 _ENOUGH: Final = 1e-4  # ends when steps are this short, relative to the first
 _AIM: Final = 0.01  # relative distance below the bound to aim at without a plan
 _KEEP: Final = 0.6  # share of the last direction in the next one

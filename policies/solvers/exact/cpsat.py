@@ -43,7 +43,7 @@ LISTED: Final = 500
 GRID: Final = 36
 """Bits of the number for 1 on a coarser grid: leaves room for many sets."""
 
-SQUARE: Final = 2
+SQUARE: Final = 2  # the power that CP-SAT multiplies out by itself
 
 _POLL = 0.05  # seconds between two checks of the stop flag
 

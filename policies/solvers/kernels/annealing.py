@@ -54,10 +54,10 @@ LAMBDA, BETA, TEMPERATURE, PRICE, LOW, HIGH, RATE, LIMIT, REF, BEST, LOOK = rang
 step by which they change; the limit on a mean; the f subtracted in the exponential; the
 value of the best plan; steps between two evaluations of the true objective."""
 
-NUMBERS: Final = 11
+NUMBERS: Final = 11  # of them
 
 DRAWS: Final = 8  # random numbers per step
-DRAWS_ACROSS: Final = 5
+DRAWS_ACROSS: Final = 5  # the same for ``anneal_across``
 
 EVEN: Final = 0.5  # chance of moving a copy where one more could be given instead
 SWAPS: Final = 0.5  # share of moves in which an entry of the same set comes back

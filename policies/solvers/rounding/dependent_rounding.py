@@ -29,7 +29,7 @@ from policies.solvers.interfaces import Limits, Solution, Verdict, answer, free_
 from policies.solvers.search.delta_evaluation import Gains
 from policies.solvers.search.local_search import Meter, climb, fits, with_end
 
-REPEATS: Final = 100
+REPEATS: Final = 100  # roundings that are tried
 
 THETAS: Final = (0.0, 0.02, 0.1, 0.3)
 """Shares of the uniform row to try, in turn."""

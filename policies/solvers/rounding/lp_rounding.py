@@ -31,7 +31,7 @@ from policies.solvers.rounding.beck_fiala import additive
 
 Floats = npt.NDArray[np.float64]
 
-REPEATS: Final = 100
+REPEATS: Final = 100  # roundings, as the paper has it (section 4.1)
 
 
 class LpRounding:

@@ -68,12 +68,12 @@ STEPS_ACROSS: Final = 2_000_000
 RUN: Final = 500_000
 """Steps of the first smooth run; later ones are longer, up to ``LONG``."""
 
-LONG: Final = 6_000_000
+LONG: Final = 6_000_000  # steps of one smooth run, at most
 
 RUN_BORDER: Final = 125_000
 """Steps of the first run along a limit on a mean."""
 
-RUN_ACROSS: Final = 8_000_000
+RUN_ACROSS: Final = 8_000_000  # steps of the first penalty run, and of one at most
 LONG_ACROSS: Final = 32_000_000
 
 # How the numbers below were measured (one core, CPU seconds; drawn by

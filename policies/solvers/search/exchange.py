@@ -67,7 +67,7 @@ _SPLIT: Final = 1e-9  # values further than this from 0 and 1 are fractional
 _KICKED: Final = 40  # moves from which a kick draws, cheapest first
 _KICK: Final = 3  # moves of a kick
 _ROUNDS: Final = 200  # exchanges of one start; tens are usual
-_TINY: Final = 1e-13
+_TINY: Final = 1e-13  # smaller gains are rounding errors
 
 
 class Exchange:

@@ -50,10 +50,10 @@ _SAME: Final = 1e-12  # closer losses are equal
 _PAIRS: Final = 80  # pairs of halves examined for one amount, per listed set
 
 _FIRST: Final = 64  # the first amount is the gap divided by this
-_GROWTH: Final = 1.3
+_GROWTH: Final = 1.3  # factor from one amount to the next
 _LEVELS: Final = 8  # levels of loss into which a half is divided
 _DENSE: Final = 300_000  # pairs up to which all are examined
-_CHUNK: Final = 500_000
+_CHUNK: Final = 500_000  # pairs examined at once: a few arrays of 4 MB
 _AXES: Final = 3  # rows by which halves are matched
 _SCANT: Final = 1e-12  # relative price of a row whose mean may be arbitrarily low
 _SLACK: Final = 1e-10  # rounding error of a loss

@@ -1,5 +1,8 @@
 """Large neighbourhood search: free some entries of a plan, let HiGHS reassign them.
 
+The method is that of Shaw (Using constraint programming and local search methods to
+solve vehicle routing problems, 1998).
+
 Most of a good plan is right. Entries that share sensitive sets are freed together, the
 others stay, and the small problem that is left is solved to optimality; its size is
 adapted to the time that takes. It alternates with annealing, where possible, which
@@ -33,7 +36,7 @@ from policies.solvers.search.annealing import LONG, STEPS, SmoothAnnealer, annea
 # .1, .5 and 2 ends within .1 %.
 _FIRST: Final = 0.2  # share of the entries freed at first
 _NODES: Final = 0.25  # work of one small problem, at most
-_SECONDS: Final = 0.4
+_SECONDS: Final = 0.4  # the same under a clock
 _GAP: Final = 1.0  # in cost: a millionth of the objective
 _TURN: Final = 0.5  # least seconds of small problems before a run of annealing
 _EACH: Final = 4  # small problems between runs of annealing, without a clock
