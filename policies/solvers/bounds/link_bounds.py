@@ -6,7 +6,8 @@ relaxations follow, and the lower bound counts:
 - *Prices.* The highest mean over adversaries is at least any weighted mean of theirs.
   So with prices y_a on what adversary a sees (their sum is lambda in a tradeoff) a plan
   is worth at most the best of utility minus priced pairs, for which components are
-  solved one by one (Lagrangian relaxation: Geoffrion 1974). A few rounds move the prices to where most is seen.
+  solved one by one (Lagrangian relaxation: Geoffrion 1974). A few rounds move the prices
+  to where most is seen.
 - *Levels.* A worst disclosure below a level keeps all pairs apart that disclose more. So
   a tradeoff is worth at most the best, over levels, of the utility with those pairs
   apart and the price of the level below; a limit tau is one such level.

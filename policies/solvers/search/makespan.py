@@ -3,9 +3,8 @@
 An entry is a job, an adversary a machine, and f the load of the fullest machine: with
 equal worths this is P||Cmax, else generalised assignment. The rounding is that of
 Shmoys and Tardos (An approximation algorithm for the generalized assignment problem,
-1993): no utility is lost against the relaxation, and no mean rises by more
-than one entry's share. Longest-job-first (Graham 1969) is
-tried too.
+1993): no utility is lost against the relaxation, and no mean rises by more than one
+entry's share. Longest-job-first (Graham 1969) is tried too.
 """
 
 from __future__ import annotations
