@@ -35,7 +35,7 @@ from policies.judging.judge import judge
 from policies.model.problem import Plan, Problem
 from policies.model.sets import Ints
 from policies.planning.improving import better_plan
-from policies.planning.preferences import fairest, fewest
+from policies.planning.preferences import fairest, fewest_workers
 from policies.solvers import SOLVERS, Limits, Solution
 from policies.solvers.components import split
 from policies.solvers.search.ejection_chains import soft_ceiling
@@ -112,7 +112,7 @@ def preferred(name: str, problem: Problem) -> list[str]:
     found, every = ask(problem.room()), np.ones(problem.n_adversaries, np.bool_)
     given = np.bincount(found.plan.adversary, minlength=problem.n_adversaries)
     began = time.process_time()
-    few = fewest(problem, found, ask, 0, Limits(seconds=60.0))
+    few = fewest_workers(problem, found, ask, 0, Limits(seconds=60.0))
     middle = time.process_time()
     fair = fairest(problem, found, ask, Limits(seconds=60.0), every)
     ended = time.process_time()

@@ -34,7 +34,7 @@ from policies.planning.frontier import Frontier, frontier
 from policies.rules.functions import InvalidFunction
 from policies.solvers import Limits, Solution, Solver, Verdict
 from policies.solvers.exact.epsilon_constraint import front, held_at
-from policies.solvers.exact.lexicographic import countable, fewest
+from policies.solvers.exact.lexicographic import countable, fewest_complete_sets
 from policies.solvers.explain.messages import certificate, sentences
 from policies.solvers.explain.withholding import cheapest
 
@@ -285,7 +285,7 @@ class _Task:
                 fix="leave it out, or name a heuristic that counts complete sets first: "
                 "--algorithm graspl",
             )
-        made = fewest(problem, rng, self.within(), self.solve)
+        made = fewest_complete_sets(problem, rng, self.within(), self.solve)
         return made.solution, made.least
 
     def _front(self, count: int, algorithm: str) -> dict[str, Any]:

@@ -49,7 +49,7 @@ from policies.discovery.uniqueness import MOST_SEARCHED, Combination, Uniqueness
 from policies.discovery.value_shapes import (
     ENOUGH,
     MEANINGS,
-    Shape,
+    ValueShape,
     are_combined_names,
     is_organisation,
     shape_of,
@@ -117,7 +117,7 @@ class ColumnProfile:
 
     name: str
     meaning: Meaning
-    shape: Shape
+    shape: ValueShape
     by_values: bool = False
     constant: bool = False
 
@@ -374,7 +374,9 @@ def _column(column: CodedColumn) -> ColumnProfile:
     )
 
 
-def _by_values(column: CodedColumn, shape: Shape, named: Meaning) -> Meaning | None:
+def _by_values(
+    column: CodedColumn, shape: ValueShape, named: Meaning
+) -> Meaning | None:
     """Return what the values say, where they decide; None where the name does."""
     if named in _NUMBERED and _is_short(column):
         return _values_alone(column, shape) or meaning_of(column.name, _NUMBERED)
@@ -395,7 +397,7 @@ def _by_values(column: CodedColumn, shape: Shape, named: Meaning) -> Meaning | N
     return _values_alone(column, shape) if named is PLAIN else None
 
 
-def _has_full_names(column: CodedColumn, shape: Shape, named: Meaning) -> bool:
+def _has_full_names(column: CodedColumn, shape: ValueShape, named: Meaning) -> bool:
     """Whether the values are full names, though the column is called otherwise."""
     if named not in (PLAIN, SOME_NAME, OCCUPATION) or shape.name != "PERSON":
         return False
@@ -411,7 +413,7 @@ def _is_short(column: CodedColumn) -> bool:
     return not lengths or sum(lengths) < _SHORT * len(lengths)
 
 
-def _values_alone(column: CodedColumn, shape: Shape) -> Meaning | None:
+def _values_alone(column: CodedColumn, shape: ValueShape) -> Meaning | None:
     """Return what the values say of a column whose name says nothing."""
     different = len(column.values)
     share = different / max(1, column.filled)
@@ -428,7 +430,7 @@ def _values_alone(column: CodedColumn, shape: Shape) -> Meaning | None:
     return FREE_TEXT if is_text else None
 
 
-def _is_persons(column: CodedColumn, shape: Shape) -> bool:
+def _is_persons(column: CodedColumn, shape: ValueShape) -> bool:
     """Whether a column of names has names of people, as far as one can tell."""
     return not is_organisation(column.values) and shape.words < _LONG
 

@@ -157,7 +157,7 @@ MEANINGS: Final[Mapping[str, Meaning]] = {
 
 
 @dataclass(frozen=True)
-class Shape:
+class ValueShape:
     """What the values of a column look like.
 
     Attributes
@@ -267,13 +267,13 @@ SHAPES: Final[Mapping[str, Callable[[str], bool]]] = {
 """Shape -> whether one value has it; the first that nearly all have is the column's."""
 
 
-def shape_of(column: CodedColumn) -> Shape:
+def shape_of(column: CodedColumn) -> ValueShape:
     """Return what the values of a column look like."""
     values = [unescape(value) for value in column.values[:EXAMINED]]
     weights = column.counts[: len(values)]
     whole = int(weights.sum())
     if not whole:
-        return Shape("", 0.0, {}, 0.0)
+        return ValueShape("", 0.0, {}, 0.0)
     shares: dict[str, float] = {}
     for name, has in SHAPES.items():
         # A shape that none of the first values has is not the column's.
@@ -286,7 +286,7 @@ def shape_of(column: CodedColumn) -> Shape:
             shares[name] = share
     name = next((n for n in SHAPES if shares.get(n, 0.0) >= ENOUGH), "")
     words = float(np.dot([value.count(" ") + 1 for value in values], weights) / whole)
-    return Shape(name, shares.get(name, 0.0), shares, words)
+    return ValueShape(name, shares.get(name, 0.0), shares, words)
 
 
 def is_organisation(values: Sequence[str]) -> bool:

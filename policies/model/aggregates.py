@@ -15,7 +15,7 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import Final
 
-from policies.model.fraction_sums import FractionSum, floor_root, highest, total
+from policies.model.fraction_sums import FractionSum, floor_root, highest_sum, total
 from policies.model.links import ROOT
 from policies.model.sets import InvalidProblem
 
@@ -179,7 +179,7 @@ class Parts:
             return total(map(self.seen, self.sums or self.highest))
         if how.shape is Shape.WORST:
             return max(self.highest.values(), default=Fraction(0))
-        return self._mean(highest(self.sums.values(), self.bits))
+        return self._mean(highest_sum(self.sums.values(), self.bits))
 
     def seen(self, observer: int) -> Fraction:
         """Return one observer's value, for aggregates that are not shared."""

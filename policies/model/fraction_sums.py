@@ -70,7 +70,7 @@ def total(values: Iterable[Fraction]) -> Fraction:
     return FractionSum(values).exact
 
 
-def highest(sums: Iterable[FractionSum], bits: int) -> FractionSum:
+def highest_sum(sums: Iterable[FractionSum], bits: int) -> FractionSum:
     """Return the largest sum; an empty sum if there is none."""
     bounds = [(one, *one.between(bits)) for one in sums]
     top = max((low for _, low, _ in bounds), default=Fraction(0))

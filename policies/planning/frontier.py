@@ -31,7 +31,7 @@ _HALF: Final = 0.5
 
 
 @dataclass(frozen=True)
-class Needed:
+class AdversariesNeeded:
     """How many adversaries all the answers take; new ones, who have seen nothing.
 
     Attributes
@@ -72,7 +72,7 @@ class Point:
     utility: Fraction | None
     bound: Fraction | None
     f: Fraction | None
-    needed: Needed
+    needed: AdversariesNeeded
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,7 @@ def _tightened(points: list[Point]) -> tuple[Point, ...]:
 
 
 def _point(
-    limit: Fraction | None, plan: Solution, best: Fraction, needed: Needed
+    limit: Fraction | None, plan: Solution, best: Fraction, needed: AdversariesNeeded
 ) -> Point:
     if plan.verdict is not Verdict.SOLVED or plan.judged is None:
         return Point(limit, plan.verdict, None, None, None, needed)
@@ -187,7 +187,7 @@ def _point(
     )
 
 
-def adversaries_for(problem: Problem, seed: int, limits: Limits) -> Needed:
+def adversaries_for(problem: Problem, seed: int, limits: Limits) -> AdversariesNeeded:
     """Count the adversaries whom all wanted answers take.
 
     Components of one shape are searched once.
@@ -206,7 +206,7 @@ def adversaries_for(problem: Problem, seed: int, limits: Limits) -> Needed:
     parts = list(_parts(bare))
     for number, part in enumerate(parts):
         if any(clash.cause is Cause.ALONE for clash in singles(part)):
-            return Needed(least, None, never=True)
+            return AdversariesNeeded(least, None, never=True)
         low = max(int(needs(part).max(initial=0)), int(part.lo.max(initial=0)))
         if not low:
             continue
@@ -215,7 +215,7 @@ def adversaries_for(problem: Problem, seed: int, limits: Limits) -> Needed:
         low, high = adversaries_needed(part, low, rng, left)
         least = max(least, low)
         enough = None if enough is None or high is None else max(enough, high)
-    return Needed(least, enough)
+    return AdversariesNeeded(least, enough)
 
 
 def _parts(problem: Problem) -> list[Problem]:

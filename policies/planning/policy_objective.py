@@ -35,7 +35,7 @@ class Worker(Protocol):
         """Accuracy of its answers, in [0, 1]."""
 
 
-def goal_of(policy: Policy) -> Goal:
+def policy_goal(policy: Policy) -> Goal:
     """Return the goal of a plan under the policy."""
     budget = policy.budget
     return Goal(
@@ -96,7 +96,7 @@ def weights_of(
     )
 
 
-def with_utility(
+def with_policy_utility(
     problem: Problem,
     worth: ByRecord,
     policy: Policy,

@@ -52,7 +52,7 @@ def with_room(made: Made, room: Ints) -> Made:
     return replace(made, problem=replace(made.problem, capacity=room), loose=loose)
 
 
-def fewest(
+def fewest_workers(
     problem: Problem,
     found: Solution,
     ask: Ask,

@@ -37,7 +37,7 @@ _POWERS: Final = 3
 
 
 @dataclass(frozen=True, eq=False)
-class Relaxed:
+class RelaxedProblem:
     """A problem without what is stricter than the policy.
 
     Attributes
@@ -58,7 +58,7 @@ class Relaxed:
     averages: Problem | None
 
 
-def relax(made: PlanningProblem, averages: AverageCaps) -> Relaxed | None:
+def relax(made: PlanningProblem, averages: AverageCaps) -> RelaxedProblem | None:
     """Return the problem no stricter than the policy; None if it is not stricter."""
     problem, sets = made.problem, made.problem.sets
     cosine = np.isin(sets.owner, sorted(made.stricter))
@@ -78,7 +78,7 @@ def relax(made: PlanningProblem, averages: AverageCaps) -> Relaxed | None:
         goal=Goal(),
     )
     reasons = zip((COSINES, ROUNDED, TOO_MUCH), asked, strict=True)
-    return Relaxed(
+    return RelaxedProblem(
         looser,
         kept,
         tuple(text for text, more in reasons if more),

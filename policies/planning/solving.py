@@ -17,7 +17,7 @@ from policies.model.sets import NO_CAP
 from policies.model.weights import Weights
 from policies.planning.caps_on_averages import AverageCaps
 from policies.planning.problem import PlanningProblem
-from policies.planning.relaxation import TOO_MUCH, Relaxed, relax
+from policies.planning.relaxation import TOO_MUCH, RelaxedProblem, relax
 from policies.solvers import Limits, Solution, Solver, Verdict
 from policies.solvers.components import renumbered, split
 from policies.solvers.explain.withholding import cheapest, without
@@ -121,7 +121,7 @@ def plan_rest(
     every, part = _without_plan(problem, found)
     least = None
     if len(found.held) <= SEARCHED:
-        least = cheapest(priced(part), rng, limits.left(began, FIRST))
+        least = cheapest(with_withholding_prices(part), rng, limits.left(began, FIRST))
     more: Pairs
     if least is not None:
         more = least.plan
@@ -172,7 +172,7 @@ def after(problem: Problem, shown: Pairs) -> Problem:
     return replace(problem, history=problem.history.union(shown), capacity=capacity)
 
 
-def priced(problem: Problem) -> Problem:
+def with_withholding_prices(problem: Problem) -> Problem:
     """Return a problem that may withhold entries, at the worth of their answers."""
     weights = problem.weights
     worth = weights.base * weights.factor.max(axis=0, initial=0)[weights.kind]
@@ -205,7 +205,7 @@ def _whole_entries(problem: Problem, ask: Ask) -> Pairs:
     return kept
 
 
-def _as_proven(found: Solution, proof: Solution, looser: Relaxed) -> Solution:
+def _as_proven(found: Solution, proof: Solution, looser: RelaxedProblem) -> Solution:
     """Report INFEASIBLE only if even the problem no stricter than the policy is."""
     if proof.verdict is not Verdict.INFEASIBLE:
         return replace(

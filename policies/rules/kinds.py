@@ -71,7 +71,7 @@ def cosine(one: Vector, other: Vector) -> LinkDisclosure:
 
 
 @dataclass(frozen=True)
-class Needed:
+class RequiredParameter:
     """A required parameter of a kind: an example value in TOML, and what it is."""
 
     example: str
@@ -83,7 +83,7 @@ class Step:
     """f is 1 once a set is complete, or once ``at`` of its entries are held; else 0."""
 
     keys: ClassVar[tuple[str, ...]] = ("at",)
-    needed: ClassVar[Mapping[str, Needed]] = {}
+    needed: ClassVar[Mapping[str, RequiredParameter]] = {}
     scopes: ClassVar[frozenset[Scope]] = _WITHIN_ONE_PERSON
 
 
@@ -99,7 +99,7 @@ class PowerOfSum:
 
     measure: Measure
     keys: ClassVar[tuple[str, ...]] = ("weights", "per", "weight")
-    needed: ClassVar[Mapping[str, Needed]] = {}
+    needed: ClassVar[Mapping[str, RequiredParameter]] = {}
     scopes: ClassVar[frozenset[Scope]] = _WITHIN_ONE_PERSON
 
 
@@ -123,8 +123,10 @@ class PlaceSimilarity:
     monotone: bool = True
     rational: bool = True
     keys: ClassVar[tuple[str, ...]] = ("vector", "count")
-    needed: ClassVar[Mapping[str, Needed]] = {
-        "vector": Needed('"<column>"', "the column that holds the place of a record")
+    needed: ClassVar[Mapping[str, RequiredParameter]] = {
+        "vector": RequiredParameter(
+            '"<column>"', "the column that holds the place of a record"
+        )
     }
     scopes: ClassVar[frozenset[Scope]] = frozenset({Scope.RELATION})
 
@@ -152,11 +154,11 @@ class Tabulated:
         return () if self.of_beliefs is None else ("table", "prior")
 
     @property
-    def needed(self) -> Mapping[str, Needed]:
+    def needed(self) -> Mapping[str, RequiredParameter]:
         """The required ones."""
         if self.of_beliefs is None:
             return {}
-        return {"table": Needed('"<file>"', "the joint table's file")}
+        return {"table": RequiredParameter('"<file>"', "the joint table's file")}
 
 
 Family = Step | PowerOfSum | PlaceSimilarity | Tabulated

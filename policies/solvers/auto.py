@@ -45,7 +45,7 @@ from policies.solvers.components import joined, lifted, split
 from policies.solvers.diminishing import diminishing
 from policies.solvers.exact.conflict_graph import covered, searched, small
 from policies.solvers.exact.cpsat import exactly
-from policies.solvers.exact.cpsat import search as first_plan
+from policies.solvers.exact.cpsat import search_plan as first_plan
 from policies.solvers.exact.enumeration import enumerate_plans
 from policies.solvers.exact.epsilon_constraint import leakless
 from policies.solvers.exact.highs import solve
@@ -64,7 +64,7 @@ from policies.solvers.interfaces import (
     timeless,
 )
 from policies.solvers.kernels.compiling import kernels
-from policies.solvers.load_tables import loads
+from policies.solvers.load_tables import load_tables
 from policies.solvers.parallel_portfolio import Task, few, late, merged, race, sure
 from policies.solvers.planned import planned
 from policies.solvers.rounding.continuous_greedy import ContinuousGreedy
@@ -73,7 +73,7 @@ from policies.solvers.rounding.socp_rounding import SocpRounding
 from policies.solvers.scaling import near_one, reached, restored
 from policies.solvers.search.annealing import (
     AnnealingSolver,
-    anneal_across,
+    anneal_across_limits,
     anneal_smoothly,
 )
 from policies.solvers.search.exchange import Exchange
@@ -729,7 +729,7 @@ def _highs(search: Search, limits: Limits, done: Callable[[], bool]) -> Solution
 
 
 def _across(search: Search, limits: Limits, done: Callable[[], bool]) -> Solution:
-    return anneal_across(search.problem, search.start, search.rng, limits, done)
+    return anneal_across_limits(search.problem, search.start, search.rng, limits, done)
 
 
 def _loaded(limits: Limits) -> Limits:
@@ -781,7 +781,7 @@ def _levels(
     if best is None or best.judged is None:
         return None
     rest = limits.left(limits.clock(), _PRICED)
-    ladder = Ladder(search.problem, loads(search.problem))
+    ladder = Ladder(search.problem, load_tables(search.problem))
     most = int(min(_RELAXATIONS, 2 + limits.work * 4))
     value, level = float(best.value), float(best.judged.f)
     ladder.climb(value, level, most, rest.deadline(), rest)

@@ -43,7 +43,7 @@ GOALS = (
 )
 
 
-def drawn(seed: int) -> Problem:
+def drawn_problem(seed: int) -> Problem:
     """Draw a small problem: at most four entries, three adversaries, four sets.
 
     Odd seeds have weighted sets, every third history, every fourth a capacity.
@@ -103,7 +103,7 @@ def every_plan(problem: Problem) -> Iterator[Plan]:
 @cache
 def best(seed: int) -> Fraction | None:
     """Return the highest objective of a drawn problem's plans; None if it has none."""
-    problem = drawn(seed)
+    problem = drawn_problem(seed)
     values = (judge(problem, plan) for plan in every_plan(problem))
     return max((j.objective for j in values if j.feasible), default=None)
 
@@ -116,14 +116,14 @@ class SolverContract:
         raise NotImplementedError("give the fixture `solver` in your own class")
 
     def solve(self, solver: Solver, seed: int) -> tuple[Problem, Solution]:
-        problem = drawn(seed)
+        problem = drawn_problem(seed)
         if not solver.supports(problem):
             pytest.skip("the solver does not support this problem")
         limits = Limits(work=WORK)
         return problem, solver(problem, np.random.default_rng(seed), limits)
 
     def test_it_supports_some_problem(self, solver: Solver) -> None:
-        assert any(solver.supports(drawn(seed)) for seed in SEEDS)
+        assert any(solver.supports(drawn_problem(seed)) for seed in SEEDS)
 
     @pytest.mark.parametrize("seed", SEEDS)
     def test_a_plan_keeps_every_limit_and_its_value_is_the_judges(

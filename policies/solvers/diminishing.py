@@ -27,9 +27,9 @@ from policies.solvers.interfaces import (
 from policies.solvers.search.submodular_tradeoff import (
     Asked,
     Question,
-    climb,
     climbed,
     cut_levels,
+    reassign_singly,
     singly,
 )
 
@@ -118,5 +118,5 @@ def _otherwise(
     if found.verdict is Verdict.SOLVED:
         made = answer(problem, found.plan, tried=found.tried, stopped="gap")
         made = climbed(problem, made, rng, limits.left(began, 0.5).part(0.25))
-        return climb(problem, made, rng, limits.left(began).part(0.25))
+        return reassign_singly(problem, made, rng, limits.left(began).part(0.25))
     return replace(found, bound=free_bound(problem))

@@ -86,7 +86,7 @@ def unassigned(bound: Fraction | float) -> Solution:
 
 
 @dataclass(frozen=True, eq=False)
-class Loads:
+class LoadTables:
     """A tradeoff over loads; n entries, k adversaries, m sets.
 
     Attributes
@@ -172,7 +172,7 @@ class Loads:
         return float(taken.sum()) + extra + ERROR * (1.0 + size)
 
 
-def loads(problem: Problem) -> Loads:
+def load_tables(problem: Problem) -> LoadTables:
     """Return the load tables of a problem that is :func:`is_load_tradeoff`."""
     from scipy.sparse import csr_array
 
@@ -180,7 +180,7 @@ def loads(problem: Problem) -> Loads:
     m, n = len(t.full), problem.n_entries
     part = t.amount / t.full[t.set_of] if m else np.empty(0)
     parts = csr_array((part, t.entry, t.start), shape=(m, n))
-    return Loads(
+    return LoadTables(
         worth=t.worth,
         may=able(problem),
         held=grid_of(problem, problem.history),
@@ -250,12 +250,12 @@ class Balance:
         Means from history.
     """
 
-    it: Loads
+    it: LoadTables
     cost: Floats
     base: Floats
 
     @classmethod
-    def of(cls, it: Loads) -> Balance:
+    def of(cls, it: LoadTables) -> Balance:
         """Sum over the sets: for linear f, a mean is one number a pair."""
         each = np.asarray(it.parts.sum(axis=0)).reshape(-1) / it.over
         cost = np.where(it.held, 0.0, each[:, None])
@@ -287,7 +287,7 @@ def scaled(prices: Floats, total: float) -> Floats:
     return np.asarray(price * (total / whole))
 
 
-def relaxed(b: Balance, limits: Limits) -> tuple[Floats, Floats, Floats | None]:
+def relaxed_balance(b: Balance, limits: Limits) -> tuple[Floats, Floats, Floats | None]:
     """Solve the relaxation.
 
     Returns

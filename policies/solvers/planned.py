@@ -32,8 +32,8 @@ from policies.solvers.bounds.certificates import (
 )
 from policies.solvers.bounds.counting import capacity, needs, singles
 from policies.solvers.components import Components, renumbered, shapes, split
-from policies.solvers.exact.cpsat import CpSat, search
-from policies.solvers.exact.epsilon_constraint import sweep
+from policies.solvers.exact.cpsat import CpSat, search_plan
+from policies.solvers.exact.epsilon_constraint import sweep_levels
 from policies.solvers.explain.cores import feasible, proven_core
 from policies.solvers.interfaces import (
     Clash,
@@ -45,12 +45,12 @@ from policies.solvers.interfaces import (
 )
 from policies.solvers.search.ejection_chains import (
     Ranking,
-    build,
+    build_plan,
     improve,
     soft_ceiling,
 )
 from policies.solvers.search.plan_state import PlanState
-from policies.solvers.template_assignment import Template, place, slot_worth
+from policies.solvers.template_assignment import ShapeTemplate, place, slot_worth
 
 _REPEATED = 2_000  # components of one shape from which it is solved as a template
 _EXPLAINED = 12  # shapes of infeasible components that are explained one by one
@@ -62,7 +62,7 @@ _EXACT = 200  # components that are searched exactly, at most
 def planned(problem: Problem, rng: np.random.Generator, limits: Limits) -> Solution:
     """Plan as much as possible; explain what cannot be planned."""
     if problem.goal.objective is Objective.TRADEOFF:
-        return sweep(planned, problem, rng, limits)
+        return sweep_levels(planned, problem, rng, limits)
     run = _Run(problem, rng, limits)
     run.count()
     run.templates()
@@ -86,7 +86,7 @@ class _Run:
     fair: Ints | None = field(init=False)
     short: Clash | None = field(init=False)  # set if all capacities are too small
     pieces: list[tuple[Ints, Ints]] = field(default_factory=list)
-    ready: list[Template] = field(default_factory=list)
+    ready: list[ShapeTemplate] = field(default_factory=list)
     cores: dict[int, Core] = field(default_factory=dict)  # by shape
     refuted: list[int] = field(default_factory=list)
     unknown: list[int] = field(default_factory=list)
@@ -187,7 +187,7 @@ class _Run:
         if slots is not None:
             size = alone.n_entries
             rows = self.parts.entry_start[group][:, None] + np.arange(size)
-            self.ready.append(Template(slots, self.parts.entry[rows]))
+            self.ready.append(ShapeTemplate(slots, self.parts.entry[rows]))
             self.open[group] = False
         elif verdict is Verdict.INFEASIBLE and self.problem.trusted is None:
             for component in group.tolist():
@@ -214,7 +214,9 @@ class _Run:
         part = replace(part, capacity=np.maximum(self.problem.room() - self.given, 0))
         state = PlanState(part)
         rank = Ranking(state, self.rng, self.fair, self.given)
-        short = build(state, rank, self.rng, self.limits, repair=self.short is None)
+        short = build_plan(
+            state, rank, self.rng, self.limits, repair=self.short is None
+        )
         stuck = np.unique(self.parts.label[entries[np.array(sorted(short), np.int64)]])
         for number, component in enumerate(stuck.tolist()):
             self._exactly(state, entries, component, number)
@@ -252,7 +254,7 @@ class _Run:
             self._undecided(component, "greedy fell short; too large or too late")
             return
         room = state.room - state.given
-        answer = search(
+        answer = search_plan(
             replace(alone, hi=alone.lo, capacity=np.maximum(room, 0)),
             self.rng,
             self.limits.part(0.2),
@@ -318,7 +320,7 @@ class _Run:
         away = away[problem.hi[away] > 0]
         coupled = bool(self.unknown) and not (self.cores or self.over())
         if coupled and CpSat().supports(problem):
-            answer = search(problem, self.rng, self.limits, hint=plan, sums=True)
+            answer = search_plan(problem, self.rng, self.limits, hint=plan, sums=True)
             if answer.verdict is Verdict.SOLVED:
                 return answer
             if answer.verdict is Verdict.INFEASIBLE:

@@ -29,15 +29,15 @@ def reached(value: Fraction, bound: Fraction) -> bool:
     return bound - value <= CLOSE * max(Fraction(1), abs(value))
 
 
-def size(problem: Problem) -> Fraction:
+def objective_size(problem: Problem) -> Fraction:
     """Return the size of the objective: the best u, or lambda f where f counts.
 
     1 if nothing is worth anything.
     """
-    return _most(problem, problem.goal.lambda_ * reach(problem))
+    return _most(problem, problem.goal.lambda_ * highest_disclosure(problem))
 
 
-def reach(problem: Problem) -> Fraction:
+def highest_disclosure(problem: Problem) -> Fraction:
     """Return about the highest f: 1, or the sum of an aggregate."""
     how, links = problem.goal.aggregate, problem.links
     if how is None:
@@ -60,12 +60,14 @@ def _most(problem: Problem, price: Fraction) -> Fraction:
 
 def cost_scale(problem: Problem) -> Fraction:
     """Return the factor that scales the best u to 10^6, or lambda to 10^9."""
-    return 10**6 / _most(problem, problem.goal.lambda_ * reach(problem) / 1_000)
+    return 10**6 / _most(
+        problem, problem.goal.lambda_ * highest_disclosure(problem) / 1_000
+    )
 
 
 def near_one(problem: Problem) -> tuple[Problem, Fraction]:
     """Return the problem with an objective near 1, and the value of its unit."""
-    unit = size(problem)
+    unit = objective_size(problem)
     if LEAST <= unit <= MOST:
         return problem, Fraction(1)
     weights = replace(problem.weights, unit=problem.weights.unit / unit)

@@ -33,7 +33,7 @@ _PREFERRED = 1_000
 
 
 @dataclass(frozen=True, eq=False)
-class Template:
+class ShapeTemplate:
     """A shape with its slots and its components.
 
     Attributes
@@ -182,7 +182,7 @@ def evenly(load: Ints, ceiling: Ints, total: int) -> Ints:
 
 
 def place(
-    template: Template,
+    template: ShapeTemplate,
     worth: npt.NDArray[np.float64],
     given: Ints,
     room: Ints,
@@ -228,7 +228,7 @@ def place(
     return np.concatenate(entry), np.concatenate(adversary)
 
 
-def slot_worth(problem: Problem, template: Template) -> npt.NDArray[np.float64]:
+def slot_worth(problem: Problem, template: ShapeTemplate) -> npt.NDArray[np.float64]:
     """Return the mean worth of each slot to each adversary, shape (slots, k)."""
     weights = problem.weights
     base = weights.base[template.entries].mean(axis=0)

@@ -14,7 +14,13 @@ from policies.judging.judge import judge
 from policies.model.measures import MEASURES
 from policies.model.problem import Plan
 from policies.solvers import PRINTED, SOLVERS, Limits, Solution, Verdict
-from policies.solvers.contract import GOALS, SolverContract, best, drawn, every_plan
+from policies.solvers.contract import (
+    GOALS,
+    SolverContract,
+    best,
+    drawn_problem,
+    every_plan,
+)
 from policies.solvers.interfaces import answer, free_bound, timeless
 from policies.solvers.third_party import Foreign
 from tests.unit.policies.tiny import Tiny, pairs_of, step
@@ -164,7 +170,7 @@ def test_no_plan_is_called_optimal_on_its_makers_word():
             return replace(found, stopped="optimal")
 
     told = [
-        Foreign(Boaster(), "b")(drawn(seed), np.random.default_rng(1), Limits())
+        Foreign(Boaster(), "b")(drawn_problem(seed), np.random.default_rng(1), Limits())
         for seed in range(12)
     ]
     solved = [one for one in told if one.verdict is Verdict.SOLVED]
@@ -191,7 +197,7 @@ def test_what_a_solver_does_not_support_it_is_not_given():
         def supports(self, problem):
             return False
 
-    told = Foreign(Shy(), "shy")(drawn(0), np.random.default_rng(1), Limits())
+    told = Foreign(Shy(), "shy")(drawn_problem(0), np.random.default_rng(1), Limits())
     assert told.verdict is Verdict.UNKNOWN
     assert "does not take" in told.tried[0]
 
@@ -210,7 +216,7 @@ def install(monkeypatch, *points):
 def test_a_solver_comes_by_entry_point_and_is_judged(monkeypatch):
     install(monkeypatch, ("first", "First"), ("liar", "Liar"))
     limits, rng = Limits(), np.random.default_rng(1)
-    problem = next(drawn(seed) for seed in range(20) if best(seed) is not None)
+    problem = next(drawn_problem(seed) for seed in range(20) if best(seed) is not None)
     assert (
         strategies.find_solver("first")(problem, rng, limits).verdict is Verdict.SOLVED
     )
@@ -238,7 +244,7 @@ def test_what_is_no_solver_is_refused(monkeypatch, points, error, words):
 def modest():
     """Drawn problems by each goal, and twenty entries in twelve triples, room for more."""
     for seed, goal in product(range(4), GOALS):
-        yield replace(drawn(seed), goal=goal)
+        yield replace(drawn_problem(seed), goal=goal)
     rng = np.random.default_rng(2)
     triples = [step(*rng.choice(20, 3, replace=False).tolist()) for _ in range(12)]
     weights = rng.integers(1, 9, (20, 3)).tolist()

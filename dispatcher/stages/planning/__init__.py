@@ -50,7 +50,7 @@ from policies.model.objective import Preference
 from policies.model.problem import Problem
 from policies.planning.frontier import Frontier, frontier
 from policies.planning.improving import improve
-from policies.planning.preferences import fairest, fewest, with_room
+from policies.planning.preferences import fairest, fewest_workers, with_room
 from policies.planning.solving import plan_rest, solve
 from policies.solvers import SOLVERS, Limits, Solution, Verdict
 from policies.solvers.template_assignment import evenly
@@ -311,7 +311,7 @@ class Planning:
 
         if prefer is Preference.FEWEST_WORKERS:
             exact = made.loose is None
-            best = fewest(made.problem, found, ask, seed, limits, exact=exact)
+            best = fewest_workers(made.problem, found, ask, seed, limits, exact=exact)
         else:
             best = fairest(made.problem, found, ask, limits, made.workforce.workers)
         numbers |= {"value": best.value, "bound": best.bound}

@@ -21,7 +21,7 @@ from policies.judging.certificates import safe_number
 from policies.model.objective import Objective
 from policies.model.problem import Problem
 from policies.planning.cosines import worst_cosines
-from policies.planning.solving import priced
+from policies.planning.solving import with_withholding_prices
 from policies.planning.tabulated_disclosure import worst_disclosures
 from policies.policy import Scope
 from policies.solvers import Cause, Clash, Core, Limits, Solution, Verdict
@@ -393,7 +393,7 @@ def _part(made: Translation, which: Iterable[int]) -> Problem:
 
 def _priced(made: Translation, core: Core) -> Problem:
     """Return the core's part as a problem that says what withholding costs."""
-    return priced(_part(made, core.entries))
+    return with_withholding_prices(_part(made, core.entries))
 
 
 def _remedy(made: Translation, remedy: Remedy) -> str:

@@ -29,9 +29,9 @@ from policies.planning.caps_on_averages import AverageCaps, past_by_history
 from policies.planning.cosines import loosened
 from policies.planning.policy_objective import (
     averages_of,
-    goal_of,
+    policy_goal,
     weights_of,
-    with_utility,
+    with_policy_utility,
 )
 from policies.planning.problem import PlanningProblem
 from policies.policy import UtilityRow
@@ -134,7 +134,7 @@ def _translated(
         forbidden=_forbidden(tx, backlog, people),
         history=_shown(backlog, people),
         trusted=_trusted(expansion, people),
-        goal=goal_of(force.policy),
+        goal=policy_goal(force.policy),
         averages=tuple(averages_of(force.policy, expansion)),
     )
     names = np.array(fields)[kind] if len(kind) else np.empty(0, np.str_)
@@ -147,7 +147,7 @@ def _translated(
         problem = replace(problem, weights=weights)
     elif force.worth is not None:
         worth = by_record(force.worth, fields, backlog.record, kind)
-        problem = with_utility(problem, worth, force.policy, people.accounts)
+        problem = with_policy_utility(problem, worth, force.policy, people.accounts)
     made = Translation(
         problem=problem,
         expansion=expansion,

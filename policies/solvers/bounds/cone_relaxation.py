@@ -13,14 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 from policies.solvers.interfaces import Limits
-from policies.solvers.load_tables import Loads, scaled
+from policies.solvers.load_tables import LoadTables, scaled
 
 Floats = npt.NDArray[np.float64]
 
 _STEP: Final = 2e-5  # seconds per member and adversary, to build and take a first step
 
 
-def tangent_bound(it: Loads, x: Floats, prices: Floats) -> float:
+def tangent_bound(it: LoadTables, x: Floats, prices: Floats) -> float:
     """Bound the objective by the tangents of every mean at the loads of ``x``.
 
     Parameters
@@ -42,8 +42,8 @@ def tangent_bound(it: Loads, x: Floats, prices: Floats) -> float:
     return it.shift - fixed + it.ceiling(it.priced(slope)) + 1e-12 * abs(fixed)
 
 
-def relaxed(
-    it: Loads, limits: Limits, *, limit: float | None = None
+def solved_cone(
+    it: LoadTables, limits: Limits, *, limit: float | None = None
 ) -> tuple[Floats, Floats] | None:
     """Solve the cone program; return x (n, k) and prices of the means (k,), or None.
 
@@ -87,7 +87,7 @@ def relaxed(
 
 
 def _cones(
-    it: Loads, entry: npt.NDArray[Any], adversary: npt.NDArray[Any]
+    it: LoadTables, entry: npt.NDArray[Any], adversary: npt.NDArray[Any]
 ) -> tuple[Any, Floats, tuple[int, list[int]]]:
     """Return rows ``right - rows @ (x, y, f)`` in cones: signs, then one cone a mean.
 

@@ -30,7 +30,7 @@ from policies.model.problem import Plan, Problem
 from policies.model.sets import Ints
 from policies.solvers.exact.epsilon_constraint import levels
 from policies.solvers.interfaces import Limits, free_bound
-from policies.solvers.load_tables import Loads
+from policies.solvers.load_tables import LoadTables
 
 Floats = npt.NDArray[np.float64]
 
@@ -54,7 +54,7 @@ class Ladder:
         Relaxations solved so far.
     """
 
-    def __init__(self, problem: Problem, it: Loads) -> None:
+    def __init__(self, problem: Problem, it: LoadTables) -> None:
         self.it, self.count = it, 0
         sets = problem.sets
         self._full = sets.full.astype(np.float64)
@@ -177,7 +177,7 @@ class Ladder:
         return np.maximum(duals, 0.0).reshape(self.it.base.shape), True
 
 
-def _rows(it: Loads, cap: Floats) -> tuple[Any, Floats, tuple[Ints, Ints]]:
+def _rows(it: LoadTables, cap: Floats) -> tuple[Any, Floats, tuple[Ints, Ints]]:
     """Return rows of loads (m * k), copies (2 n), capacities (k), over possible pairs."""
     from scipy.sparse import coo_array, eye_array, kron, vstack
 

@@ -23,7 +23,14 @@ from policies.model.problem import Pairs, Plan, Problem
 from policies.model.sets import Bools, Ints
 from policies.solvers.coloring import coloured, level
 from policies.solvers.exact import linear_model
-from policies.solvers.exact.linear_model import Builder, Late, Power, Row, Sum, Union
+from policies.solvers.exact.linear_model import (
+    Builder,
+    Late,
+    LinearRow,
+    Power,
+    Sum,
+    Union,
+)
 from policies.solvers.interfaces import (
     Cause,
     Clash,
@@ -150,7 +157,7 @@ class _Writer:
         parts = [self.columns[c] for c in row.of]
         self.model.add_max_equality(self.columns[row.column], parts)
 
-    def _row(self, row: Row) -> None:
+    def _row(self, row: LinearRow) -> None:
         """Write a row."""
         first = row.parts[0] if row.parts else None
         if first is not None and len(row.parts) == 1 and self._step(first) == 1:
@@ -186,7 +193,7 @@ class _Writer:
         return part.unit if grid == 1 else part.unit * grid  # fractions are slow
 
     def _add(
-        self, columns: list[int], factors: list[int], most: float, row: Row
+        self, columns: list[int], factors: list[int], most: float, row: LinearRow
     ) -> None:
         """Add a row of integers, unless it is always satisfied."""
         ends = [f * self.tops[c] for f, c in zip(factors, columns, strict=True)]
@@ -280,7 +287,7 @@ class CpSat:
         return exactly(problem, rng, limits)
 
 
-def search(
+def search_plan(
     problem: Problem,
     rng: np.random.Generator,
     limits: Limits,
@@ -366,9 +373,11 @@ def exactly(
     *,
     eager: bool = False,
 ) -> Solution:
-    """Run CP-SAT and mark a proven plan as optimal; see :func:`search`."""
+    """Run CP-SAT and mark a proven plan as optimal; see :func:`search_plan`."""
     began = limits.clock()
-    found = search(problem, rng, limits, hint=start, done=done, sums=True, eager=eager)
+    found = search_plan(
+        problem, rng, limits, hint=start, done=done, sums=True, eager=eager
+    )
     proven = found.verdict is Verdict.SOLVED and found.value == found.bound
     if proven:
         return replace(found, stopped="optimal")

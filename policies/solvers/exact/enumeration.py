@@ -91,7 +91,7 @@ def _linked(problem: Problem) -> bool:
     plain = plain and problem.links is not None and problem.aggregate is None
     if not plain or problem.utilities is not None or n > LINKED_ENTRIES or not k:
         return False
-    plans = size(problem)
+    plans = plan_count(problem)
     cells = plans * (k + len(problem.groups))
     return 0 < plans <= LINKED_PLANS and cells <= LINKED_CELLS
 
@@ -99,7 +99,7 @@ def _linked(problem: Problem) -> bool:
 def _few(problem: Problem) -> bool:
     """Whether plans are few, and observers' joint f follows from that of each."""
     n, k, how = problem.n_entries, problem.n_adversaries, problem.aggregate
-    if not 0 < k <= OBSERVERS or n > _BITS or not 0 < size(problem) <= PLANS:
+    if not 0 < k <= OBSERVERS or n > _BITS or not 0 < plan_count(problem) <= PLANS:
         return False
     if how is not None and how.shared and _pieces(problem) > _BITS:
         return False
@@ -107,7 +107,7 @@ def _few(problem: Problem) -> bool:
     if tradeoff and _joint(how) and problem.goal.aggregate is None:
         return False  # the goal's f and the cap count differently
     observers = k + len(problem.groups)
-    if observers > OBSERVERS or size(problem) * observers > CELLS:
+    if observers > OBSERVERS or plan_count(problem) * observers > CELLS:
         return False
     each = 1 + _rows(problem) // _ROWS
     return _answers(problem) * each <= ANSWERS
@@ -132,12 +132,12 @@ def _joint(how: Aggregate | None) -> bool:
 def _answers(problem: Problem) -> int:
     """Return how many calls of the judge are needed, at most."""
     kinds, open_ = _kinds(problem), int(np.count_nonzero(problem.hi))
-    return min(len(set(kinds)) << open_, size(problem) * len(kinds))
+    return min(len(set(kinds)) << open_, plan_count(problem) * len(kinds))
 
 
 def looks(problem: Problem) -> int:
     """Return about how many numbers :func:`enumerate_plans` visits."""
-    every = size(problem) * len(_observers(problem))
+    every = plan_count(problem) * len(_observers(problem))
     if _linked(problem):
         links = 0 if problem.links is None else problem.links.n_links
         return every + ((1 << problem.n_entries) + _CALL) * (1 + links)
@@ -172,7 +172,7 @@ def enumerate_plans(problem: Problem, limits: Limits) -> Solution:
         value = value * int(unit * common) - f * int(price * common)
         unit = Fraction(1, common)
     row = int(value.argmax())
-    best = answer(problem, plan_of(masks[rows[row]]), tried=("all plans",))
+    best = answer(problem, plan_of_masks(masks[rows[row]]), tried=("all plans",))
     best = replace(best, stopped="optimal")
     if best.verdict is not Verdict.SOLVED:
         return best
@@ -183,7 +183,7 @@ def enumerate_plans(problem: Problem, limits: Limits) -> Solution:
     return replace(best, bound=max(best.value, top), stopped="")
 
 
-def size(problem: Problem) -> int:
+def plan_count(problem: Problem) -> int:
     """Return the number of plans, capacities and barred pairs ignored."""
     k = problem.n_adversaries
     ways = zip(problem.lo.tolist(), problem.hi.tolist(), strict=True)
@@ -230,7 +230,7 @@ def entries_of(mask: int) -> list[int]:
     return [d for d in range(mask.bit_length()) if mask >> d & 1]
 
 
-def plan_of(masks: Ints) -> Plan:
+def plan_of_masks(masks: Ints) -> Plan:
     """Return the plan of one row of subsets."""
     rows = enumerate(masks.tolist())
     return Plan.of((d, a) for a, mask in rows for d in entries_of(mask))

@@ -11,7 +11,7 @@ these over all spans bounds the tradeoff; it is the optimum where U is exact and
 levels are all the values of f. :class:`Sweep` keeps these spans. Its users differ in
 the order of levels:
 
-* :func:`sweep`: upwards, until no level can win any more (large backlogs);
+* :func:`sweep_levels`: upwards, until no level can win any more (large backlogs);
 * :func:`leakless`: level 0 alone (paper, section 4.1: zero disclosure);
 * :func:`front`: downwards, every level for its own sake (paper, section 3);
 * :mod:`policies.solvers.search.submodular_tradeoff`: splits the most promising span.
@@ -110,7 +110,7 @@ def held_at(problem: Problem, level: Fraction | None) -> Problem:
 
 
 @dataclass(frozen=True)
-class Span:
+class DisclosureSpan:
     """Plans with f at least ``low`` and at most ``high``.
 
     Attributes
@@ -148,7 +148,7 @@ class Sweep:
     """
 
     problem: Problem
-    spans: list[Span]
+    spans: list[DisclosureSpan]
     best: Solution | None = None
 
     @classmethod
@@ -157,10 +157,12 @@ class Sweep:
     ) -> Sweep:
         """Return a sweep of spans up to these levels with f >= ``lows``, and one beyond."""
         u = free_bound(replace(problem, goal=Goal()))
-        spans = [Span(a, b, u) for a, b in zip(lows, [*levels, None], strict=True)]
+        spans = [
+            DisclosureSpan(a, b, u) for a, b in zip(lows, [*levels, None], strict=True)
+        ]
         return cls(problem, spans)
 
-    def cut(self, span: Span, level: Fraction) -> None:
+    def cut(self, span: DisclosureSpan, level: Fraction) -> None:
         """Split a span at a level."""
         at = self.spans.index(span)
         self.spans[at : at + 1] = [replace(span, high=level), replace(span, low=level)]
@@ -206,7 +208,7 @@ class Sweep:
         return bound if self.best is None else max(bound, self.best.value)
 
 
-def sweep(
+def sweep_levels(
     solver: Callable[[Problem, np.random.Generator, Limits], Solution],
     problem: Problem,
     rng: np.random.Generator,

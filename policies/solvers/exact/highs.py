@@ -31,8 +31,8 @@ from policies.solvers.exact.linear_model import (
     Builder,
     Floats,
     Late,
+    LinearRow,
     Power,
-    Row,
     Union,
 )
 from policies.solvers.interfaces import (
@@ -173,7 +173,7 @@ def build(
 
 
 def _written(
-    made: Builder, row: Row, margin: float
+    made: Builder, row: LinearRow, margin: float
 ) -> tuple[Ints, Floats, float, float]:
     """Return a row's columns, factors, lower and upper bound."""
     empty = np.empty(0, np.int64)
@@ -192,7 +192,7 @@ def _written(
     )
 
 
-def _highest(made: Builder, row: Row, margin: float) -> float:
+def _highest(made: Builder, row: LinearRow, margin: float) -> float:
     """Return the upper bound of a limited sum, in floats.
 
     If its values lie on known steps, this is half a step above the last value within

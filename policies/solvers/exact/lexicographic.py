@@ -60,13 +60,13 @@ class Fewest:
 
 
 def countable(problem: Problem) -> bool:
-    """Whether :func:`fewest` can count complete sets: no links, additive utility."""
+    """Whether :func:`fewest_complete_sets` can count complete sets: no links, additive utility."""
     if problem.links is not None:
         return False
     return CpSat().supports(replace(problem, goal=Goal()))
 
 
-def fewest(
+def fewest_complete_sets(
     problem: Problem, rng: np.random.Generator, limits: Limits, solve: Solve
 ) -> Fewest:
     """Solve a problem that is :func:`countable` by the safe objective.

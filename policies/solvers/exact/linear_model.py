@@ -105,7 +105,7 @@ def _column(index: int) -> Sum:
 
 
 @dataclass(frozen=True, eq=False)
-class Row:
+class LinearRow:
     """low <= sum of parts <= high.
 
     Attributes
@@ -249,7 +249,7 @@ class Builder:
     whole: list[bool] = field(default_factory=list)
     upper: list[Fraction | float] = field(default_factory=list)
     grid: list[Fraction] = field(default_factory=list)
-    rows: list[Row | Power | Union] = field(default_factory=list)
+    rows: list[LinearRow | Power | Union] = field(default_factory=list)
     guards: list[int] = field(default_factory=list)
     withheld: dict[int, int] = field(default_factory=dict)
     impossible: bool = False
@@ -320,9 +320,9 @@ class Builder:
         guard: int = -1,
     ) -> None:
         """Add low <= sum of parts <= high."""
-        self._add(Row(parts, high, low=low, scale=scale, guard=guard))
+        self._add(LinearRow(parts, high, low=low, scale=scale, guard=guard))
 
-    def _add(self, row: Row | Power | Union) -> None:
+    def _add(self, row: LinearRow | Power | Union) -> None:
         if self.over():
             raise Late
         self.rows.append(row)
@@ -330,7 +330,7 @@ class Builder:
     def above(self, column: int, *parts: Sum, scale: float = 1.0) -> None:
         """Bound a column from below by a sum."""
         minus = Sum(np.array([column]), _ONE, unit=_MINUS)
-        self._add(Row((*parts, minus), 0, scale=scale, defines=column))
+        self._add(LinearRow((*parts, minus), 0, scale=scale, defines=column))
 
     def most(self, *parts: Sum) -> Fraction:
         """Return the highest value of a sum of nonnegative parts."""
@@ -600,7 +600,7 @@ class Builder:
     ) -> None:
         """Limit a sum, unless it is always within the limit."""
         if self.most(*parts) > limit or (strict and self.most(*parts) == limit):
-            self._add(Row(parts, limit, limit=True, strict=strict, scale=scale))
+            self._add(LinearRow(parts, limit, limit=True, strict=strict, scale=scale))
 
     def _aggregate_limit(self, how: Aggregate, cap: Average) -> None:
         """Limit an aggregate to its cap.

@@ -31,7 +31,7 @@ from policies.model.weights import Weights
 from policies.solvers.bounds.counting import capacity, clash, needs, singles
 from policies.solvers.bounds.link_pairs import outgrown
 from policies.solvers.exact import enumeration
-from policies.solvers.exact.cpsat import CpSat, clashing, exactly, search
+from policies.solvers.exact.cpsat import CpSat, clashing, exactly, search_plan
 from policies.solvers.exact.highs import Milp, solve
 from policies.solvers.interfaces import (
     Cause,
@@ -103,7 +103,7 @@ def feasible(problem: Problem, rng: np.random.Generator, limits: Limits) -> Solu
     found = list[Solution]()
     steps = bare.sets.has_only_steps
     if CpSat().supports(bare) and (steps or not bare.averages):
-        found = [search(bare, rng, limits, utility=False, sums=True)]
+        found = [search_plan(bare, rng, limits, utility=False, sums=True)]
     elif Milp().supports(bare):
         found = _exact(bare, rng, limits, 0)
     sure = (one for one in found if one.verdict in _KNOWN)

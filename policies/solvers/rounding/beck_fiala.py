@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from policies.model.sets import Bools, Ints
-from policies.solvers.load_tables import Loads
+from policies.solvers.load_tables import LoadTables
 
 Floats = npt.NDArray[np.float64]
 
@@ -26,12 +26,12 @@ _STILL = 1e-12  # smaller movements count as none
 _NEAR = 1e-8  # fractions this close to 0 or 1 are rounding errors of the relaxation
 
 
-def slack(it: Loads) -> float:
+def slack(it: LoadTables) -> float:
     """Return by how much a load may rise: twice the largest sum of an entry's parts."""
     return 2.0 * float(it.parts.sum(axis=0).max(initial=0.0))
 
 
-def additive(it: Loads, chance: Floats, over: Callable[[], bool]) -> Bools | None:
+def additive(it: LoadTables, chance: Floats, over: Callable[[], bool]) -> Bools | None:
     """Round a fractional plan.
 
     Parameters
@@ -67,7 +67,7 @@ def additive(it: Loads, chance: Floats, over: Callable[[], bool]) -> Bools | Non
     return x > 0.5
 
 
-def _kept(it: Loads, d: Ints, a: Ints) -> Floats:
+def _kept(it: LoadTables, d: Ints, a: Ints) -> Floats:
     """Return the fixed rows: loads with large fractional sums, and copies of entries.
 
     Fractional parts add up to at most F times the largest sum of an entry, so fewer

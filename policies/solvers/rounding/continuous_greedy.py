@@ -33,7 +33,7 @@ from policies.model.problem import Problem
 from policies.model.problem_arrays import able
 from policies.model.sets import Bools
 from policies.solvers.interfaces import Limits, Solution, Verdict
-from policies.solvers.rounding.dependent_rounding import mixed, rounded
+from policies.solvers.rounding.dependent_rounding import mixed, rounded_rows
 from policies.solvers.search.local_search import Meter, with_end
 from policies.solvers.search.oracle import modular
 from policies.solvers.search.submodular import SubmodularPlan, sealed
@@ -69,7 +69,7 @@ def theta(problem: Problem) -> float:
     return log(bound.size * k / DELTA) / max(s, 1) * k / (k - t)
 
 
-def relaxed(
+def continuous_plan(
     problem: Problem, may: Bools, rng: np.random.Generator, meter: Meter
 ) -> Floats:
     """Return continuous greedy's x for the copies alone, shape (n, k)."""
@@ -106,14 +106,14 @@ class ContinuousGreedy:
     ) -> Solution:
         """Relax, mix, round, assign and climb; the best of some roundings."""
         meter, may = Meter(limits), able(problem)
-        chance = relaxed(problem, may, rng, meter)
+        chance = continuous_plan(problem, may, rng, meter)
         due = theta(problem)
         shares = (due, *THETAS) if 0.0 < due < 1.0 else THETAS
         best: Solution | None = None
         bound: Fraction | None = None
         for i in range(ROUNDINGS):
             plan = SubmodularPlan(problem, meter)
-            table = rounded(mixed(chance, may, shares[i % len(shares)]), rng)
+            table = rounded_rows(mixed(chance, may, shares[i % len(shares)]), rng)
             rows = rng.permutation(np.argwhere(table & may))
             plan.deal((int(d), int(a)) for d, a in rows.tolist())
             failed = plan.complete(rng)

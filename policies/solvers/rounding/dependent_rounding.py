@@ -36,7 +36,7 @@ THETAS: Final = (0.0, 0.02, 0.1, 0.3)
 
 
 @dataclass(frozen=True, eq=False)
-class Relaxed:
+class FractionalPlan:
     """A fractional plan.
 
     Attributes
@@ -54,31 +54,31 @@ class Relaxed:
     refuted: str = ""
 
 
-def relaxed(problem: Problem, limits: Limits) -> Relaxed:
+def fractional_plan(problem: Problem, limits: Limits) -> FractionalPlan:
     """Return the optimum of the linear relaxation, or the best plan without limits."""
     ceiling = free_bound(problem)
     chance = np.zeros((problem.n_entries, problem.n_adversaries))
     if Milp().supports(problem):
         model = build(problem)
         if model.impossible:
-            return Relaxed(
+            return FractionalPlan(
                 chance, ceiling, "an entry, history or a limit leaves no plan"
             )
         found = run(model, limits, relax=True)
         if found.status == EMPTY:
-            return Relaxed(chance, ceiling, "not even fractions of copies fit")
+            return FractionalPlan(chance, ceiling, "not even fractions of copies fit")
         ceiling = bound_of(model, found, ceiling)
         if found.values is not None:
             x = np.clip(found.values[: len(model.entry)], 0.0, 1.0)
             chance[model.entry, model.adversary] = x
-            return Relaxed(chance, ceiling)
+            return FractionalPlan(chance, ceiling)
     may = able(problem)
     score = np.where(may, tables(problem).worth, -1.0)
     order = np.argsort(-score, axis=1, kind="stable")
     copies = np.minimum(problem.hi, may.sum(axis=1))
     first = np.arange(problem.n_adversaries) < copies[:, None]
     np.put_along_axis(chance, order, first.astype(np.float64), axis=1)
-    return Relaxed(chance, ceiling)
+    return FractionalPlan(chance, ceiling)
 
 
 def mixed(chance: Floats, may: Bools, theta: float) -> Floats:
@@ -88,7 +88,7 @@ def mixed(chance: Floats, may: Bools, theta: float) -> Floats:
     return np.asarray((1.0 - theta) * chance + theta * even)
 
 
-def rounded(chance: Floats, rng: np.random.Generator) -> Bools:
+def rounded_rows(chance: Floats, rng: np.random.Generator) -> Bools:
     """Round every row by pairs of fractions; its sum goes to the floor or ceiling.
 
     Parameters
@@ -129,7 +129,7 @@ class DependentRounding:
     ) -> Solution:
         """Relax, mix, round, judge; then climb."""
         meter = Meter(limits)
-        start = relaxed(problem, limits)
+        start = fractional_plan(problem, limits)
         if start.refuted:
             return refuted(problem, start.refuted)
         best, kept = _best(problem, start, rng, meter)
@@ -152,7 +152,7 @@ class DependentRounding:
 
 
 def _best(
-    problem: Problem, start: Relaxed, rng: np.random.Generator, meter: Meter
+    problem: Problem, start: FractionalPlan, rng: np.random.Generator, meter: Meter
 ) -> tuple[Plan | None, int]:
     """Return the best valid sample, and how many kept every limit."""
     paper, may = meter.limits.paper, able(problem)
@@ -160,7 +160,7 @@ def _best(
     kept = 0
     for i in range(REPEATS):
         theta = 0.0 if paper else THETAS[i % len(THETAS)]
-        plan = plan_of(rounded(mixed(start.chance, may, theta), rng))
+        plan = plan_of(rounded_rows(mixed(start.chance, may, theta), rng))
         seen = judge(problem, plan)
         kept += seen.feasible
         counts = seen.feasible or paper

@@ -26,7 +26,7 @@ from policies.model.sets import Bools, Ints
 from policies.solvers.exact.cpsat import refuted
 from policies.solvers.exact.highs import EMPTY, Milp, bound_of, build, run
 from policies.solvers.interfaces import Limits, Solution, Verdict, answer, free_bound
-from policies.solvers.load_tables import is_load_tradeoff, loads
+from policies.solvers.load_tables import is_load_tradeoff, load_tables
 from policies.solvers.rounding.beck_fiala import additive
 
 Floats = npt.NDArray[np.float64]
@@ -82,15 +82,15 @@ def _roundings(
     """Yield roundings of the relaxation."""
     free = not limits.paper and problem.capacity is None
     if free and is_load_tradeoff(problem, average=False, power=1):
-        sure = additive(loads(problem), chance, limits.deadline())
+        sure = additive(load_tables(problem), chance, limits.deadline())
         if sure is not None:
             yield plan_of(sure)
     may = able(problem)
     for _ in range(REPEATS):
-        yield plan_of(rounded(chance, may, problem.lo, problem.hi, rng))
+        yield plan_of(rounded_once(chance, may, problem.lo, problem.hi, rng))
 
 
-def rounded(
+def rounded_once(
     chance: Floats, may: Bools, lo: Ints, hi: Ints, rng: np.random.Generator
 ) -> Bools:
     """Round once and correct the numbers of copies.

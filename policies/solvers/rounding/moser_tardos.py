@@ -19,8 +19,8 @@ from policies.model.problem_arrays import able
 from policies.solvers.exact.cpsat import refuted
 from policies.solvers.interfaces import Limits, Solution, Verdict, answer
 from policies.solvers.kernels.resampling import DONE, DRAWN, HEAD, PROGRESS, TAIL
-from policies.solvers.rounding.dependent_rounding import mixed, relaxed
-from policies.solvers.rounding.rand_plus import drawn
+from policies.solvers.rounding.dependent_rounding import fractional_plan, mixed
+from policies.solvers.rounding.rand_plus import drawn_orders
 from policies.solvers.search.delta_evaluation import Floats, Gains
 from policies.solvers.search.local_search import Meter, climb, fits, with_end
 
@@ -49,7 +49,7 @@ class MoserTardos:
     ) -> Solution:
         """Draw, redraw, climb."""
         meter = Meter(limits)
-        start = relaxed(problem, limits)
+        start = fractional_plan(problem, limits)
         if start.refuted:
             return refuted(problem, start.refuted)
         may, best, redraws = able(problem), None, 0
@@ -85,7 +85,7 @@ def _run(
     """Draw until no limit is crossed; return the plan or None, and the sets redrawn."""
     problem = gains.problem
     gains.reset()
-    gains.deal(np.arange(gains.n), drawn(odds, rng), problem.lo)
+    gains.deal(np.arange(gains.n), drawn_orders(odds, rng), problem.lo)
     m = len(gains.state.load)
     progress = np.zeros(PROGRESS, np.int64)
     progress[TAIL] = m

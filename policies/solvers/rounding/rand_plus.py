@@ -27,7 +27,7 @@ DRAWS: Final = 100
 _LEAST = 1e-300  # replaces 0 in keys: after all others, in uniform order
 
 
-def drawn(odds: Floats, rng: np.random.Generator) -> Ints:
+def drawn_orders(odds: Floats, rng: np.random.Generator) -> Ints:
     """Order each row's columns by successive sampling.
 
     Parameters
@@ -61,7 +61,7 @@ class RandPlus:
         for _ in range(DRAWS):
             gains.reset()
             order = rng.permutation(problem.n_entries)
-            ranked = drawn(odds, rng)
+            ranked = drawn_orders(odds, rng)
             if not limits.paper:  # required copies first, so that extras take no room
                 gains.deal(order, ranked, problem.lo)
             gains.deal(order, ranked, problem.hi)

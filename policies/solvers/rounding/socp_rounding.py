@@ -18,10 +18,15 @@ import numpy as np
 from policies.model.objective import Objective
 from policies.model.problem import Goal, Problem
 from policies.model.problem_arrays import plan_of
-from policies.solvers.bounds.cone_relaxation import relaxed, tangent_bound
+from policies.solvers.bounds.cone_relaxation import solved_cone, tangent_bound
 from policies.solvers.interfaces import Limits, Solution, answer, free_bound
-from policies.solvers.load_tables import is_load_tradeoff, loads, mean_cap, unassigned
-from policies.solvers.rounding.lp_rounding import rounded
+from policies.solvers.load_tables import (
+    is_load_tradeoff,
+    load_tables,
+    mean_cap,
+    unassigned,
+)
+from policies.solvers.rounding.lp_rounding import rounded_once
 from policies.solvers.search.annealing import SmoothAnnealer, most_steps
 
 ROUNDINGS: Final = 4
@@ -31,7 +36,7 @@ _POWER: Final = 2
 """Highest power of loads in the cones."""
 
 
-def priced(problem: Problem) -> Problem | None:
+def limit_as_price(problem: Problem) -> Problem | None:
     """Return the tradeoff in which a limit on the mean of all sets becomes a price.
 
     Returns
@@ -52,7 +57,7 @@ class SocpRounding:
 
     def supports(self, problem: Problem) -> bool:
         """Averages over linear and quadratic sets: tradeoffs, or one limit on them."""
-        if priced(problem) is not None:
+        if limit_as_price(problem) is not None:
             return True
         return problem.n_adversaries > 0 and is_load_tradeoff(
             problem, average=True, power=_POWER
@@ -63,10 +68,10 @@ class SocpRounding:
     ) -> Solution:
         """Relax, round, anneal."""
         began = limits.clock()
-        tradeoff = priced(problem)
-        it = loads(tradeoff or problem)
+        tradeoff = limit_as_price(problem)
+        it = load_tables(tradeoff or problem)
         limit = None if tradeoff is None else float(tradeoff.goal.tau)
-        found = relaxed(it, limits, limit=limit)
+        found = solved_cone(it, limits, limit=limit)
         bound, x, price = float(free_bound(problem)), it.worth, 1.0
         if found is not None:
             x, prices = found
@@ -81,7 +86,7 @@ class SocpRounding:
         annealer = SmoothAnnealer(problem, rng, rest, start=start, price=price)
         if found is not None and not it.capped:
             for _ in range(ROUNDINGS):
-                annealer.offer(rounded(x, it.may, it.lo, it.hi, rng))
+                annealer.offer(rounded_once(x, it.may, it.lo, it.hi, rng))
         stopped = annealer.anneal(most_steps(limits), bound)
         tried = ("the cone relaxation, rounded and annealed",)
         if found is None:

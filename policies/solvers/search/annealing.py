@@ -51,7 +51,7 @@ from policies.solvers.kernels.plan_state import U
 from policies.solvers.load_tables import (
     greedy_assignment,
     is_load_tradeoff,
-    loads,
+    load_tables,
     mean_cap,
 )
 from policies.solvers.search.annealing_state import AnnealingState
@@ -510,7 +510,7 @@ def anneal_smoothly(
     return _annealed(annealer, most_steps(limits), start, "annealing")
 
 
-def anneal_across(
+def anneal_across_limits(
     problem: Problem,
     start: Pairs | None,
     rng: np.random.Generator,
@@ -570,7 +570,7 @@ class AnnealingSolver:
         annealer.run(most_steps(half))
         rest = limits.left(began)  # the bound needs its share of the time
         annealer.within(rest)
-        ladder = Ladder(problem, loads(problem))
+        ladder = Ladder(problem, load_tables(problem))
         relaxations = int(min(_RELAXATIONS, 2 + limits.work * 4))
         ladder.climb(annealer.value, annealer.level, relaxations, over, rest)
         stopped = annealer.anneal(most_steps(limits), ladder.bound)

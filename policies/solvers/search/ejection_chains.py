@@ -43,7 +43,7 @@ def constructed(problem: Problem, rng: np.random.Generator, limits: Limits) -> S
     """Build, repair and improve a plan; SOLVED if the judge agrees, without proof."""
     state = PlanState(problem)
     rank = Ranking(state, rng, soft_ceiling(problem, limits.spread))
-    short = build(state, rank, rng, limits)
+    short = build_plan(state, rank, rng, limits)
     if short:
         outcome = f"ejection chains left {len(short)} entries short of copies"
         held, bound = np.array(sorted(short), np.int64), free_bound(problem)
@@ -126,7 +126,7 @@ def sequence(state: PlanState, rng: np.random.Generator) -> list[int]:
     return [int(d) for d in order[problem.lo[order] > 0]]
 
 
-def build(
+def build_plan(
     state: PlanState,
     rank: Ranking,
     rng: np.random.Generator,

@@ -30,8 +30,8 @@ from policies.solvers.load_tables import (
     Balance,
     Floats,
     is_load_tradeoff,
-    loads,
-    relaxed,
+    load_tables,
+    relaxed_balance,
     scaled,
     unassigned,
 )
@@ -84,8 +84,8 @@ class Exchange:
     ) -> Solution:
         """Relax, round, exchange."""
         began, over = limits.clock(), limits.deadline()
-        b = Balance.of(loads(problem))
-        x, prices, rent = relaxed(b, limits)
+        b = Balance.of(load_tables(problem))
+        x, prices, rent = relaxed_balance(b, limits)
         bound = b.bound(prices, rent)
         best = _rounded(b, x, prices, rng, [True], over)
         even = False

@@ -17,7 +17,13 @@ from policies.model.problem import Problem
 from policies.model.problem_arrays import plan_of
 from policies.model.sets import Bools, Ints
 from policies.solvers.interfaces import Limits, Solution, answer
-from policies.solvers.load_tables import Balance, Floats, loads, relaxed, unassigned
+from policies.solvers.load_tables import (
+    Balance,
+    Floats,
+    load_tables,
+    relaxed_balance,
+    unassigned,
+)
 from policies.solvers.search.exchange import Exchange
 
 _ZERO = 1e-9  # smaller values of the relaxation are rounding errors
@@ -36,10 +42,10 @@ class Makespan:
     ) -> Solution:
         """Relax and round by matching; also try longest job first."""
         del rng  # deterministic
-        b = Balance.of(loads(problem))
-        x, prices, rent = relaxed(b, limits)
+        b = Balance.of(load_tables(problem))
+        x, prices, rent = relaxed_balance(b, limits)
         bound = Fraction(b.bound(prices, rent))
-        plans = [p for p in (matched(b, x), longest_first(b)) if p is not None]
+        plans = [p for p in (matched_slots(b, x), longest_first(b)) if p is not None]
         if not plans:
             return unassigned(bound)
         tried = ("the relaxation rounded by matching; longest job first",)
@@ -47,13 +53,14 @@ class Makespan:
         return answer(problem, plan_of(best), bound=bound, tried=tried, stopped="work")
 
 
-def matched(b: Balance, x: Floats) -> Bools | None:
+def matched_slots(b: Balance, x: Floats) -> Bools | None:
     """Round the relaxation: a matching of entries to unit slots of adversaries.
 
-    Notes ----- The pairs of an adversary, costliest first, are poured into slots of
-    size 1. A matching of highest worth is integral, so it is worth no less than ``x``;
-    an entry of slot s + 1 costs no more than any of slot s, so a mean rises by at most
-    one entry's cost.
+    Notes
+    -----
+    The pairs of an adversary, costliest first, are poured into slots of size 1. A matching
+    of highest worth is integral, so it is worth no less than ``x``; an entry of slot s + 1
+    costs no more than any of slot s, so a mean rises by at most one entry's cost.
     """
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import min_weight_full_bipartite_matching

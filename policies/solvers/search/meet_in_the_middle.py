@@ -30,7 +30,7 @@ from typing import Final
 import numpy as np
 
 from policies.model.sets import Bools, Ints
-from policies.solvers.load_tables import Balance, Floats, Loads, scaled
+from policies.solvers.load_tables import Balance, Floats, LoadTables, scaled
 
 Over = Callable[[], bool]
 
@@ -78,7 +78,7 @@ class Choices:
     count: Ints
 
     @classmethod
-    def of(cls, it: Loads, value: Floats, row: Ints) -> Choices | None:
+    def of(cls, it: LoadTables, value: Floats, row: Ints) -> Choices | None:
         """Return the choices; None if there are too many.
 
         Parameters
@@ -110,7 +110,7 @@ class Choices:
         return np.flatnonzero(same & near)
 
 
-def _subsets(it: Loads) -> Bools | None:
+def _subsets(it: LoadTables) -> Bools | None:
     """Return the sets of adversaries of sizes that some entry may have."""
     k = it.shape[1]
     low, high = int(it.lo.min()), int(min(it.hi.max(), k))

@@ -22,7 +22,7 @@ import numpy as np
 from policies.model.objective import Objective
 from policies.model.problem import Plan, Problem
 from policies.model.sets import Ints
-from policies.solvers.exact.cpsat import CpSat, search
+from policies.solvers.exact.cpsat import CpSat, search_plan
 from policies.solvers.explain.cores import feasibility_problem
 from policies.solvers.interfaces import (
     Limits,
@@ -179,7 +179,7 @@ def _any_plan(problem: Problem, rng: np.random.Generator, limits: Limits) -> Sol
     """Search exactly for any plan, whatever its u."""
     bare = feasibility_problem(problem)
     if CpSat().supports(bare):
-        found = search(bare, rng, limits, utility=False)
+        found = search_plan(bare, rng, limits, utility=False)
     else:
         found = Solution(Verdict.UNKNOWN)
     tried = ("greedy over pairs", "ejection chains", *found.tried)

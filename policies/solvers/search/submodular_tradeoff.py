@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from policies.model.problem import Plan, Problem
 from policies.model.weights import Weights
-from policies.solvers.exact.epsilon_constraint import Span, Sweep, held_at
+from policies.solvers.exact.epsilon_constraint import DisclosureSpan, Sweep, held_at
 from policies.solvers.explain.cores import counted
 from policies.solvers.interfaces import (
     Limits,
@@ -179,20 +179,20 @@ def cut_levels(
     led = Punctual(who.led, limits, began, LOADED)
     best = along_slopes(led, problem, best, rng, slopes)
     best = climbed(problem, best, rng, limits.left(began, SHARE))
-    best = climb(problem, best, rng, limits.left(began))
+    best = reassign_singly(problem, best, rng, limits.left(began))
     if len(problem.history) and not problem.strict_history:  # levels count it: no proof
         return replace(best, bound=max(best.value, free_bound(problem)))
     return replace(best, bound=max(best.value, known.bound))
 
 
-def _wide(known: Sweep, top: Fraction) -> Iterator[Span]:
+def _wide(known: Sweep, top: Fraction) -> Iterator[DisclosureSpan]:
     """Yield the spans that may be split."""
     for span in known.spans:
         if span.open and span.high and span.high - span.low > top * NARROW:
             yield span
 
 
-def climb(
+def reassign_singly(
     problem: Problem, best: Solution, rng: np.random.Generator, limits: Limits
 ) -> Solution:
     """Reassign single entries while that improves the objective; each try is judged."""

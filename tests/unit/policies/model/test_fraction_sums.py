@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 
 from policies.model.aggregates import Aggregate, Parts, Shape
-from policies.model.fraction_sums import FractionSum, highest, total
+from policies.model.fraction_sums import FractionSum, highest_sum, total
 
 FRACTIONS = st.fractions(min_value=0, max_value=3, max_denominator=50)
 BITS = st.integers(1, 12)
@@ -30,7 +30,7 @@ def test_a_sum_is_exact_and_lies_between_its_bounds(values, bits, limit, strict)
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.lists(FRACTIONS, max_size=4), max_size=5), BITS)
 def test_the_highest_sum_is_found_however_rough_the_bounds(lists, bits):
-    found = highest(map(FractionSum, lists), bits)
+    found = highest_sum(map(FractionSum, lists), bits)
     assert found.exact == max((sum(one, Fraction(0)) for one in lists), default=0)
 
 

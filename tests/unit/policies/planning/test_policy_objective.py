@@ -9,7 +9,7 @@ import pytest
 
 from policies.model.objective import Objective
 from policies.model.problem import Average
-from policies.planning.policy_objective import averages_of, goal_of, weights_of
+from policies.planning.policy_objective import averages_of, policy_goal, weights_of
 from policies.policy import Budget, Entity, Field, Policy, UtilityRow
 
 
@@ -71,7 +71,9 @@ def test_a_row_with_where_weighs_the_entries_whose_record_it_matches(match, name
 
 
 def test_the_goal_is_the_budgets():
-    goal = goal_of(policy(objective=Objective.TRADEOFF, lambda_=Fraction(3), tau=None))
+    goal = policy_goal(
+        policy(objective=Objective.TRADEOFF, lambda_=Fraction(3), tau=None)
+    )
     assert (goal.objective, goal.lambda_, goal.tau) == (Objective.TRADEOFF, 3, 0)
 
 

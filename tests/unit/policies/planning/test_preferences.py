@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from policies.planning.preferences import fairest, fewest
+from policies.planning.preferences import fairest, fewest_workers
 from policies.solvers import SOLVERS, Limits
 from policies.solvers.interfaces import timeless
 from tests.unit.policies.tiny import Tiny, pairs_of, step
@@ -55,7 +55,7 @@ def test_no_plan_uses_fewer_workers_or_is_fairer_than_the_bound(tiny):
     problem = tiny.problem()
     ask = solver(problem)
     found = ask(problem.room())
-    few = fewest(problem, found, ask, 0, LIMITS)
+    few = fewest_workers(problem, found, ask, 0, LIMITS)
     assert few.bound <= min(len({a for _, a in plan}) for plan in plans) <= few.value
     assert tiny.feasible(pairs_of(few.solution.plan))
     assert len({a for _, a in pairs_of(few.solution.plan)}) == few.value
@@ -69,7 +69,9 @@ def test_whoever_is_given_little_is_left_out_first():
     """Six entries, three workers of room six; two entries may not meet: two workers."""
     tiny = Tiny(6, 3, [step(0, 1)], weights=[[3, 2, 1]] * 6, capacity=[6, 6, 6])
     problem = tiny.problem()
-    few = fewest(problem, solver(problem)(problem.room()), solver(problem), 0, LIMITS)
+    few = fewest_workers(
+        problem, solver(problem)(problem.room()), solver(problem), 0, LIMITS
+    )
     assert (few.value, few.bound) == (2, 2)
     assert few.room.tolist() == [6, 6, 0]
 

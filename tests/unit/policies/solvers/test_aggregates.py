@@ -15,7 +15,7 @@ from policies.model.aggregates import Aggregate, Shape
 from policies.model.problem import Average, Goal, Plan
 from policies.solvers import SOLVERS, Limits, Verdict
 from policies.solvers.exact.epsilon_constraint import front
-from policies.solvers.exact.lexicographic import fewest
+from policies.solvers.exact.lexicographic import fewest_complete_sets
 from policies.solvers.kernels.plan_state import F
 from policies.solvers.search.delta_evaluation import Gains
 from tests.unit.policies.aggregate_referee import (
@@ -242,7 +242,9 @@ def test_each_level_of_a_front_is_kept_and_its_bound_holds(document):
 def test_the_safe_objective_bounds_all_plans_that_complete_no_more(document):
     """Fewest complete sets first; of plans with so many, none is worth more."""
     problem = read_instance(document).problem
-    made = fewest(problem, np.random.default_rng(1), Limits(work=5), by_auto)
+    made = fewest_complete_sets(
+        problem, np.random.default_rng(1), Limits(work=5), by_auto
+    )
     found = made.solution
     if found.verdict is not Verdict.SOLVED:
         return

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from policies.judging.judge import judge
 from policies.solvers import SOLVERS, Limits, Verdict
 from policies.solvers.rounding import moser_tardos
-from policies.solvers.rounding.dependent_rounding import mixed, rounded
-from policies.solvers.rounding.rand_plus import drawn
+from policies.solvers.rounding.dependent_rounding import mixed, rounded_rows
+from policies.solvers.rounding.rand_plus import drawn_orders
 from tests.unit.policies.tiny import Tiny, pairs_of, step
 
 
@@ -22,7 +22,7 @@ def test_successive_sampling_draws_in_proportion():
 
     Given 1 first (3/4), 0 comes second (the third has no odds); so P(0 second) = 3/4.
     """
-    rows = drawn(np.tile([1.0, 3.0, 0.0], (20_000, 1)), np.random.default_rng(0))
+    rows = drawn_orders(np.tile([1.0, 3.0, 0.0], (20_000, 1)), np.random.default_rng(0))
     first = np.bincount(rows[:, 0], minlength=3) / len(rows)
     second = np.bincount(rows[:, 1], minlength=3) / len(rows)
     assert first == pytest.approx([0.25, 0.75, 0.0], abs=0.02)
@@ -54,7 +54,7 @@ def test_rand_plus_gives_exactly_t_in_paper_mode():
 def test_rounding_keeps_every_rows_sum(chance, seed):
     """To the floor or the ceiling; whole numbers stay."""
     x = np.array(chance)
-    made = rounded(x, np.random.default_rng(seed))
+    made = rounded_rows(x, np.random.default_rng(seed))
     total = x.sum(axis=1)
     assert (made.sum(axis=1) >= np.floor(total + 1e-6) - 1e-9).all()
     assert (made.sum(axis=1) <= np.ceil(total - 1e-6) + 1e-9).all()
@@ -65,7 +65,7 @@ def test_rounding_keeps_every_rows_sum(chance, seed):
 def test_rounding_keeps_marginals_and_pairs_repel():
     """Row (.5, .3, .2): each column as often as that, exactly one a row."""
     x = np.tile([0.5, 0.3, 0.2], (20_000, 1))
-    made = rounded(x, np.random.default_rng(1))
+    made = rounded_rows(x, np.random.default_rng(1))
     assert (made.sum(axis=1) == 1).all()
     assert made.mean(axis=0) == pytest.approx([0.5, 0.3, 0.2], abs=0.02)
 

@@ -5,7 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.solvers.template_assignment import Template, deal, evenly, place, quotas
+from policies.solvers.template_assignment import (
+    ShapeTemplate,
+    deal,
+    evenly,
+    place,
+    quotas,
+)
 
 
 @st.composite
@@ -67,7 +73,7 @@ def test_a_template_goes_to_different_adversaries_in_each_component():
     slots = tuple(np.array([d]) for d in (0, 0, 1, 1))
     nothing = np.zeros(5, np.int64)
     entry, adversary = place(
-        Template(slots, entries),
+        ShapeTemplate(slots, entries),
         np.ones((4, 5)),
         nothing,
         np.full(5, 9_999),
@@ -81,7 +87,7 @@ def test_a_template_goes_to_different_adversaries_in_each_component():
 @pytest.mark.parametrize(("room", "fits"), [(2, True), (1, False)])
 def test_capacities_are_kept_or_the_whole_is_left(room, fits):
     """Two slots of two entries, two components, four workers with so much room."""
-    template = Template(
+    template = ShapeTemplate(
         (np.array([0, 1]), np.array([2, 3])), np.arange(8).reshape(2, 4)
     )
     dealt = place(
@@ -99,7 +105,7 @@ def test_capacities_are_kept_or_the_whole_is_left(room, fits):
 
 def test_the_soft_ceiling_spreads_work_over_good_and_less_good():
     """One worker is best at all; no more than 12 of 20 showings are given to it."""
-    template = Template((np.array([0]),), np.arange(20).reshape(20, 1))
+    template = ShapeTemplate((np.array([0]),), np.arange(20).reshape(20, 1))
     worth = np.array([[9.0, 1.0, 1.0, 1.0]])
     _, adversary = place(
         template,

@@ -33,7 +33,7 @@ def test_one_call_has_the_time_that_the_model_left(monkeypatch):
     ticks = count()
     limits = Limits(seconds=100, clock=lambda: float(next(ticks)))
     tiny = Tiny(3, 2, [step(0, 1, 2)], weights=[[1, 2], [3, 1], [2, 2]])
-    found = cpsat.search(tiny.problem(), np.random.default_rng(0), limits)
+    found = cpsat.search_plan(tiny.problem(), np.random.default_rng(0), limits)
     assert found.verdict is Verdict.SOLVED
     assert found.value == found.bound == 7
     assert len(seen) == 1
@@ -45,7 +45,7 @@ def test_the_plan_held_is_never_given_away():
     tiny = Tiny(3, 2, [step(0, 1, 2)], weights=[[1, 2], [3, 1], [2, 2]])
     problem, held = tiny.problem(), Plan.of([(0, 1), (1, 0), (2, 1)])
     rng, limits = np.random.default_rng(0), Limits(work=1e-12)
-    found = cpsat.search(problem, rng, limits, hint=held)
+    found = cpsat.search_plan(problem, rng, limits, hint=held)
     assert (found.verdict, found.value) == (Verdict.SOLVED, 7)
     assert found.bound >= 7
 
@@ -75,7 +75,7 @@ def test_a_model_that_is_not_made_in_time_is_not_searched(monkeypatch, made):
     limits = Limits(stopped=lambda: next(looks, True))
     for problem in (averaged(), Tiny(3, 2, [step(0, 1), step(1, 2)]).problem()):
         rng = np.random.default_rng(0)
-        found = cpsat.search(problem, rng, limits, sums=True)
+        found = cpsat.search_plan(problem, rng, limits, sums=True)
         assert (found.verdict, found.bound) == (Verdict.UNKNOWN, 3)
         assert cpsat.clashing(problem, rng, limits) is None
 
@@ -99,7 +99,7 @@ def test_adversaries_of_unequal_groups_are_not_alike():
     """0 pools with everybody: entry 0 must go to 1 or 2, the other one to the other."""
     tiny = Tiny(2, 3, [step(0, 1)])
     pooled = replace(tiny.problem(), coalitions=Coalitions(((0, 1), (0, 2))))
-    found = cpsat.search(pooled, np.random.default_rng(0), Limits())
+    found = cpsat.search_plan(pooled, np.random.default_rng(0), Limits())
     assert found.verdict is Verdict.SOLVED
     assert sorted(found.plan.adversary.tolist()) == [1, 2]
 
@@ -109,7 +109,7 @@ def test_with_groups_the_most_wanted_entry_may_go_to_anybody():
     star = [step(0, leaf) for leaf in range(1, 6)]
     tiny = Tiny(6, 3, star, lo=[1] * 6, hi=[2] * 6)
     pooled = replace(tiny.problem(), coalitions=Coalitions(((0, 1),)))
-    found = cpsat.search(pooled, np.random.default_rng(0), Limits())
+    found = cpsat.search_plan(pooled, np.random.default_rng(0), Limits())
     assert found.value == found.bound == 11
 
 

@@ -13,14 +13,16 @@ from policies.model.objective import Objective
 from policies.model.problem import Average, Coalitions, Goal
 from policies.model.sets import NO_CAP
 from policies.solvers import SOLVERS, Limits, Verdict
-from policies.solvers.exact.lexicographic import countable, fewest
+from policies.solvers.exact.lexicographic import countable, fewest_complete_sets
 from policies.solvers.interfaces import Solution
 from tests.unit.policies.tiny import Made, Tiny, pairs_of, step, uncapped
 
 
 def ask(problem):
     rng, limits = np.random.default_rng(0), Limits()
-    return fewest(problem, rng, limits, lambda p, part: SOLVERS["auto"](p, rng, part))
+    return fewest_complete_sets(
+        problem, rng, limits, lambda p, part: SOLVERS["auto"](p, rng, part)
+    )
 
 
 def tradeoff(n, k, sets, *, average=False, **more):
@@ -82,7 +84,9 @@ def test_a_bound_does_not_count_on_a_leak_that_was_not_proven():
     """Step 1 ended by the clock: a plan without any complete set may be there."""
     tiny = tradeoff(4, 2, [step(0, 1), step(2, 3)], hi=[2] * 4)
     rng, limits = np.random.default_rng(0), Limits()
-    late = fewest(tiny.problem(), rng, limits, lambda *_: Solution(Verdict.UNKNOWN))
+    late = fewest_complete_sets(
+        tiny.problem(), rng, limits, lambda *_: Solution(Verdict.UNKNOWN)
+    )
     assert late.solution.bound >= 4
     assert late.solution.judged.disclosed >= late.least == 0
 

@@ -18,7 +18,7 @@ from policies.model.problem import Average, Pairs, Problem
 from policies.model.sets import NO_CAP, InvalidProblem
 from policies.model.weights import Weights
 from policies.solvers import Limits
-from policies.solvers.contract import drawn, every_plan
+from policies.solvers.contract import drawn_problem, every_plan
 from policies.solvers.exact import cpsat, linear_model
 from policies.solvers.explain import withholding
 from policies.solvers.explain.withholding import cheapest, without
@@ -54,7 +54,7 @@ def brute(problem):
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 400), data=st.data())
 def test_nothing_cheaper_would_do_and_the_rest_has_a_plan(seed, data):
-    problem = drawn(seed)
+    problem = drawn_problem(seed)
     n = problem.n_entries
     prices = data.draw(st.lists(st.integers(0, 3), min_size=n, max_size=n))
     problem = priced(problem, prices)
@@ -71,7 +71,7 @@ def test_nothing_cheaper_would_do_and_the_rest_has_a_plan(seed, data):
 
 def triangle(prices, capacity=None) -> Problem:
     """Three entries of which no two may share one of two adversaries."""
-    base = drawn(0)
+    base = drawn_problem(0)
     sets = replace(
         base.sets,
         n_entries=3,
@@ -132,8 +132,12 @@ def test_prices_fit_the_entries():
 
 def test_without_time_for_the_model_nothing_is_told():
     """Rows that are left out of it would withhold too little."""
-    seed = next(s for s in range(400) if drawn(s).n_entries and not possible(drawn(s)))
-    problem = drawn(seed)
+    seed = next(
+        s
+        for s in range(400)
+        if drawn_problem(s).n_entries and not possible(drawn_problem(s))
+    )
+    problem = drawn_problem(seed)
     free = priced(problem, [1] * problem.n_entries)
     assert solved(free) is not None
     assert solved(free, stopped=lambda: True) is None

@@ -14,7 +14,7 @@ from policies.model.objective import Objective
 from policies.model.problem import Goal
 from policies.model.sets import NO_CAP
 from policies.solvers import SOLVERS, Limits, Verdict
-from policies.solvers.load_tables import loads
+from policies.solvers.load_tables import load_tables
 from policies.solvers.rounding import beck_fiala
 from policies.solvers.rounding.beck_fiala import additive, slack
 from tests.unit.policies.tiny import Made, Tiny, uncapped
@@ -44,7 +44,7 @@ def fractional(draw):
 @settings(max_examples=150, deadline=None)
 def test_u_and_copies_are_kept_and_no_load_rises_by_the_slack(drawn):
     tiny, x = drawn
-    it = loads(tiny.problem())
+    it = load_tables(tiny.problem())
     chosen = additive(it, x, never)
     assert chosen is not None
     copies = chosen.sum(axis=1)
@@ -74,7 +74,7 @@ def large(seed, n=120, m=20, k=4):
 def test_no_rounding_error_grows_into_a_copy():
     """Rows of a whole copy and two fractions that make one: two copies each, all 120."""
     rng = np.random.default_rng(4)
-    it = loads(replace(large(4, k=10), hi=[2] * 120).problem())
+    it = load_tables(replace(large(4, k=10), hi=[2] * 120).problem())
     x = np.zeros((120, 10))
     part = rng.random(120)
     for d in range(120):
@@ -88,7 +88,7 @@ def test_no_rounding_error_grows_into_a_copy():
 def test_an_even_plan_of_many_sets_stays_within_the_slack():
     """Each of 20 sets at 4 adversaries starts at exactly a quarter."""
     tiny = large(1)
-    it = loads(tiny.problem())
+    it = load_tables(tiny.problem())
     x = np.full((tiny.n, tiny.k), 1 / tiny.k)
     chosen = additive(it, x, never)
     assert chosen is not None
@@ -98,7 +98,7 @@ def test_an_even_plan_of_many_sets_stays_within_the_slack():
 
 
 def test_neither_too_many_fractions_nor_a_stop_give_a_half_rounded_plan(monkeypatch):
-    it, x = loads(large(2).problem()), np.full((120, 4), 0.25)
+    it, x = load_tables(large(2).problem()), np.full((120, 4), 0.25)
     assert additive(it, x, lambda: True) is None
     monkeypatch.setattr(beck_fiala, "MOST", 479)
     assert additive(it, x, never) is None
@@ -114,7 +114,7 @@ def test_lp_rounding_is_within_the_promise_of_its_bound(paper, monkeypatch):
     limits = Limits(paper=paper)
     made = SOLVERS["lp-rounding"](problem, np.random.default_rng(0), limits)
     assert made.verdict is Verdict.SOLVED
-    promised = made.bound - 500 * Fraction(slack(loads(problem)))
+    promised = made.bound - 500 * Fraction(slack(load_tables(problem)))
     if not paper:
         assert promised <= made.value <= made.bound
 
@@ -125,7 +125,7 @@ def test_sets_with_little_that_floats_take_no_room():
     members = [rng.choice(200, 2, replace=False).tolist() for _ in range(20_000)]
     sets = [Made(dict.fromkeys(pair, 1), NO_CAP, 2) for pair in members]
     tiny = Tiny(200, 2, sets, measures=(Measure.LINEAR,))
-    it = loads(tiny.problem())
+    it = load_tables(tiny.problem())
     d, a = np.nonzero(np.ones((200, 2), np.bool_))
     tracemalloc.start()
     kept = beck_fiala._kept(it, d, a)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from policies.solvers import SOLVERS, Limits, Verdict
 from policies.solvers.rounding import lp_rounding
-from policies.solvers.rounding.lp_rounding import rounded
+from policies.solvers.rounding.lp_rounding import rounded_once
 from tests.unit.policies.tiny import Tiny, step
 
 
@@ -22,7 +22,7 @@ def test_every_rounding_has_as_many_copies_as_it_must(seed):
     lo = rng.integers(0, 3, n)
     hi = lo + rng.integers(0, 3, n)
     lo = np.minimum(lo, may.sum(axis=1))
-    taken = rounded(chance, may, lo, hi, rng)
+    taken = rounded_once(chance, may, lo, hi, rng)
     copies = taken.sum(axis=1)
     assert not (taken & ~may).any()
     assert (copies >= lo).all()
@@ -34,7 +34,7 @@ def test_certain_pairs_are_taken_and_the_likeliest_fills_up():
     chance = np.array([[1.0, 0.0], [1e-12, 2e-12]])
     may = np.ones((2, 2), np.bool_)
     one = np.ones(2, np.int64)
-    taken = rounded(chance, may, one, one, np.random.default_rng(0))
+    taken = rounded_once(chance, may, one, one, np.random.default_rng(0))
     assert taken.tolist() == [[True, False], [False, True]]
 
 
@@ -71,9 +71,9 @@ def test_in_paper_mode_the_sample_of_highest_utility_wins(monkeypatch):
     """Row S2: a hundred samples, the same for the same seed; safe would be content too."""
     tiny = Tiny(6, 3, [step(0, 1), step(2, 3)], weights=[[1, 2, 3]] * 6)
     seen = []
-    real = lp_rounding.rounded
+    real = lp_rounding.rounded_once
     monkeypatch.setattr(
-        lp_rounding, "rounded", lambda *a: seen.append(real(*a)) or seen[-1]
+        lp_rounding, "rounded_once", lambda *a: seen.append(real(*a)) or seen[-1]
     )
     made = [
         SOLVERS["lp-rounding"](

@@ -17,7 +17,7 @@ from policies.solvers.auto import TABLE, Auto
 from policies.solvers.bounds import cone_relaxation
 from policies.solvers.bounds.cone_relaxation import tangent_bound
 from policies.solvers.interfaces import timeless
-from policies.solvers.load_tables import loads
+from policies.solvers.load_tables import load_tables
 from policies.solvers.rounding.socp_rounding import SocpRounding
 from tests.unit.policies.referee import best, evaluate
 from tests.unit.policies.tiny import Made, Tiny, pairs_of, priced, uncapped
@@ -40,7 +40,7 @@ def test_value_and_bound_enclose_the_best_plan(tiny, data):
         assert found.value <= max(values)
     if values:
         assert max(values) <= found.bound
-        it = loads(tiny.problem())
+        it = load_tables(tiny.problem())
         rng = np.random.default_rng(data.draw(st.integers(0, 99)))
         assert max(values) <= tangent_bound(
             it, rng.random(it.shape), rng.random(tiny.k)
@@ -71,7 +71,7 @@ def test_same_seed_same_plan():
 def test_without_time_for_the_relaxation_the_bound_is_the_free_one(monkeypatch):
     """The answer is a plan still."""
     monkeypatch.setattr(
-        "policies.solvers.rounding.socp_rounding.relaxed", lambda *_, **__: None
+        "policies.solvers.rounding.socp_rounding.solved_cone", lambda *_, **__: None
     )
     found = solve(square())
     assert found.verdict is Verdict.SOLVED
@@ -96,7 +96,7 @@ def test_other_problems_are_left_to_others(changed):
 
 def test_each_cone_is_made_of_one_adversary_alone():
     """Zeros that are written down would make every step as if all were coupled."""
-    it = loads(square().problem())
+    it = load_tables(square().problem())
     entry, adversary = np.nonzero(it.may)
     rows, _, (linear, sizes) = cone_relaxation._cones(it, entry, adversary)
     assert rows.data.all()
@@ -110,9 +110,9 @@ def test_each_cone_is_made_of_one_adversary_alone():
 
 def test_a_step_that_takes_longer_than_there_is_time_is_not_begun(monkeypatch):
     """The cone solver looks at its clock between steps only."""
-    it = loads(square().problem())
+    it = load_tables(square().problem())
     monkeypatch.setattr(cone_relaxation, "_cones", None)
-    assert cone_relaxation.relaxed(it, Limits(seconds=1e-6, clock=timeless)) is None
+    assert cone_relaxation.solved_cone(it, Limits(seconds=1e-6, clock=timeless)) is None
 
 
 QUADRATIC = {"kind": "quadratic", "aggregation": "average"}

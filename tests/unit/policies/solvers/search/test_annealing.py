@@ -20,13 +20,13 @@ from policies.solvers.bounds.level_relaxation import Ladder
 from policies.solvers.kernels import annealing as kernel
 from policies.solvers.kernels.compiling import kernels
 from policies.solvers.kernels.plan_state import DEGREE, GIVEN, U
-from policies.solvers.load_tables import loads
+from policies.solvers.load_tables import load_tables
 from policies.solvers.search import annealing
 from policies.solvers.search.annealing import (
     AnnealingSolver,
     PenaltyAnnealer,
     SmoothAnnealer,
-    anneal_across,
+    anneal_across_limits,
     anneal_smoothly,
     annealable,
     crossable,
@@ -425,7 +425,7 @@ def test_the_answer_is_never_below_the_plan_that_it_starts_from():
 def test_every_relaxation_only_lowers_what_is_proven():
     """One level after the other."""
     problem = thirds().problem()
-    ladder = Ladder(problem, loads(problem))
+    ladder = Ladder(problem, load_tables(problem))
     limits, seen = Limits(), [ladder.bound]
     for _ in range(3):
         ladder.climb(-3.0, 2 / 3, 1, lambda: False, limits)
@@ -487,7 +487,7 @@ def laid_out(crossing):
 
 
 def annealed(tiny, start=None, limits=SHORT):
-    return anneal_across(tiny.problem(), start, np.random.default_rng(0), limits)
+    return anneal_across_limits(tiny.problem(), start, np.random.default_rng(0), limits)
 
 
 @pytest.mark.parametrize(
@@ -552,7 +552,7 @@ def test_a_plan_at_the_bound_ends_it():
     crossing = PenaltyAnnealer(problem, np.random.default_rng(0), Limits())
     assert crossing.anneal(10**12, 6.0) == "gap"
     assert crossing.runs == 1
-    found = anneal_across(problem, None, np.random.default_rng(0), Limits())
+    found = anneal_across_limits(problem, None, np.random.default_rng(0), Limits())
     assert (found.value, found.stopped) == (6, "optimal")
 
 

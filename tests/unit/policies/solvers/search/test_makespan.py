@@ -13,8 +13,8 @@ from policies.model.objective import Objective
 from policies.model.problem import Goal
 from policies.model.sets import NO_CAP
 from policies.solvers import Limits, Verdict
-from policies.solvers.load_tables import Balance, loads, relaxed
-from policies.solvers.search.makespan import Makespan, longest_first, matched
+from policies.solvers.load_tables import Balance, load_tables, relaxed_balance
+from policies.solvers.search.makespan import Makespan, longest_first, matched_slots
 from tests.unit.policies.tiny import Made, Tiny, pairs_of
 
 GOAL = Goal(Objective.TRADEOFF, Fraction(9), Fraction(0), average=True)
@@ -68,11 +68,11 @@ def test_value_and_bound_enclose_the_best_plan(tiny):
 @settings(max_examples=60, deadline=None)
 def test_matching_loses_no_utility_and_one_share_at_most(tiny):
     """Shmoys and Tardos: u of the relaxation, its f and the largest cost."""
-    b = Balance.of(loads(tiny.problem()))
-    x = relaxed(b, Limits())[0]
+    b = Balance.of(load_tables(tiny.problem()))
+    x = relaxed_balance(b, Limits())[0]
     if not x.any():  # the capacities leave nothing
         return
-    chosen = matched(b, x)
+    chosen = matched_slots(b, x)
     assert chosen is not None
     assert b.it.worth[chosen].sum() >= (b.it.worth * x).sum() - 1e-6
     assert b.means(chosen).max() <= (b.cost * x).sum(axis=0).max() + b.cost.max() + 1e-6
@@ -80,7 +80,7 @@ def test_matching_loses_no_utility_and_one_share_at_most(tiny):
 
 def test_longest_job_first_by_hand():
     """3 3 2 2 2 on two machines: 3 2 2 and 3 2, where 3 3 and 2 2 2 would be best."""
-    b = Balance.of(loads(jobs([3, 3, 2, 2, 2], 2).problem()))
+    b = Balance.of(load_tables(jobs([3, 3, 2, 2, 2], 2).problem()))
     assert sorted(b.means(longest_first(b)) * 12) == pytest.approx([5, 7])
 
 

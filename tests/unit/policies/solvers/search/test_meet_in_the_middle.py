@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from policies.model.measures import Measure
 from policies.model.sets import NO_CAP
 from policies.solvers import Limits
-from policies.solvers.load_tables import Balance, loads, relaxed
+from policies.solvers.load_tables import Balance, load_tables, relaxed_balance
 from policies.solvers.search import meet_in_the_middle
 from policies.solvers.search.exchange import proven
 from policies.solvers.search.meet_in_the_middle import (
@@ -29,7 +29,7 @@ def never():
 
 
 def balance(tiny):
-    return Balance.of(loads(tiny.problem()))
+    return Balance.of(load_tables(tiny.problem()))
 
 
 def grids(tiny):
@@ -110,7 +110,7 @@ def test_no_plan_is_above_what_was_proven_wherever_the_search_is_cut(tiny, most,
     plans = list(grids(tiny))
     if not plans:
         return
-    x, prices, rent = relaxed(b, Limits())
+    x, prices, rent = relaxed_balance(b, Limits())
     start, top = plans[at % len(plans)].copy(), b.bound(prices, rent)
     best, bound, _ = proven(b, start, prices, top, most, Limits())
     assert max(map(b.value, plans)) <= bound + 1e-7
@@ -134,7 +134,7 @@ def test_what_pairs_lose_is_held_against_the_bound_of_the_prices(most):
     plans = sorted(grids(tiny), key=b.value)
     values = np.round(np.unique(np.round([b.value(p) for p in plans], 9)), 9)
     start = next(p for p in plans if abs(b.value(p) - values[-2]) < 1e-6)
-    _, prices, rent = relaxed(b, Limits())
+    _, prices, rent = relaxed_balance(b, Limits())
     top = b.bound(prices, rent)
     _, bound, _ = proven(b, start.copy(), prices, top, most, Limits())
     assert values[-1] <= bound + 1e-7
@@ -230,7 +230,7 @@ def test_choices_of_many_adversaries_are_not_listed():
     """Up to four copies among twelve: 793 sets."""
     tiny = Tiny(2, 12, [Made({0: 1, 1: 1}, NO_CAP, 2)], measures=(Measure.LINEAR,))
     goal = priced(1, average=True)
-    it = loads(replace(tiny, lo=[1, 1], hi=[4, 4], goal=goal).problem())
+    it = load_tables(replace(tiny, lo=[1, 1], hi=[4, 4], goal=goal).problem())
     assert Choices.of(it, it.worth, np.arange(12)) is None
-    it = loads(replace(tiny, lo=[1, 1], hi=[2, 2], goal=goal).problem())
+    it = load_tables(replace(tiny, lo=[1, 1], hi=[2, 2], goal=goal).problem())
     assert Choices.of(it, it.worth, np.arange(12)).subset.shape == (78, 12)
