@@ -1,11 +1,13 @@
 """Every instance file of a directory: what is reached in how long, beside its reference.
 
     python -m benchmarks.instances DIR [--algorithm auto] [--seconds 10] [--threads 2]
+        [--cpu]
 
 A reference that is OPTIMAL must be met within its tolerance with a bound that is not
 below it; INFEASIBLE must be recognised with a core; FEASIBLE must be met or passed, with
 a bound not below its best. A referee (``check_plan.py``) beside the directory, or named
-with --referee, recomputes every plan. The exit status is the number of misses.
+with --referee, recomputes every plan. With --cpu limits and times are CPU seconds of one
+thread, whatever else the machine does. The exit status is the number of misses.
 """
 
 from __future__ import annotations
@@ -14,15 +16,15 @@ import argparse
 import importlib.util
 import json
 import sys
-import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks.cells import by_cpu, by_wall
 from policies.instances.instance_file import Instance, read_instance, rows_of
-from policies.solvers import SOLVERS, Limits, Solution, Verdict
+from policies.solvers import SOLVERS, Solution, Verdict
 
 NEAR = 1e-9
 
@@ -58,6 +60,7 @@ def main() -> int:
     parser.add_argument("--algorithm", default="auto", choices=sorted(SOLVERS))
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--cpu", action="store_true")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--referee", type=Path)
     words = parser.parse_intermixed_args()
@@ -93,15 +96,12 @@ def _one(path: Path, words: argparse.Namespace, referee: Any) -> Line | None:
     solver = SOLVERS[words.algorithm]
     if not solver.supports(found.problem):
         return None
-    limits = Limits(
-        work=float("inf"),
-        seconds=words.seconds,
-        clock=time.perf_counter,
-        threads=words.threads,
-    )
-    began = time.perf_counter()
+    limits = replace(by_wall(words.seconds), threads=words.threads)
+    if words.cpu:
+        limits = by_cpu(words.seconds)
+    began = limits.clock()
     solution = solver(found.problem, np.random.default_rng(words.seed), limits)
-    seconds = time.perf_counter() - began
+    seconds = limits.clock() - began
     solved = solution.verdict is Verdict.SOLVED
     reference = document.get("reference") or {}
     return Line(
