@@ -33,8 +33,8 @@ PROVEN: Final = 600
 DEALT: Final = 100_000
 """Pairs examined in a sweep up to which GREEDYL takes at most .6 s of CPU.
 
-500 entries, 20 sets of a linear mean and 10 adversaries (35,000) take .14 s, 50 sets
-(80,000) .22, and .04 if they are steps; 5,000 entries in small sets and 5 adversaries
+500 entries, 20 sets of a linear mean and 10 adversaries (35,000) take .09 s, 50 sets
+(80,000) .15, and .04 if they are steps; 5,000 entries in small sets and 5 adversaries
 (112,000) .06.
 """
 
