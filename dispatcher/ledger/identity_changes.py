@@ -422,10 +422,10 @@ class Change:
             if find(one) != one:
                 ended[find(one)].append(one)
         for survivor, others in sorted(ended.items()):
-            told: dict[str, Account] = {}
+            accounts: dict[str, Account] = {}
             for one in (survivor, *others):
-                told |= joined[one]
-            words = because(sorted(told.values(), key=lambda a: a.text))
+                accounts |= joined[one]
+            words = because(sorted(accounts.values(), key=lambda a: a.text))
             self._join(survivor, sorted(others), cause, words)
         return sum(len(others) for others in ended.values())
 

@@ -263,8 +263,8 @@ def of_file(
         The file cannot be read, or lacks the subject or a field of the policy.
     """
     data = None if against is None else _read_file(policy, against, options)
-    told = read_functions(policy, folder)
-    tables = {name: one.levels for name, one in told.items()}
+    functions = read_functions(policy, folder)
+    tables = {name: one.levels for name, one in functions.items()}
     return _draw(policy, tables, data, None, seconds, seed)
 
 

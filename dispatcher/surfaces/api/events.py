@@ -72,11 +72,11 @@ class Stream:
         try:
             await self._begin()
             yield "retry: 1000\n\n"
-            told: set[int] = set()
+            sent: set[int] = set()
             while after is not None:
                 found = await run_in_threadpool(self._following, after)
                 for one in found:
-                    told.add(one.id)
+                    sent.add(one.id)
                     yield _text(one)
                 after = found[-1].id if len(found) == PIECE else None
             while (left := ends - loop.time()) > 0:
@@ -85,7 +85,7 @@ class Stream:
                 except TimeoutError:
                     yield ": \n\n"
                     continue
-                if one.id not in told:
+                if one.id not in sent:
                     yield _text(one)
                 if queue.empty() and queue not in self._readers:
                     return  # it was too slow: it comes again by Last-Event-ID

@@ -234,9 +234,9 @@ class Requests:
             ended(outcome)  # what it wrote out is fetched only where a line says so
             state, status, body = "done", 200, found.model_dump_json().encode()
         except (DispatcherError, ProblemError) as error:
-            told = document(error)
-            status, outcome = told["status"], told["code"]
-            body = _problem(told, number)
+            problem = document(error)
+            status, outcome = problem["status"], problem["code"]
+            body = _problem(problem, number)
         except Exception as error:  # noqa: BLE001 - told by its type: it may hold a value
             _log.error("api.operation-failed", error=type(error).__name__)
             body, outcome = _problem(document(error), number), "E001"
@@ -395,5 +395,5 @@ def _in_progress() -> ProblemError:
     )
 
 
-def _problem(told: dict[str, Any], number: str) -> bytes:
-    return json.dumps({**told, "instance": number}, ensure_ascii=False).encode()
+def _problem(problem: dict[str, Any], number: str) -> bytes:
+    return json.dumps({**problem, "instance": number}, ensure_ascii=False).encode()
