@@ -64,7 +64,7 @@ class Point:
         plan, as where past showings alone are past the limit.
     f : Fraction or None
         Worst disclosure of that plan.
-    needed : Needed
+    needed : AdversariesNeeded
     """
 
     limit: Fraction | None

@@ -20,7 +20,7 @@ from dispatcher.surfaces.charts.plot import (
     scale,
     time_ticks,
 )
-from policies.planning.frontier import Frontier, Needed, Point
+from policies.planning.frontier import AdversariesNeeded, Frontier, Point
 from policies.solvers import Verdict
 
 NOON = 1_800_014_400_000_000
@@ -232,7 +232,7 @@ def test_where_nothing_is_known_it_is_said_why_and_nothing_drawn():
 
 def test_a_frontier_shows_what_is_proven_beside_what_was_found():
     def point(limit, utility, bound, least, enough):
-        needed = Needed(least, enough)
+        needed = AdversariesNeeded(least, enough)
         return Point(limit, Verdict.SOLVED, utility, bound, Fraction(1, 2), needed)
 
     loose = point(Fraction(1), Fraction(1), Fraction(1), 5, 5)
