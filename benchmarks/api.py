@@ -174,7 +174,9 @@ async def ask(port: int, sent: bytes, count: int) -> list[float]:
     return took
 
 
-async def measure(server: Server, sent: bytes, count: int) -> tuple[float, float, float]:
+async def measure(
+    server: Server, sent: bytes, count: int
+) -> tuple[float, float, float]:
     """CPU milliseconds of one request, and p50 and p99 of the wall."""
     await ask(server.port, sent, 200)  # what is loaded and compiled once
     before = server.cpu()

@@ -226,7 +226,7 @@ def begin_call(
     return Call(served, used, principal, dry_run, name, act, shared, upload)
 
 
-def _call(request: Request) -> Call:
+async def _call(request: Request) -> Call:
     found: Call = request.state.call
     return found
 

@@ -155,7 +155,10 @@ _PROBLEM: Final[dict[str, Any]] = {
 }
 
 
-def _write(
+# These wait for nothing: a plain function would be sent through a thread, each time.
+
+
+async def _write(
     dry_run: Annotated[
         bool, Query(description="Say what it would do; change nothing.")
     ] = False,
@@ -169,7 +172,7 @@ def _write(
     """Parameters of every write; they are read before the operation is called."""
 
 
-def _read(
+async def _read(
     if_none_match: Annotated[
         str | None, Header(description="ETags that the client has: 304 if unchanged.")
     ] = None,
@@ -177,7 +180,7 @@ def _read(
     """Parameters of every read."""
 
 
-def _cut(
+async def _cut(
     fields: Annotated[
         str | None,
         Query(max_length=500, description="Only these members, such as `id,state`."),
@@ -186,7 +189,7 @@ def _cut(
     """Parameters of a read whose members are known."""
 
 
-def _match(
+async def _match(
     if_match: Annotated[
         str | None, Header(description="ETag of the resource as it was read.")
     ] = None,
