@@ -33,6 +33,7 @@ from policies.model.problem import Plan, Problem
 from policies.planning.frontier import Frontier, frontier
 from policies.rules.functions import InvalidFunction
 from policies.solvers import Limits, Solution, Solver, Verdict
+from policies.solvers.auto import Auto
 from policies.solvers.exact.epsilon_constraint import front, held_at
 from policies.solvers.exact.lexicographic import countable, fewest_complete_sets
 from policies.solvers.explain.messages import certificate, sentences
@@ -89,6 +90,8 @@ class Search:
     seconds, work : float
         Limits of the search.
     threads, seed : int
+    trace : bool
+        Whether the answer says which rows of ``auto`` ran, how long, and what came of it.
     """
 
     algorithm: str = "auto"
@@ -100,6 +103,7 @@ class Search:
     work: float = float("inf")
     threads: int = 1
     seed: int = 0
+    trace: bool = False
 
     def check(self) -> None:
         """Refuse choices that contradict each other.
@@ -113,6 +117,12 @@ class Search:
                 f"--objective safe does not go with --algorithm {self.algorithm}",
                 why="auto alone proves how few sets can be complete; heuristics count "
                 "complete sets first in --mode safe anyway",
+                fix="leave one of both out",
+            )
+        if self.trace and self.algorithm != "auto":
+            raise Usage(
+                f"--trace does not go with --algorithm {self.algorithm}",
+                why="it shows the rows of auto's table",
                 fix="leave one of both out",
             )
         if self.safe and self.levels is not None:
@@ -168,13 +178,40 @@ def solve(
         "threads": search.threads,
         "paper": paper,
     }
+    ran: list[tuple[str, float, str]] = []
+    if search.trace:
+        limits["trace"] = lambda *row: ran.append(row)
     task = _Task(found, solver, search.seed, limits, clock())
     with _functions_named(str(file.path)):
         answer = task.answer(search)
     answer["mode"] = "paper" if paper else "safe"
     answer["seed"] = search.seed
     answer["seconds"] = round(clock() - started, 3)
+    if search.trace:
+        answer["rows"] = _rows(ran, Auto().rows(found.problem, Limits(**limits)))
     return answer
+
+
+def _rows(
+    ran: Sequence[tuple[str, float, str]], applying: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Sum up the rows of auto that ran, by outcome; then those that were not reached."""
+    runs: dict[tuple[str, str], list[float]] = {}
+    for name, seconds, outcome in ran:
+        runs.setdefault((name, outcome), []).append(seconds)
+    reached = {name for name, _ in runs}
+    for name in applying:
+        if name not in reached:
+            runs[name, "not reached"] = []
+    return [
+        {
+            "row": name,
+            "outcome": outcome,
+            "runs": len(each),
+            "seconds": round(sum(each), 6),
+        }
+        for (name, outcome), each in runs.items()
+    ]
 
 
 def sweep(

@@ -126,7 +126,7 @@ _FIELDS: Final = (
 )
 
 
-RecordRow: TypeAlias = tuple[str, str, str, int, int, int, str]
+StatedRecord: TypeAlias = tuple[str, str, str, int, int, int, str]
 """One record: key, run, state, how many fields are asked, answered ones and conflicts,
 and its pseudonym."""
 
@@ -142,7 +142,7 @@ def records(
     state: str | None,
     limit: int,
     after: str = "",
-) -> list[RecordRow]:
+) -> list[StatedRecord]:
     """Records in the order of loading, of a run (None: any) and in a state.
 
     ``asked`` has the numbers of the fields that count; ``after`` is the pseudonym of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from sqlalchemy import (
     BigInteger,
@@ -109,9 +109,19 @@ class MemberRow:
     state: str
 
 
-RecordRow: TypeAlias = "Row[*tuple[Any, ...]]"
-"""A record, and how many of its fields are settled: id, pseudonym, run, fields (those
-asked), answered, conflict, state (``open``, ``conflict`` or ``answered``)."""
+class ListedRecord(NamedTuple):
+    """A record, and how many of the fields asked of it are settled.
+
+    ``state`` is ``open``, ``conflict`` or ``answered``.
+    """
+
+    id: int
+    pseudonym: str
+    run: str
+    fields: int
+    answered: int
+    conflict: int
+    state: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -658,7 +668,7 @@ def record_states(tx: Tx, asked: Sequence[int]) -> dict[str, int]:
 
 def records(
     tx: Tx, asked: Sequence[int], after: int, state: str | None, limit: int
-) -> Sequence[RecordRow]:
+) -> list[ListedRecord]:
     """Records with a larger id, in order of loading, of a state (None: any).
 
     ``asked`` has the numbers of the fields that count.
@@ -671,4 +681,4 @@ def records(
         "state": state,
         "limit": limit,
     }
-    return tx.execute(_RECORDS, given).all()
+    return [ListedRecord(*row) for row in tx.execute(_RECORDS, given)]

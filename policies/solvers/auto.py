@@ -254,12 +254,24 @@ class Search:
             if asked and row.applies(self.features):
                 yield row
 
+    def run(
+        self, row: Row, limits: Limits, done: Callable[[], bool]
+    ) -> Solution | None:
+        """Run one row, and trace it where this is asked for."""
+        trace = self.limits.trace
+        if trace is None:
+            return row.solver(self, limits, done)
+        began = limits.clock()
+        found = row.solver(self, limits, done)
+        trace(row.name, limits.clock() - began, _outcome(row, found))
+        return found
+
     def answer(self) -> Solution:
         """Run the phases in order until an answer is final."""
         for row in self.rows("first", "greedy", "alone"):
             if row.phase == "first" and self.found and self.over():
                 continue
-            one = row.solver(self, self.left(), never)
+            one = self.run(row, self.left(), never)
             if one is None:
                 continue
             if row.phase == "alone":
@@ -318,6 +330,17 @@ class Search:
         return other
 
 
+def _outcome(row: Row, found: Solution | None) -> str:
+    """Return what came of a row, in a word: ``passed`` if it did not take the problem."""
+    if found is None:
+        return "passed"
+    if sure(found):
+        return "proof"
+    if row.phase == "bound":
+        return "bound"
+    return "plan" if found.verdict is Verdict.SOLVED else "no plan"
+
+
 def _first_of(search: Search, rows: Sequence[Row], share: float = 1.0) -> Task:
     """Return a task: bounds, then the first search that accepts the problem."""
 
@@ -332,7 +355,7 @@ def _first_of(search: Search, rows: Sequence[Row], share: float = 1.0) -> Task:
         part = replace(rest, seconds=seconds, stopped=lambda: asked() or done())
         found = list[Solution]()
         for row in rows:
-            one = row.solver(search, part, done)
+            one = search.run(row, part, done)
             if one is None:
                 continue
             found.append(one)
@@ -364,7 +387,7 @@ def _in_turn(search: Search, rows: Sequence[Row]) -> Task:
             rest = limits.left(began, least=_LEAST)
             if found and rest.seconds <= _LEAST:
                 break
-            one = row.solver(search, rest, done)
+            one = search.run(row, rest, done)
             if one is None:
                 continue
             found.append(one)

@@ -76,6 +76,10 @@ class Limits:
     paper : bool
         Whether heuristics work as the paper prints them, mistakes included, instead of
         never leaking (``solve --mode paper``).
+    trace : callable or None
+        ``auto`` calls it after each row of its table, also for parts of a problem: with
+        the row's name, the seconds it took, and its outcome (``passed``, ``plan``,
+        ``bound``, ``proof`` or ``no plan``).
     """
 
     work: float = 10.0
@@ -87,6 +91,7 @@ class Limits:
     spread: float = float("inf")
     exact_size: int = 4_000_000
     paper: bool = False
+    trace: Callable[[str, float, str], object] | None = None
 
     def __post_init__(self) -> None:
         for name, low in (("work", 0.0), ("seconds", 0.0)):

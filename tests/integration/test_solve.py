@@ -62,6 +62,24 @@ def test_a_plan_is_told_whole(capsys):
     assert err.startswith("SOLVED: objective")
 
 
+def test_a_trace_says_of_each_row_of_auto_how_long_it_took_and_what_came_of_it(capsys):
+    path = SAMPLES / "step_pairs.json"
+    plain = json.loads(run(capsys, path, "--work", 9)[1])
+    status, out, err = run(capsys, path, "--work", 9, "--trace")
+    told = json.loads(out)
+    assert status == 0
+    assert "rows" not in plain
+    assert told["assignment"] == plain["assignment"]
+    assert all(row["seconds"] >= 0 for row in told["rows"])
+    outcomes = {row["row"]: row["outcome"] for row in told["rows"]}
+    reached = [row["row"] for row in told["rows"] if row["runs"]]
+    assert outcomes[reached[-1]] == "proof"
+    assert {outcomes[name] for name in outcomes.keys() - {*reached}} == {"not reached"}
+    assert all(row in err for row in outcomes)
+    page = (SAMPLES.parents[2] / "docs/reference/instances.md").read_text()
+    assert [key for key in told["rows"][0] if f"`{key}`" not in page] == []
+
+
 def test_with_o_the_document_goes_to_the_file(capsys, tmp_path):
     """Nothing but the line for people is printed; --json leaves even that out."""
     target = tmp_path / "plan.json"

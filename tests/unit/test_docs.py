@@ -1,5 +1,6 @@
 """The pages say what the program does: commands, settings, links between pages."""
 
+import itertools
 import json
 import os
 import pkgutil
@@ -15,7 +16,7 @@ from dispatcher.core.config import Config
 from dispatcher.surfaces.cli.reference import page
 from policies.document import parse
 from policies.document.schema import json_schema
-from policies.instances.instance_file import KEYS
+from policies.instances.instance_file import KEYS, read_instance
 from policies.solvers import SOLVERS
 from policies.solvers.auto import TABLE
 
@@ -110,6 +111,51 @@ def test_every_key_of_an_instance_and_every_algorithm_is_on_their_page():
     cells = re.findall(r"^\| (`.*?`) \|", text, re.MULTILINE)
     told = {name for cell in cells for name in re.findall(r"`([^`]+)`", cell)}
     assert {*KEYS, *SOLVERS} - told == {"auto"}  # told before the table
+
+
+AGGREGATIONS = {
+    "worst": {},
+    "average": {},
+    "count": {"level": 0.2},
+    "soft-max": {"q": 2},
+}
+
+
+def problems(aggregation):
+    """Two pairs of entries, by each goal and kind, for one or both adversaries."""
+    goals = {"tradeoff": 0, "discbudget": 0.5}
+    for goal, kind, t in itertools.product(goals, ("step", "linear"), (1, 2)):
+        how = {"kind": kind, "aggregation": aggregation, **AGGREGATIONS[aggregation]}
+        document = {
+            "schema": "sparsi-instance/1",
+            "n_entries": 4,
+            "n_adversaries": 2,
+            "t": t,
+            "weights": [[1, 2]] * 4,
+            "properties": [{"entries": pair, "a": [0.5, 0.5]} for pair in ([0, 1], [2, 3])],
+            "disclosure": how,
+            "problem": goal,
+            "tau": goals[goal],
+        }  # fmt: skip
+        yield read_instance(document).problem
+
+
+def test_the_table_of_algorithms_says_which_aggregations_each_takes():
+    """Of any of some small problems."""
+    text = (DOCS / "reference" / "instances.md").read_text(encoding="utf-8")
+    lines = re.findall(r"^\| (`.*`) \| .* \| (every|`.*`) \|$", text, re.MULTILINE)
+    told = {
+        name: cell for cells, cell in lines for name in re.findall("`(.+?)`", cells)
+    }
+    found = {}
+    for name in SOLVERS.keys() - {"auto"}:
+        takes = [
+            f"`{one}`"
+            for one in AGGREGATIONS
+            if any(map(SOLVERS[name].supports, problems(one)))
+        ]
+        found[name] = "every" if len(takes) == len(AGGREGATIONS) else ", ".join(takes)
+    assert told == found
 
 
 def test_each_row_of_auto_has_a_run_in_the_ablation_that_loses_without_it():

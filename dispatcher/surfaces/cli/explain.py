@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dispatcher.core.errors import NotFound, Usage
+from dispatcher.core.plurals import count
 from dispatcher.surfaces.cli import completion
 from dispatcher.surfaces.cli.context import CliContext, OneWorker
 
@@ -83,7 +84,9 @@ def _show(context: CliContext, name: str) -> None:
             ", ".join(one.seen_by) or "-",
             one.open_tasks,
             one.answers,
-            "-" if one.could_take is None else f"{one.could_take} {one.recipients}",
+            "-"
+            if one.could_take is None
+            else count(one.could_take, one.recipients.removesuffix("s")),
             one.held_back or "-",
         )
         for one in found.fields

@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
@@ -107,6 +107,9 @@ def solve(
     threads: Annotated[
         int | None, typer.Option(min=1, help="Default: all cores.")
     ] = None,
+    trace: Annotated[
+        bool, typer.Option("--trace", help="Show which rows of auto ran, and how long.")
+    ] = False,
     output: Output = None,
     adversaries: Adversaries = None,
     copies: Copies = 1,
@@ -135,6 +138,7 @@ def solve(
             work=float("inf") if work is None else work,
             threads=threads or os.cpu_count() or 1,
             seed=seed or 0,
+            trace=trace,
         )
         file = instances.InstanceFile(instance, adversaries, copies, friendships)
         with _own_stdout():
@@ -206,7 +210,14 @@ def _show(context: CliContext, answer: dict[str, Any], output: Path | None) -> N
             fix="keep what was printed, or make room and repeat the command",
         ) from error
     if not context.json:
-        context.say(lay_out(answer))
+        context.say("\n".join([lay_out(answer), *_rows(answer.get("rows", ()))]))
+
+
+def _rows(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
+    """One line for each row of auto and its outcome."""
+    for one in rows:
+        times = f" ({one['runs']} times)" if one["runs"] > 1 else ""
+        yield f"  {one['row']:18} {one['seconds']:8.3f} s  {one['outcome']}{times}"
 
 
 def _seconds(time_limit: float | None, work: float | None) -> float:

@@ -153,7 +153,10 @@ def _safe(safe: SafeWorkers) -> str:
             "average is limited"
         )
     least = count(safe.needed, "active worker")
-    return f"safe to go on with at least {least}; you have {safe.present:,}"
+    return (
+        f"safe to go on with at least {least}; you have {safe.present:,}   "
+        "with fewer, a field may be left that nobody may see"
+    )
 
 
 def _by_connector(found: Status) -> list[str]:

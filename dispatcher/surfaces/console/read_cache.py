@@ -34,7 +34,7 @@ from dispatcher.store import (
     settings,
     statistics,
 )
-from dispatcher.store.statistics import MemberRow, MessageRow, RecordRow, SealRow
+from dispatcher.store.statistics import ListedRecord, MemberRow, MessageRow, SealRow
 from dispatcher.surfaces import charts
 from dispatcher.surfaces.charts.plot import Chart
 from dispatcher.surfaces.console.tables import Row
@@ -277,7 +277,7 @@ class ReadCache:
 
         return self._fresh("record-states", make, COSTLY)
 
-    def records(self, after: int, state: str | None, limit: int) -> Sequence[RecordRow]:
+    def records(self, after: int, state: str | None, limit: int) -> list[ListedRecord]:
         """Records after one, in order of loading."""
         with self._store.read() as tx:
             return statistics.records(tx, asked_fields(tx), after, state, limit)
