@@ -28,7 +28,7 @@ from starlette.testclient import TestClient
 from benchmarks.machine import load_average, verdict
 from dispatcher.core.rate_limit import Rate
 from dispatcher.ledger.shipping import attach
-from dispatcher.stages.serving import Terms
+from dispatcher.stages.serving import ServingTerms
 from dispatcher.store import open_store
 from dispatcher.store.sqlite import StoreDialect
 from dispatcher.surfaces.taskpage import PageSettings, task_app
@@ -78,7 +78,7 @@ def times_of_starts(place: Path, starts: int, fsync: float) -> tuple[list, list]
             {"inhouse": house.market()},
             clock=house.clock,
             rng=np.random.default_rng(1),
-            terms=Terms(apart=0, gold=0.5),
+            terms=ServingTerms(apart=0, gold=0.5),
             settings=PageSettings(neutral=0, start=FAST, answer=FAST),
         )
         found: tuple[list, list] = [], []

@@ -32,10 +32,8 @@ from dispatcher.stages.intake.inbox import Inbox
 from dispatcher.stages.paying import MarketPayments, PaymentBooks
 from dispatcher.stages.planning import Planning
 from dispatcher.stages.reconciling import Reconciling
-from dispatcher.stages.sending import Sending
-from dispatcher.stages.sending import Terms as SendingTerms
-from dispatcher.stages.serving import Terms as ServingTerms
-from dispatcher.stages.serving import expire, stop_by_agreement
+from dispatcher.stages.sending import Sending, SendingTerms
+from dispatcher.stages.serving import ServingTerms, expire, stop_by_agreement
 from dispatcher.stages.serving.arrivals import forget_over
 from dispatcher.stages.serving.values import held_back
 from dispatcher.store import Store, lease

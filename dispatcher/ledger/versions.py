@@ -87,7 +87,7 @@ class Applied:
 
 
 @dataclass(frozen=True)
-class Terms:
+class ApplyTerms:
     """How to put a version in force.
 
     Attributes
@@ -161,7 +161,7 @@ def apply_policy(
     source: bytes,
     *,
     at: int,
-    terms: Terms | None = None,
+    terms: ApplyTerms | None = None,
     links: Beside | None = None,
 ) -> Applied:
     """Put a policy file in force as the next version.
@@ -176,7 +176,7 @@ def apply_policy(
         The file, kept byte for byte.
     at : int
         Now.
-    terms : Terms, optional
+    terms : ApplyTerms, optional
     links : Beside, optional
         Inputs beside the file. Links are added to the existing ones; a link never
         lapses.
@@ -195,7 +195,7 @@ def apply_policy(
         adversaries and units. Nothing may be committed: let the error end the
         transaction.
     """
-    terms = terms or Terms()
+    terms = terms or ApplyTerms()
     beside = links or Beside()
     policy = check_policy(source, beside.levels)
     sha256 = hashlib.sha256(source).hexdigest()
@@ -272,7 +272,7 @@ def _write_version(
 def _note(
     tx: Tx,
     force: ActivePolicy,
-    terms: Terms,
+    terms: ApplyTerms,
     found: tuple[Past, ...],
     recalled: Recalled,
     at: int,

@@ -67,7 +67,7 @@ def wants(types: str, kind: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Terms:
+class DeliveryTerms:
     """What the settings say of notices.
 
     Attributes
@@ -105,7 +105,7 @@ class Delivering:
     ----------
     store : Store
     clock : Clock
-    terms : Terms
+    terms : DeliveryTerms
     reach : callable, optional
         Makes the HTTP client of one turn.
     send : callable, optional
@@ -116,7 +116,7 @@ class Delivering:
         self,
         store: Store,
         clock: Clock,
-        terms: Terms,
+        terms: DeliveryTerms,
         *,
         reach: Callable[[], Http] | None = None,
         send: Callable[..., str | None] = mail.send,

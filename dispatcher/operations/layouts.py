@@ -20,7 +20,7 @@ from dispatcher.core.errors import Invalid
 from dispatcher.core.input_files import read_input
 from dispatcher.core.private_files import write_private
 from dispatcher.operations.policies import is_sample
-from dispatcher.stages.intake.images import BadPage, Box, Form, Pages, pages_in
+from dispatcher.stages.intake.images import BadPage, Box, Form, PageFolder, pages_in
 from dispatcher.stages.intake.opening import open_table
 from dispatcher.stages.intake.record_builder import PreparedRecord, RecordBuilder
 from dispatcher.stages.intake.scan_geometry import Marks, border_ink, marks
@@ -179,7 +179,9 @@ def crop_rows(
     found: list[CroppedRow] = []
     with open_table(source, options) as table:
         for batch in table.batches:
-            builder = RecordBuilder(policy, numbers, batch.columns, b"", Pages(folder))
+            builder = RecordBuilder(
+                policy, numbers, batch.columns, b"", PageFolder(folder)
+            )
             rows, rejected = builder.rows(batch)
             found += [CroppedRow(one.line, one.reason, {}) for one in rejected]
             for row in rows[: 1 + STEPPED]:
@@ -280,7 +282,7 @@ class Drawing:
             form = Form(scans[0].name, digest) if aligned else Form()
             self._template = _seen_from(policy.parent, scans[0]), digest
             self._aligned = aligned
-            self._pages = Pages(scans[0].parent, form)
+            self._pages = PageFolder(scans[0].parent, form)
             self.view(0, 1)
         except BadPage as error:
             raise Invalid(

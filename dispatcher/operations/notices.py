@@ -20,7 +20,7 @@ from dispatcher.ledger.active_policy import asked_fields
 from dispatcher.ledger.limit_usage import LimitUsages
 from dispatcher.model import NOTICES, Webhook
 from dispatcher.notices import webhooks
-from dispatcher.notices.delivering import DAY, KEPT, SECOND, Delivering, Terms
+from dispatcher.notices.delivering import DAY, KEPT, SECOND, Delivering, DeliveryTerms
 from dispatcher.operations.workspace import Workspace
 from dispatcher.store import Clock, Store, Tx, lease, settings, statistics
 from dispatcher.store import money as budget_rows
@@ -349,10 +349,10 @@ def redeliver(
     return found
 
 
-def terms_of(workspace: Workspace) -> Terms:
+def terms_of(workspace: Workspace) -> DeliveryTerms:
     """Return what the settings of a workspace say of notices."""
     surfaces = workspace.config.surfaces
-    return Terms(
+    return DeliveryTerms(
         workspace.config.notices, workspace.directory, surfaces.operator_url or ""
     )
 

@@ -12,7 +12,7 @@ from dispatcher.core.errors import Invalid, NotFound, Usage
 from dispatcher.ledger.active_policy import version_of
 from dispatcher.ledger.links import Beside
 from dispatcher.ledger.recall import InFlightAction
-from dispatcher.ledger.versions import Applied, Terms, apply_policy
+from dispatcher.ledger.versions import Applied, ApplyTerms, apply_policy
 from dispatcher.ledger.violations import ANY, totals
 from dispatcher.model import PolicyVersion
 from dispatcher.operations.dry_run import Finding, findings, rolled_back, withdrawing
@@ -146,7 +146,7 @@ def preview(
         Seconds of search for a plan, at most.
     """
     limits = Planning(store, workspace.clock).limits(time_limit)
-    terms = Terms(
+    terms = ApplyTerms(
         accept=ANY,
         in_flight=InFlightAction(in_flight),
         if_active=None,
@@ -213,7 +213,7 @@ def apply(
             fix="write your own (dispatcher policy suggest FILE), or apply the "
             "example as it is with --sample",
         )
-    terms = Terms(
+    terms = ApplyTerms(
         accept=accept_past,
         in_flight=InFlightAction(in_flight),
         if_active=if_active,

@@ -25,7 +25,7 @@ from dispatcher.store.erasure import exports_of_run
 from dispatcher.store.pilots import FieldRow, PilotRow
 from dispatcher.store.worker_quality import StockRow
 
-Terms = tuple[str | None, ...]
+BudgetTerms = tuple[str | None, ...]
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Budget:
     used_up: str
 
     @property
-    def terms(self) -> Terms:
+    def terms(self) -> BudgetTerms:
         """What it allows, whatever of it is used."""
         return self.cap, self.per_day, self.reward, self.bonus, self.fee_percent
 
@@ -232,7 +232,7 @@ def set_budget(
     store: Store,
     run: str,
     change: BudgetChange,
-    before: Terms | Literal["any"] | None = "any",
+    before: BudgetTerms | Literal["any"] | None = "any",
 ) -> Budget:
     """Set what a run may cost; a cap below what is taken stops new work.
 

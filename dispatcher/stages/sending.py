@@ -70,7 +70,7 @@ LONGEST_WAIT: Final = 3600 * MICRO
 
 
 @dataclass(frozen=True)
-class Terms:
+class SendingTerms:
     """Settings of retries.
 
     Attributes
@@ -117,7 +117,7 @@ class Sending:
         The operator's name of the connector.
     connector : Market or Feed
     clock : Clock
-    terms : Terms
+    terms : SendingTerms
     """
 
     def __init__(
@@ -126,13 +126,13 @@ class Sending:
         name: str,
         connector: Market | Feed,
         clock: Clock,
-        terms: Terms | None = None,
+        terms: SendingTerms | None = None,
     ) -> None:
         self._store = store
         self._name = name
         self._connector = connector
         self._clock = clock
-        self._terms = terms or Terms()
+        self._terms = terms or SendingTerms()
         self._packing = Packing(store, self._terms.link)
         self._circuit = Circuit(connector.manifest.limits.per_minute, clock)
         self._log = get_logger("sending")

@@ -43,7 +43,7 @@ from dispatcher.operations.people import invite_first_admin
 from dispatcher.operations.status import status
 from dispatcher.operations.subjects import erase_restored
 from dispatcher.operations.workspace import Workspace
-from dispatcher.stages.serving import SessionTerms, Terms
+from dispatcher.stages.serving import ServingTerms, SessionTerms
 from dispatcher.store import Clock, Store, lease, statistics
 from dispatcher.store.audit_log import Act
 from dispatcher.surfaces.api.calls import Shared
@@ -468,7 +468,7 @@ class DaemonServers:
             clock=self._workspace.clock,
             rng=np.random.default_rng(),
             epoch=self._daemon.epoch_to_show,
-            terms=Terms(
+            terms=ServingTerms(
                 lease=config.tasks.lease,
                 extensions=config.tasks.extensions,
                 apart=config.tasks.apart,

@@ -21,7 +21,7 @@ from connectors.base import Notice
 from dispatcher.access import users
 from dispatcher.app.guard import Guard
 from dispatcher.ledger.chains import seal
-from dispatcher.surfaces.taskpage.pages import TOO_LATE, Pages
+from dispatcher.surfaces.taskpage.pages import TOO_LATE, TaskPages
 from dispatcher.surfaces.web import static
 from tests import sql
 from tests.e2e.browsing import Served, keys_work
@@ -359,7 +359,7 @@ RARE_PAGES = {
 @pytest.fixture
 def rendered():
     """Pages that few workers reach, by themselves: without the script that goes on."""
-    pages = Pages(contact="Jo Doe, jo@example.org", lease=600)
+    pages = TaskPages(contact="Jo Doe, jo@example.org", lease=600)
 
     def show(request):
         return RARE_PAGES[request.path_params["name"]](pages, request)

@@ -12,7 +12,7 @@ from dispatcher.core.plugins import open_connector
 from dispatcher.preflight import Preflight
 from dispatcher.stages.booking import Booking
 from dispatcher.stages.planning import Planning
-from dispatcher.stages.sending import Sending, Terms
+from dispatcher.stages.sending import Sending, SendingTerms
 from dispatcher.store import lease, open_store
 from dispatcher.surfaces.cli.start import main
 from tests import sql
@@ -133,7 +133,7 @@ def test_check_ins_are_planned_booked_sent_and_proven(world, tmp_path, kind):
         )
         while booking.tick(epoch):
             pass
-        Sending(store, "folder", folder, now, Terms()).tick(epoch)
+        Sending(store, "folder", folder, now, SendingTerms()).tick(epoch)
         assert Planning(store, now, rest=0).draft().plan_id is None  # nothing is left
         rows, links = seen_by(store)
     assert len(rows) == 40

@@ -14,7 +14,7 @@ from playwright.sync_api import expect
 
 from connectors.base import Item, Money, Offer, Settings
 from connectors.mturk import CONNECTOR
-from dispatcher.stages.serving import Terms
+from dispatcher.stages.serving import ServingTerms
 from dispatcher.surfaces.taskpage import PageSettings, task_app
 from tests.contract.mturk_bench import SECRET
 from tests.contract.mturk_server import mturk_server
@@ -84,7 +84,7 @@ def market(house, server):
         {"mturk": opened},
         clock=house.clock,
         rng=np.random.default_rng(5),
-        terms=Terms(apart=0),
+        terms=ServingTerms(apart=0),
         settings=PageSettings(neutral=0),
     )
     reward = Money(Decimal("0.50"), "USD")

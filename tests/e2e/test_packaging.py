@@ -131,7 +131,7 @@ def test_every_template_and_static_file_of_the_pages_is_found(program):
     found = program(
         python=(
             "-c",
-            "from dispatcher.surfaces.taskpage.pages import Pages\n"
+            "from dispatcher.surfaces.taskpage.pages import TaskPages\n"
             "from dispatcher.surfaces.console import pages\n"
             "from dispatcher.surfaces.demo import forms\n"
             "print('ok')",

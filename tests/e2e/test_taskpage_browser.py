@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, Request, expect
 
 from dispatcher.identity import invite_link
-from dispatcher.stages.serving import Terms
+from dispatcher.stages.serving import ServingTerms
 from dispatcher.store import Store
 from dispatcher.surfaces.taskpage import PageSettings, task_app
 from tests.e2e.browsing import Served, keys_work, late_script, moved_on, ready
@@ -33,7 +33,7 @@ class Running(Served):
             {"inhouse": house.market()},
             clock=house.clock,
             rng=np.random.default_rng(5),
-            terms=Terms(**{"apart": 0, **terms}),
+            terms=ServingTerms(**{"apart": 0, **terms}),
             settings=PageSettings(neutral=0),
         )
         super().__init__(late_script(app, late) if late else app)

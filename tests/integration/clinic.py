@@ -11,7 +11,7 @@ from dispatcher.ledger.book import Pull, Push
 from dispatcher.stages.assembly import Assembly, reassemble
 from dispatcher.stages.assembly import rewrite as rewrite_export
 from dispatcher.stages.intake.loading import load
-from dispatcher.stages.sending import Terms
+from dispatcher.stages.sending import SendingTerms
 from dispatcher.store import Store, answers, lease, outbox, tasks
 from tests import builders, sql
 from tests.integration import stages
@@ -120,7 +120,7 @@ class Clinic:
         reassemble(self.store, "default", self.export)
 
     def send(self) -> None:
-        stages.sending(self.store, self.connectors, self.clock, Terms()).tick(
+        stages.sending(self.store, self.connectors, self.clock, SendingTerms()).tick(
             self.epoch
         )
 

@@ -14,7 +14,7 @@ from dispatcher.core import keys
 from dispatcher.core.log import configure
 from dispatcher.ledger.book import Push
 from dispatcher.stages.assembly import Assembly
-from dispatcher.stages.sending import Terms
+from dispatcher.stages.sending import SendingTerms
 from dispatcher.store import lease
 from tests import sql
 from tests.integration import stages
@@ -73,7 +73,9 @@ class Exchange:
         )
 
     def sending(self, **terms) -> stages.Stages:
-        return stages.sending(self.store, self.connectors, self.clock, Terms(**terms))
+        return stages.sending(
+            self.store, self.connectors, self.clock, SendingTerms(**terms)
+        )
 
     def collecting(self) -> stages.Stages:
         return stages.collecting(self.store, self.connectors, self.clock)

@@ -15,7 +15,7 @@ from dispatcher.preflight import Preflight
 from dispatcher.stages.assembly import Assembly
 from dispatcher.stages.booking import Booking
 from dispatcher.stages.reconciling import Drift, Mending, Reconciling
-from dispatcher.stages.sending import Terms
+from dispatcher.stages.sending import SendingTerms
 from dispatcher.stages.serving import Given, Present, expire
 from dispatcher.store import lease
 from dispatcher.store import money as rows
@@ -45,7 +45,7 @@ class PayingHouse(House):
         }
         self.lead()
         self.sending = stages.sending(
-            self.store, self.connectors, self.clock, Terms(link=self.link)
+            self.store, self.connectors, self.clock, SendingTerms(link=self.link)
         )
         self.paying = stages.paying(self.store, self.connectors, self.clock)
 

@@ -16,7 +16,7 @@ from connectors.turkle.isolation import try_pages
 from dispatcher.core import keys
 from dispatcher.ledger import chains
 from dispatcher.model import GoldQuestion
-from dispatcher.stages.serving import Present, Serving, Terms
+from dispatcher.stages.serving import Present, Serving, ServingTerms
 from dispatcher.store import Store, accounts, gold_questions, records
 from dispatcher.store import ledger as ledger_rows
 from dispatcher.store import policies as policy_rows
@@ -156,7 +156,7 @@ class House:
             self.store,
             clock=self.clock,
             rng=np.random.default_rng(7),
-            terms=Terms(**{"apart": 0, **terms}),
+            terms=ServingTerms(**{"apart": 0, **terms}),
         )
 
     def invite(self, name: str, number: int = 1, hours: float = 24) -> str:

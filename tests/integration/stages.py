@@ -9,7 +9,7 @@ from connectors.base import Feed, Listing, Market, Paying
 from dispatcher.stages.collecting import Collecting
 from dispatcher.stages.paying import MarketPayments, PaymentBooks
 from dispatcher.stages.reconciling import Reconciling
-from dispatcher.stages.sending import Sending, Terms
+from dispatcher.stages.sending import Sending, SendingTerms
 from dispatcher.store import Clock, Store
 
 Connectors = Mapping[str, Market | Feed]
@@ -38,7 +38,10 @@ class Stages:
 
 
 def sending(
-    store: Store, connectors: Connectors, clock: Clock, terms: Terms | None = None
+    store: Store,
+    connectors: Connectors,
+    clock: Clock,
+    terms: SendingTerms | None = None,
 ) -> Stages:
     return Stages(
         {n: Sending(store, n, c, clock, terms) for n, c in connectors.items()}

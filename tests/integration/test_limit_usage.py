@@ -11,7 +11,7 @@ import pytest
 from dispatcher.ledger.active_policy import current_policy
 from dispatcher.ledger.identity_changes import merge
 from dispatcher.ledger.limit_usage import LimitUsage, LimitUsages
-from dispatcher.ledger.versions import Terms, apply_policy
+from dispatcher.ledger.versions import ApplyTerms, apply_policy
 from dispatcher.ledger.violations import ANY
 from policies.policy import Scope
 from tests import sql
@@ -175,7 +175,7 @@ of = ["a", "b", "c"]
 disclosure = { kind = "linear", per = "entry", weight = 0.5 }
 """
     with case.store.write() as tx:
-        apply_policy(tx, policy(rules), at=case.tick(), terms=Terms(accept=ANY))
+        apply_policy(tx, policy(rules), at=case.tick(), terms=ApplyTerms(accept=ANY))
     [shares] = look(case).values()
     for name in ("step", "sum"):
         assert (shares[name].f, shares[name].units, shares[name].worst) == (1, 3, 2)

@@ -19,7 +19,7 @@ from dispatcher.stages.serving import (
     stop_by_agreement,
 )
 from dispatcher.stages.serving.floor import stop_by_gold
-from dispatcher.stages.serving.values import DAY, Terms
+from dispatcher.stages.serving.values import DAY, ServingTerms
 from dispatcher.store import Store, accounts, gold_questions, money
 from dispatcher.store import policies as policy_rows
 from dispatcher.store import serving as serving_rows
@@ -711,7 +711,7 @@ def test_what_a_stopped_worker_holds_may_still_be_answered(house):
 def test_agreement_below_the_floor_stops_after_so_many_answers(house, clock):
     ann = planned(house, records=3)
     serving = house.serving(gold=0)
-    terms = Terms(floor=0.6, floor_after=3)
+    terms = ServingTerms(floor=0.6, floor_after=3)
     work(serving, ann, "x", "y")
     builders.rate(house.store, "inhouse/ann", 0.5)
     assert stop_by_agreement(house.store, clock, terms) == 0
@@ -724,5 +724,5 @@ def test_agreement_below_the_floor_stops_after_so_many_answers(house, clock):
 def test_without_a_floor_nobody_is_stopped(house, clock):
     ann, _ = poor(house, 5, floor_after=100)
     with house.store.write() as tx:
-        assert not stop_by_gold(tx, ann.account_id, Terms(floor_after=1), 1)
-    assert stop_by_agreement(house.store, clock, Terms(floor_after=1)) == 0
+        assert not stop_by_gold(tx, ann.account_id, ServingTerms(floor_after=1), 1)
+    assert stop_by_agreement(house.store, clock, ServingTerms(floor_after=1)) == 0

@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 from connectors.base import Item, Money, Offer, Settings
 from connectors.prolific import CONNECTOR
 from dispatcher.core.rate_limit import Rate
-from dispatcher.stages.serving import Terms
+from dispatcher.stages.serving import ServingTerms
 from dispatcher.store import collecting
 from dispatcher.surfaces.taskpage import PageSettings, task_app
 from tests import builders, sql
@@ -61,7 +61,7 @@ def make_app(house, market, rng):
             {"prolific": market, "inhouse": house.market()},
             clock=house.clock,
             rng=rng,
-            terms=Terms(lease=60, apart=0),
+            terms=ServingTerms(lease=60, apart=0),
             settings=PageSettings(neutral=0, https=True, **page),
         )
 

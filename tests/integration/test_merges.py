@@ -20,7 +20,7 @@ from dispatcher.ledger.active_policy import current_policy
 from dispatcher.ledger.book import Pull
 from dispatcher.ledger.identity_changes import add_accounts, merge
 from dispatcher.ledger.recall import InFlightAction, revive
-from dispatcher.ledger.versions import Terms, apply_policy
+from dispatcher.ledger.versions import ApplyTerms, apply_policy
 from dispatcher.store import open_store
 from tests import builders, sql
 from tests.integration.ledger_cases import PAIR, Case, policy
@@ -147,7 +147,7 @@ def test_a_new_version_asks_again_for_what_is_past(case, tmp_path, clock):
     with pytest.raises(PastLimit):
         case.apply(policy(PAIR, name="two"))
     with case.store.write() as tx:
-        terms = Terms(accept=1, reason="it was accepted before")
+        terms = ApplyTerms(accept=1, reason="it was accepted before")
         source = policy(PAIR, name="two")
         applied = apply_policy(tx, source, at=case.tick(), terms=terms)
     assert [past.chain for past in applied.accepted] == ["a1"]
@@ -162,7 +162,7 @@ def test_a_group_of_a_new_version_may_join_with_acceptance(case, tmp_path, clock
     with pytest.raises(PastLimit):
         case.apply(source)
     with case.store.write() as tx:
-        applied = apply_policy(tx, source, at=case.tick(), terms=Terms(accept=1))
+        applied = apply_policy(tx, source, at=case.tick(), terms=ApplyTerms(accept=1))
     assert applied.joined == 1
     assert verdict(case, tmp_path / "e", clock).status == 0
 
@@ -337,7 +337,7 @@ def test_a_version_says_what_becomes_of_tasks_under_way(case, how, expected):
     case.book(("x/bob", "r1.b r1.c"))
     strict = policy(FREE.replace("0.9", "0.6"), name="two")
     with case.store.write() as tx:
-        terms = Terms(accept=2, in_flight=how, reason="stricter")
+        terms = ApplyTerms(accept=2, in_flight=how, reason="stricter")
         applied = apply_policy(tx, strict, at=case.tick(), terms=terms)
     assert applied.recall.unsafe == 4
     assert states(case) == expected
@@ -346,10 +346,10 @@ def test_a_version_says_what_becomes_of_tasks_under_way(case, how, expected):
 def test_a_version_is_applied_only_over_the_one_that_was_looked_at(case):
     case.apply(policy(PAIR))
     for wanted in (0, 2):
-        terms = Terms(if_active=wanted)
+        terms = ApplyTerms(if_active=wanted)
         with case.store.write() as tx, pytest.raises(Changed, match="1 is in force"):
             apply_policy(tx, policy(PAIR, name="two"), at=1, terms=terms)
     with case.store.write() as tx:
-        terms = Terms(if_active=1)
+        terms = ApplyTerms(if_active=1)
         applied = apply_policy(tx, policy(PAIR, name="two"), at=2, terms=terms)
     assert applied.version == 2

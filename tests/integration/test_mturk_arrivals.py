@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 import connectors.mturk.api
 from connectors.base import Item, Money, Offer, Settings
 from connectors.mturk import CONNECTOR
-from dispatcher.stages.serving import Terms
+from dispatcher.stages.serving import ServingTerms
 from dispatcher.surfaces.taskpage import PageSettings, task_app
 from tests.contract.mturk_server import KEY, KEY_ID, mturk_server
 from tests.integration.serving_house import House
@@ -59,7 +59,7 @@ def app(house, market, rng):
         {"mturk": market, "inhouse": house.market()},
         clock=house.clock,
         rng=rng,
-        terms=Terms(lease=60, apart=0),
+        terms=ServingTerms(lease=60, apart=0),
         settings=PageSettings(neutral=0, https=True),
     )
 

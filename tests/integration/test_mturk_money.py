@@ -17,7 +17,7 @@ from connectors.mturk import CONNECTOR, Mturk
 from connectors.mturk.arrivals import read_note
 from dispatcher.preflight import Preflight
 from dispatcher.stages.booking import Booking
-from dispatcher.stages.sending import Terms
+from dispatcher.stages.sending import SendingTerms
 from dispatcher.stages.serving import Arrivals, Present, SessionTerms
 from tests.contract.mturk_bench import SECRET, hand_in, values, visit_of
 from tests.contract.mturk_server import Faults, mturk_server
@@ -43,7 +43,7 @@ class MturkHouse(PayingHouse):
 
     def begin(self) -> None:
         """Make the stages anew, as after a crash: what they remember is gone."""
-        terms = Terms(link=LINK)
+        terms = SendingTerms(link=LINK)
         self.sending = stages.sending(self.store, self.connectors, self.clock, terms)
         self.paying = stages.paying(self.store, self.connectors, self.clock)
 

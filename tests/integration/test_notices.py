@@ -26,7 +26,7 @@ from dispatcher.core.keyring import make_keyring
 from dispatcher.custody.key_rotation import rekey_store
 from dispatcher.ledger.limit_usage import LimitUsage, LimitUsages
 from dispatcher.model import ALIVE, NOTICES, TEST
-from dispatcher.notices.delivering import WAITS, Delivering, Terms
+from dispatcher.notices.delivering import WAITS, Delivering, DeliveryTerms
 from dispatcher.notices.mail import NotMailed
 from dispatcher.operations import notices as operations
 from dispatcher.operations.dry_run import rolled_back
@@ -95,7 +95,7 @@ class House:
         self.delivering = self.new()
 
     def new(self, settings=HERE, **more):
-        terms = Terms(settings, console="https://d.example.org")
+        terms = DeliveryTerms(settings, console="https://d.example.org")
         more = {"send": self.post, **more}
         return Delivering(self.store, self.clock, terms, **more)
 

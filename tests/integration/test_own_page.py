@@ -6,7 +6,7 @@ import re
 import pytest
 
 from dispatcher.model import Budget, GoldQuestion
-from dispatcher.stages.serving import Given, Terms
+from dispatcher.stages.serving import Given, ServingTerms
 from dispatcher.stages.serving.values import DAY
 from dispatcher.store import Store, gold_questions, money
 from dispatcher.surfaces.taskpage import PageSettings, task_app
@@ -35,7 +35,7 @@ def app(house, rng):
         {"inhouse": house.market()},
         clock=house.clock,
         rng=rng,
-        terms=Terms(lease=60, apart=0),
+        terms=ServingTerms(lease=60, apart=0),
         settings=PageSettings(neutral=0),
     )
 

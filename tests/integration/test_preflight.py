@@ -17,7 +17,7 @@ from dispatcher.model import UNIT, Budget
 from dispatcher.preflight import Preflight
 from dispatcher.stages.booking import Booking
 from dispatcher.stages.planning import Planning
-from dispatcher.stages.sending import Sending, Terms
+from dispatcher.stages.sending import Sending, SendingTerms
 from dispatcher.store import booking, money, pause
 from tests import builders, sql
 from tests.contract.memory_feed import FEED, MemoryFeed
@@ -449,7 +449,7 @@ def test_messages_are_cut_by_bytes_so_that_each_can_be_sent(house):
     _, planning, booking_ = stages(house, {"x": market})
     assert planning.tick(house.epoch) == 4
     assert booking_.tick(house.epoch) == 4
-    sending = Sending(case.store, "x", market, house.clock, Terms(link=LINK))
+    sending = Sending(case.store, "x", market, house.clock, SendingTerms(link=LINK))
     assert sending.tick(house.epoch) == 2
     sizes = sorted(
         sum(len(item.content) for item in offer.items)

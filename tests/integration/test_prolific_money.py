@@ -6,7 +6,7 @@ import pytest
 
 from connectors.base import Settings
 from connectors.prolific import CONNECTOR
-from dispatcher.stages.sending import Terms
+from dispatcher.stages.sending import SendingTerms
 from tests.contract.prolific_server import PROJECT, TOKEN, WORKSPACE, prolific_server
 from tests.integration import stages
 from tests.integration.paying_house import PayingHouse
@@ -33,7 +33,7 @@ class ProlificHouse(PayingHouse):
         self.market = CONNECTOR.open(Settings(values, secret=secret))
         self.connectors, self.link = {"paying": self.market}, PAGE
         self.sending = stages.sending(
-            self.store, self.connectors, self.clock, Terms(link=PAGE)
+            self.store, self.connectors, self.clock, SendingTerms(link=PAGE)
         )
         self.paying = stages.paying(self.store, self.connectors, self.clock)
         self.server = server

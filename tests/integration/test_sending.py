@@ -306,7 +306,7 @@ def test_a_field_that_a_later_policy_keeps_back_never_leaves(exchange):
     booked = exchange.book(("ann", "r1.a r1.d"))
     kept = 'a = { ask = "transcribe", answers = 2 }\nd = { send = false }'
     with exchange.case.store.write() as tx:
-        terms = versions.Terms(in_flight=InFlightAction.KEEP)
+        terms = versions.ApplyTerms(in_flight=InFlightAction.KEEP)
         source = policy("", kept, budget="t = 3")
         versions.apply_policy(tx, source, at=exchange.case.tick(), terms=terms)
     assert exchange.sending().tick(exchange.epoch) == 1

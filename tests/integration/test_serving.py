@@ -16,7 +16,7 @@ from dispatcher.stages.serving import (
     Present,
     Saved,
     Serving,
-    Terms,
+    ServingTerms,
     Wrong,
     expire,
     task_assignment,
@@ -165,7 +165,7 @@ def test_a_daemon_that_leads_no_more_shows_nothing_new(house):
             house.store,
             clock=house.clock,
             rng=np.random.default_rng(1),
-            terms=Terms(),
+            terms=ServingTerms(),
             epoch=epoch,
         )
         assert serving.start(ann) is None

@@ -14,7 +14,7 @@ from connectors.base import Progress
 from connectors.testing.hostile import Memory
 from dispatcher.ledger import identity_changes
 from dispatcher.ledger.book import Asks, Push, book
-from dispatcher.stages.serving import Terms, leave, stop_by_agreement
+from dispatcher.stages.serving import ServingTerms, leave, stop_by_agreement
 from dispatcher.store import Store, booking
 from tests import builders, sql
 from tests.contract.memory_feed import MemoryFeed
@@ -97,7 +97,7 @@ def floor(house, connector, who):
         " created_at) VALUES (?, 9999, ?, 1, ?, 'answered', 1)",
         EARLIER, who.account_id, connector,
     )  # fmt: skip
-    terms = Terms(floor=0.5, floor_after=1)
+    terms = ServingTerms(floor=0.5, floor_after=1)
     assert stop_by_agreement(house.store, house.clock, terms, house.epoch) == 1
 
 

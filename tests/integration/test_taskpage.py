@@ -11,7 +11,7 @@ from connectors.testing.suite import VALUES
 from dispatcher.core.errors import StoreLocked
 from dispatcher.core.rate_limit import Rate
 from dispatcher.identity import invite_link
-from dispatcher.stages.serving import Terms
+from dispatcher.stages.serving import ServingTerms
 from dispatcher.store import Store
 from dispatcher.surfaces.taskpage import PageSettings, task_app
 from tests import builders
@@ -30,7 +30,7 @@ def house(store: Store, clock) -> House:
 @pytest.fixture
 def make_app(house, rng):
     def make(**settings):
-        terms = Terms(lease=60, apart=0)
+        terms = ServingTerms(lease=60, apart=0)
         page = PageSettings(**{"neutral": 0, **settings})
         return task_app(
             house.store,

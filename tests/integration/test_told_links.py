@@ -19,7 +19,7 @@ from dispatcher.ledger.identity_changes import merge
 from dispatcher.ledger.links import RuleFunction
 from dispatcher.ledger.recall import InFlightAction
 from dispatcher.ledger.relations import Granted, around
-from dispatcher.ledger.versions import Terms, apply_policy
+from dispatcher.ledger.versions import ApplyTerms, apply_policy
 from dispatcher.stages.intake.external_rules import read_links
 from dispatcher.stages.planning import Planning
 from policies.document import parse
@@ -273,7 +273,7 @@ def test_a_version_takes_back_what_one_end_alone_tells_too_much_of(case, tmp_pat
         apply_policy(tx, stricter, at=case.tick(), links=read)
     assert past.value.facts["units"] == 1  # eve, who is linked with somebody unknown
     with case.store.write() as tx:
-        terms = Terms(accept=1, in_flight=InFlightAction.RECALL)
+        terms = ApplyTerms(accept=1, in_flight=InFlightAction.RECALL)
         applied = apply_policy(tx, stricter, at=case.tick(), links=read, terms=terms)
     assert (applied.recall.unsafe, applied.recalled.tasks) == (1, 1)
 

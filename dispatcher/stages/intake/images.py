@@ -150,7 +150,7 @@ class Form:
     redactions: tuple[Box, ...] = ()
 
 
-class Pages:
+class PageFolder:
     """Pages of a folder; the most recent ones are cached while their crops are cut.
 
     Parameters
@@ -196,9 +196,9 @@ class Pages:
             + " and no ".join(paths)
         )
 
-    def under(self, form: Form) -> Pages:
+    def under(self, form: Form) -> PageFolder:
         """Return the pages of the same folder under what a policy says of them."""
-        return Pages(self._folder, form)
+        return PageFolder(self._folder, form)
 
     def crop(self, path: str, box: Box | None) -> Crop:
         """Cut a box of the page, or the whole first page.

@@ -20,7 +20,7 @@ from dispatcher.core.keys import spelled
 from dispatcher.ledger.active_policy import ActivePolicy, current_policy, no_policy
 from dispatcher.ledger.loads import register_keys
 from dispatcher.stages.intake import record_rows, runs
-from dispatcher.stages.intake.images import Pages
+from dispatcher.stages.intake.images import PageFolder
 from dispatcher.stages.intake.opening import open_table
 from dispatcher.stages.intake.record_builder import PreparedRecord, RecordBuilder, Row
 from dispatcher.stages.intake.rejects import RejectsFile
@@ -115,7 +115,7 @@ def load(
         open_table(where, options, name=name) as table,
         RejectsFile(rejects) as rejected,
     ):
-        loading = _Loading(store, force, table, Pages(folder), clock, rejected)
+        loading = _Loading(store, force, table, PageFolder(folder), clock, rejected)
         loading.begin(run, pilot, actor)
         for batch in table.batches:
             loading.take(batch)
@@ -163,7 +163,7 @@ class _Loading:
         store: Store,
         force: ActivePolicy,
         table: Table,
-        pages: Pages,
+        pages: PageFolder,
         clock: Clock,
         rejected: RejectsFile,
     ) -> None:
@@ -387,7 +387,7 @@ class _Rehearsal(_Loading):
         store: Store,
         force: ActivePolicy,
         table: Table,
-        pages: Pages,
+        pages: PageFolder,
         clock: Clock,
     ) -> None:
         super().__init__(store, force, table, pages, clock, RejectsFile(None))
@@ -427,7 +427,7 @@ def screen(
     if force is None:
         return None
     try:
-        return _Rehearsal(store, force, table, Pages(folder), clock).refused
+        return _Rehearsal(store, force, table, PageFolder(folder), clock).refused
     except Invalid:
         return None
 

@@ -16,7 +16,7 @@ from typing import Final
 from dispatcher.core.errors import Conflict, Invalid, NotFound
 from dispatcher.ledger.active_policy import ActivePolicy, current_policy, no_policy
 from dispatcher.model import GoldQuestion
-from dispatcher.stages.intake.images import BadPage, Pages
+from dispatcher.stages.intake.images import BadPage, PageFolder
 from dispatcher.stages.intake.opening import open_table
 from dispatcher.stages.intake.record_builder import IMAGE, TEXT
 from dispatcher.stages.intake.redaction import redacted
@@ -83,7 +83,7 @@ def read_questions(store: Store, where: Path, field: str) -> Questions:
         raise no_policy()
     spec = _field(force, field)
     with open_table(where) as table:
-        found = tuple(_rows(table, spec, Pages(where.parent)))
+        found = tuple(_rows(table, spec, PageFolder(where.parent)))
     if not found:
         raise Invalid(
             f"{where.name} has no question",
@@ -173,7 +173,7 @@ def _field(force: ActivePolicy, name: str) -> Field:
     return spec
 
 
-def _rows(table: Table, spec: Field, pages: Pages) -> Iterator[Question]:
+def _rows(table: Table, spec: Field, pages: PageFolder) -> Iterator[Question]:
     """Yield the questions of a table; refuse the first invalid row."""
     kind = "image" if spec.image_column is not None else "shown"
     for name in (kind, "answer"):
@@ -200,7 +200,7 @@ def _rows(table: Table, spec: Field, pages: Pages) -> Iterator[Question]:
             yield question
 
 
-def _shower(spec: Field, pages: Pages) -> Callable[[str], bytes]:
+def _shower(spec: Field, pages: PageFolder) -> Callable[[str], bytes]:
     if spec.image_column is not None:
         return lambda cell: pages.crop(cell, None).png
     if not spec.redact:

@@ -22,7 +22,7 @@ from dispatcher.stages.intake.images import (
     Box,
     Crop,
     Form,
-    Pages,
+    PageFolder,
     pixel_box,
 )
 from dispatcher.stages.intake.redaction import TAGS, redacted
@@ -116,7 +116,7 @@ class RecordBuilder:
         Columns of the rows.
     secret : bytes
         The store's pseudonym key.
-    pages : Pages
+    pages : PageFolder
         The folder of the pages.
 
     Raises
@@ -131,7 +131,7 @@ class RecordBuilder:
         field_ids: Mapping[str, int],
         columns: Sequence[str],
         secret: bytes,
-        pages: Pages,
+        pages: PageFolder,
     ) -> None:
         self.columns = tuple(columns)
         self._at = {name: index for index, name in enumerate(self.columns)}
@@ -292,7 +292,7 @@ def form_of(entity: Entity) -> Form:
     return Form(entity.template.image, entity.template.sha256, painted)
 
 
-def _pages_of(pages: Pages, entity: Entity) -> Pages:
+def _pages_of(pages: PageFolder, entity: Entity) -> PageFolder:
     """Return the pages, to be aligned and painted over as the policy says.
 
     Raises

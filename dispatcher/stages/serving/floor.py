@@ -7,12 +7,12 @@ stays; what was offered is withdrawn.
 
 from __future__ import annotations
 
-from dispatcher.stages.serving.values import Terms
+from dispatcher.stages.serving.values import ServingTerms
 from dispatcher.store import Clock, Store, Tx, accounts, events, lease, worker_quality
 from policies.answers.skill import gold_accuracy
 
 
-def stop_by_gold(tx: Tx, account_id: int, terms: Terms, now: int) -> bool:
+def stop_by_gold(tx: Tx, account_id: int, terms: ServingTerms, now: int) -> bool:
     """Stop an account whose answers to gold are below the floor.
 
     Returns
@@ -28,7 +28,7 @@ def stop_by_gold(tx: Tx, account_id: int, terms: Terms, now: int) -> bool:
 
 
 def stop_by_agreement(
-    store: Store, clock: Clock, terms: Terms, epoch: int | None = None
+    store: Store, clock: Clock, terms: ServingTerms, epoch: int | None = None
 ) -> int:
     """Stop accounts whose agreement with others is below the floor. A tick.
 

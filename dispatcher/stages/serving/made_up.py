@@ -29,8 +29,8 @@ from dispatcher.stages.serving.values import (
     Given,
     Present,
     Saved,
+    ServingTerms,
     Showing,
-    Terms,
     Wrong,
     foremost,
     out,
@@ -57,7 +57,7 @@ class MadeUp:
     ----------
     store : Store
     clock : Clock
-    terms : Terms
+    terms : ServingTerms
     fence : callable
         Fencing token for what is shown now; None where nobody leads. Raises StaleLease.
     """
@@ -66,7 +66,7 @@ class MadeUp:
         self,
         store: Store,
         clock: Clock,
-        terms: Terms,
+        terms: ServingTerms,
         fence: Callable[[], int | None],
     ) -> None:
         self._store = store

@@ -25,8 +25,8 @@ from dispatcher.stages.serving.made_up import MadeUp, due
 from dispatcher.stages.serving.values import (
     SECOND,
     Present,
+    ServingTerms,
     Showing,
-    Terms,
     full,
     lapsed,
     out,
@@ -78,7 +78,7 @@ class TaskAssignment:
     clock : Clock
     rng : Generator
         Shuffles what is shown.
-    terms : Terms
+    terms : ServingTerms
     epoch : callable, optional
         Fencing token of the daemon that serves; raises StaleLease when it shows
         nothing new any more. None: no daemon leads (tests, tools).
@@ -90,7 +90,7 @@ class TaskAssignment:
         *,
         clock: Clock,
         rng: np.random.Generator,
-        terms: Terms,
+        terms: ServingTerms,
         epoch: Callable[[], int] | None = None,
     ) -> None:
         self._store = store

@@ -31,7 +31,7 @@ MOST_GOLD: Final = 0.5
 
 
 @dataclass(frozen=True)
-class Terms:
+class ServingTerms:
     """Settings of leasing and choosing tasks.
 
     Attributes
@@ -263,7 +263,7 @@ def lapsed(task: TaskRow | None, now: int) -> bool:
     return task.state in ("shown", "expired") and task.created_at > now - DAY
 
 
-def foremost(tx: Tx, account_id: int, now: int, terms: Terms) -> int:
+def foremost(tx: Tx, account_id: int, now: int, terms: ServingTerms) -> int:
     """End of a lease that is later than those of all that an account has in hand.
 
     Of several tasks the one with the latest end is the one that the page shows.

@@ -18,10 +18,10 @@ from connectors.base import ConnectorError, Fetching, Item, Market, Visit
 from dispatcher.app.guard import Guard
 from dispatcher.core.errors import DispatcherError
 from dispatcher.core.rate_limit import Rate, RateLimiter
-from dispatcher.stages.serving import Arrivals, Serving, SessionTerms, Terms
+from dispatcher.stages.serving import Arrivals, Serving, ServingTerms, SessionTerms
 from dispatcher.stages.serving.fetching import fetch
 from dispatcher.store import Clock, Store
-from dispatcher.surfaces.taskpage.pages import STATUSES, UNABLE, Pages
+from dispatcher.surfaces.taskpage.pages import STATUSES, UNABLE, TaskPages
 from dispatcher.surfaces.taskpage.sessions import PageKeys, PageSettings, Sessions
 from dispatcher.surfaces.taskpage.task_routes import OwnPageRoutes, TaskRoutes
 from dispatcher.surfaces.web import caller, explain_status, pace, robots, static, unable
@@ -95,7 +95,7 @@ def task_app(
     clock: Clock,
     rng: np.random.Generator,
     epoch: Callable[[], int] | None = None,
-    terms: Terms = Terms(),
+    terms: ServingTerms = ServingTerms(),
     sessions: SessionTerms = SessionTerms(),
     settings: PageSettings = PageSettings(),
     feeds: Mapping[str, Fetching] | None = None,
@@ -114,7 +114,7 @@ def task_app(
     epoch : callable, optional
         Fencing token of the daemon that serves; raises StaleLease when nothing new is
         to be shown.
-    terms : Terms
+    terms : ServingTerms
         Leases and limits of serving.
     sessions : SessionTerms
         How long workers stay signed in.
@@ -124,7 +124,7 @@ def task_app(
     """
     serving = Serving(store, clock=clock, rng=rng, terms=terms, epoch=epoch)
     prefix = "__Host-" if settings.https else ""
-    pages = Pages(
+    pages = TaskPages(
         contact=settings.contact,
         lease=terms.lease,
         undo=terms.undo,

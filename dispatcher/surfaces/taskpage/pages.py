@@ -91,7 +91,7 @@ class Undo:
     left: float
 
 
-class Pages:
+class TaskPages:
     """Renders the pages of one installation.
 
     Parameters

@@ -45,7 +45,7 @@ from dispatcher.stages.serving.arrivals import BROWSER_SECONDS, Turned
 from dispatcher.stages.serving.values import IN
 from dispatcher.store import Clock
 from dispatcher.surfaces.taskpage.languages import languages
-from dispatcher.surfaces.taskpage.pages import SHARED, Pages, Undo
+from dispatcher.surfaces.taskpage.pages import SHARED, TaskPages, Undo
 from dispatcher.surfaces.web import caller, own_page, pace, read_form
 
 
@@ -175,7 +175,7 @@ class Sessions:
         self,
         serving: Serving,
         arrivals: Arrivals,
-        pages: Pages,
+        pages: TaskPages,
         page_keys: PageKeys,
         markets: Mapping[str, Market],
         *,

@@ -32,7 +32,7 @@ from dispatcher.surfaces.taskpage.pages import (
     PRACTISED,
     TAKEN_BACK,
     TOO_LATE,
-    Pages,
+    TaskPages,
     Undo,
 )
 from dispatcher.surfaces.taskpage.sessions import Guest, PageSettings, Sessions
@@ -51,7 +51,7 @@ class TaskRoutes:
     def __init__(
         self,
         serving: Serving,
-        pages: Pages,
+        pages: TaskPages,
         sessions: Sessions,
         *,
         clock: Clock,
@@ -314,7 +314,7 @@ class OwnPageRoutes:
         self,
         store: Store,
         serving: Serving,
-        pages: Pages,
+        pages: TaskPages,
         sessions: Sessions,
         *,
         clock: Clock,

@@ -15,7 +15,7 @@ from dispatcher.operations.layouts import (
     pinned_template,
     scans_in,
 )
-from dispatcher.stages.intake.images import BadPage, Pages
+from dispatcher.stages.intake.images import BadPage, PageFolder
 from dispatcher.stages.intake.record_builder import form_of
 from dispatcher.stages.intake.table import Options
 from dispatcher.surfaces.drawing import crops_page
@@ -105,10 +105,10 @@ def test_a_template_is_named_from_the_policys_folder_and_found_by_name_too(tmp_p
     assert entity.template.image == "scans/0.png"
     assert pinned_template(tmp_path / "policy.toml", scans_in([scans])) is not None
     for folder, page in ((tmp_path, "scans/0.png"), (scans, "0.png")):
-        crop = Pages(folder, form_of(entity)).crop(page, draw.boxes()[0].cut)
+        crop = PageFolder(folder, form_of(entity)).crop(page, draw.boxes()[0].cut)
         assert Image.open(io.BytesIO(crop.png)).width > 0
     with pytest.raises(BadPage, match=r"has no scans/0\.png and no 0\.png"):
-        Pages(scans.parent.parent, form_of(entity))
+        PageFolder(scans.parent.parent, form_of(entity))
 
 
 def test_a_new_draft_keeps_the_boxes_that_were_drawn(folder):

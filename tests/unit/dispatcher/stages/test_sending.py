@@ -2,7 +2,7 @@
 
 import pytest
 
-from dispatcher.stages.sending import Terms, backoff
+from dispatcher.stages.sending import SendingTerms, backoff
 
 
 def test_waits_double_up_to_an_hour_and_are_spread():
@@ -12,4 +12,4 @@ def test_waits_double_up_to_an_hour_and_are_spread():
     assert len({backoff(5, n) for n in range(8)}) == 8
     assert all(backoff(3, n) >= backoff(3, 0) * 3 // 4 for n in range(8))
     with pytest.raises(ValueError, match="attempts is 0"):
-        Terms(attempts=0)
+        SendingTerms(attempts=0)

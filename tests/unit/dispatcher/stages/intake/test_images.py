@@ -17,7 +17,7 @@ from dispatcher.stages.intake.images import (
     BadPage,
     Box,
     Form,
-    Pages,
+    PageFolder,
     crop,
     cut,
     pages_in,
@@ -105,7 +105,7 @@ def test_what_is_no_box_is_refused_without_being_quoted(text):
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "TIFF", "WEBP"])
 def test_safety_22_formats_are_known_by_their_bytes_not_their_names(tmp_path, kind):
     (tmp_path / "page.dat").write_bytes(saved(page(), kind))
-    assert opened(Pages(tmp_path).crop("page.dat", None).png).size == (20, 10)
+    assert opened(PageFolder(tmp_path).crop("page.dat", None).png).size == (20, 10)
 
 
 @pytest.mark.parametrize("kind", ["GIF", "BMP", "PPM"])
@@ -240,44 +240,44 @@ def folder(tmp_path):
 )
 def test_a_path_may_not_leave_the_folder(folder, path):
     with pytest.raises(BadPage, match="leads out of the import folder"):
-        Pages(folder).crop(path, None)
+        PageFolder(folder).crop(path, None)
 
 
 def test_an_absolute_path_is_refused_even_into_the_folder(folder):
     with pytest.raises(BadPage, match="leads out"):
-        Pages(folder).crop(str(folder / "a.png"), None)
+        PageFolder(folder).crop(str(folder / "a.png"), None)
 
 
 def test_a_link_out_of_the_folder_is_refused_and_one_inside_is_followed(folder):
     (folder / "out.png").symlink_to("../out.png")
     (folder / "b.png").symlink_to("a.png")
     with pytest.raises(BadPage, match="leads out"):
-        Pages(folder).crop("out.png", None)
-    assert Pages(folder).crop("b.png", None)
+        PageFolder(folder).crop("out.png", None)
+    assert PageFolder(folder).crop("b.png", None)
 
 
 @pytest.mark.parametrize("path", ["none.png", "sub", "a\0.png", "a.png/x", "x" * 5_000])
 def test_a_page_that_is_not_there_is_refused(folder, path):
     (folder / "sub").mkdir()
     with pytest.raises(BadPage, match=r"missing|no file"):
-        Pages(folder).crop(path, None)
+        PageFolder(folder).crop(path, None)
 
 
 def test_a_pipe_is_no_page(folder):
     os.mkfifo(folder / "pipe.png")
     with pytest.raises(BadPage, match="no file"):
-        Pages(folder).crop("pipe.png", None)
+        PageFolder(folder).crop("pipe.png", None)
 
 
 def test_a_page_is_decoded_once_for_all_its_crops(folder, monkeypatch):
-    pages = Pages(folder)
+    pages = PageFolder(folder)
     first = pages.crop("a.png", pixel_box("0,0,2,2"))
     (folder / "a.png").unlink()
     assert pages.crop("a.png", pixel_box("0,0,2,2")) == first
 
 
 def test_few_pages_are_kept(folder):
-    pages = Pages(folder)
+    pages = PageFolder(folder)
     for i in range(9):
         (folder / f"{i}.png").write_bytes(saved(page()))
         pages.crop(f"{i}.png", None)
@@ -452,7 +452,7 @@ def template_of(folder, image):
 
 
 def test_pages_are_aligned_to_the_template_and_others_are_set_aside(folder):
-    pages = Pages(folder, template_of(folder, form(1)))
+    pages = PageFolder(folder, template_of(folder, form(1)))
     (folder / "b.png").write_bytes(saved(form(2).rotate(180)))
     box = shares("0.05", "0.03", "0.45", "0.06")  # the dark bar at the top
     dark = [
@@ -465,7 +465,7 @@ def test_pages_are_aligned_to_the_template_and_others_are_set_aside(folder):
 
 
 def test_boxes_of_a_record_are_compared_with_those_of_the_template(folder):
-    pages = Pages(folder, template_of(folder, form(1)))
+    pages = PageFolder(folder, template_of(folder, form(1)))
     (folder / "b.png").write_bytes(saved(form(2).rotate(180)))
     ours = pages.crop("b.png", shares("0.05", "0.03", "0.45", "0.06"))
     width, height = form(1).size
@@ -477,9 +477,9 @@ def test_boxes_of_a_record_are_compared_with_those_of_the_template(folder):
 
 def test_a_template_that_is_missing_or_another_file_is_refused(folder):
     with pytest.raises(BadPage, match="missing"):
-        Pages(folder, Form("none.png", "a" * 64))
+        PageFolder(folder, Form("none.png", "a" * 64))
     with pytest.raises(BadPage, match="not the file"):
-        Pages(folder, Form("a.png", "a" * 64))
+        PageFolder(folder, Form("a.png", "a" * 64))
 
 
 # -- PDF ---------------------------------------------------------------------------------

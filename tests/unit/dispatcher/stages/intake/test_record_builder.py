@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from dispatcher.core.errors import Invalid
-from dispatcher.stages.intake.images import Pages
+from dispatcher.stages.intake.images import PageFolder
 from dispatcher.stages.intake.record_builder import RecordBuilder, microseconds
 from dispatcher.stages.intake.table import Batch
 from policies.document import parse
@@ -38,7 +38,9 @@ COLUMNS = ("id", "user", "place", "where", "visits")
 def shaper(folder, columns=COLUMNS, policy=CHECKINS):
     found = parse(policy)
     assert found.policy is not None, found.diagnostics
-    return RecordBuilder(found.policy, {"place": 1}, columns, b"k" * 32, Pages(folder))
+    return RecordBuilder(
+        found.policy, {"place": 1}, columns, b"k" * 32, PageFolder(folder)
+    )
 
 
 def sorted_out(folder, *rows):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dispatcher.stages.serving.values import Terms
+from dispatcher.stages.serving.values import ServingTerms
 
 
 @pytest.mark.parametrize(
@@ -11,4 +11,4 @@ from dispatcher.stages.serving.values import Terms
 )
 def test_terms_that_make_no_sense_are_refused(bad):
     with pytest.raises(ValueError, match=next(iter(bad))):
-        Terms(**bad)
+        ServingTerms(**bad)
