@@ -425,6 +425,15 @@ def connector_calls(
     return found
 
 
+def calls_of(store: Store, now: int, connector: str) -> ConnectorCalls:
+    """Return latency and outcomes of calls to one connector, of the last day by hour."""
+    for found in connector_calls(store, now):
+        if found.connector == connector:
+            return found
+    none = CallHour(now - now % HOUR, {}, None, None)
+    return ConnectorCalls(connector, [none], none)
+
+
 def _call_hour(at: int, of: Mapping[str, int]) -> CallHour:
     calls = {name: of.get(sampling.CALLS + name, 0) for name in sampling.OUTCOMES}
     below = [of.get(sampling.TOOK + bound, 0) for bound in sampling.BOUNDS]
@@ -526,6 +535,7 @@ __all__ = [
     "Waiting",
     "answer_rate",
     "burn_down",
+    "calls_of",
     "connector_calls",
     "coverage",
     "durations",

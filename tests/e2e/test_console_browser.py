@@ -1,5 +1,6 @@
 """The console in a real Chromium: signing in by link, looking, and nothing that leaks."""
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -132,6 +133,25 @@ def test_what_changed_is_spoken_in_one_sentence(running, case, page):
     case.book(("inhouse/worker-0", "canary-key-9.c"))
     page.clock.run_for(11_000)
     expect(page.locator("#told")).to_contain_text("Worst share 0.67 of history")
+
+
+def test_a_chart_is_shown_as_a_table_that_stays_open(running, case, page):
+    page.clock.install()
+    sign_in(page, running)
+    page.goto(f"{running.base}/workers")
+    chart = page.locator("#chart-exposure")
+    expect(chart.get_by_role("img")).to_have_accessible_name("Nearest to a refusal")
+    expect(chart.get_by_role("img")).to_have_accessible_description(
+        re.compile("^6 workers, the nearest to a refusal first")
+    )
+    expect(chart.get_by_role("table")).to_be_hidden()
+    chart.get_by_text("Show as table").click()
+    rows = chart.get_by_role("row")
+    expect(rows).to_have_count(7)
+    case.book(("inhouse/worker-7", "canary-key-9.a"))
+    page.clock.run_for(11_000)
+    expect(rows).to_have_count(8)
+    expect(chart.get_by_role("table")).to_be_visible()
 
 
 def test_it_goes_on_while_somebody_reads_a_table(running, case, page):

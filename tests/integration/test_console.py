@@ -469,7 +469,7 @@ def test_charts_are_drawn_with_their_tables_and_hold_no_value(case, client, cloc
     for key in "answers-rate", "burn-down", "coverage", "nearness":
         assert f'id="chart-{key}"' in overview
     assert "11 fields left that can be placed; no estimate yet" in overview
-    assert 'aria-labelledby="exposure-title exposure-desc"' in workers
+    assert 'aria-labelledby="exposure-title"' in workers
     assert "Show as table" in workers
     assert 'style="' not in overview + workers
     assert not [one for one in CANARIES if one in overview + workers]

@@ -178,6 +178,9 @@ def test_calls_are_kept_by_hour_with_their_quantiles(case, clock, sample):
     assert full.p50 == pytest.approx(0.05)
     assert 5 < full.p95 <= 10
     assert found.whole.calls == full.calls
+    day = figures.calls_of(case.store, clock.now, name)
+    assert (len(day.hours), day.whole.calls) == (24, full.calls)
+    assert figures.calls_of(case.store, clock.now, "another").whole.p50 is None
 
 
 def test_the_oldest_message_is_known_now_and_as_it_was(case, clock, sample):

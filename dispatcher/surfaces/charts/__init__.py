@@ -412,7 +412,7 @@ def exposure(found: ExposureMap) -> Chart:
     for column, rule in enumerate(rules):
         place = length((column + 0.5) / len(rules))
         name = element("text", cut(rule, 18), class_="column")
-        plot.add(element("svg", name, x=place, y=_HEAD - 8, class_="over"))
+        plot.add(element("svg", name, x=place, y=_HEAD - 8, class_="over", role="none"))
     for row, one in enumerate(shown):
         middle = _HEAD + _CELL * row + _CELL / 2 + 4
         name = element(

@@ -218,7 +218,11 @@ class Plot:
     def path(self, d: str, kind: str) -> None:
         """Draw a path in thousandths of the width and height, stretched to the plot."""
         drawn = element("path", class_=kind, d=d, vector_effect="non-scaling-stroke")
-        box = {"viewBox": "0 0 1000 1000", "preserveAspectRatio": "none"}
+        box = {
+            "viewBox": "0 0 1000 1000",
+            "preserveAspectRatio": "none",
+            "role": "none",
+        }
         self.add(element("svg", drawn, width="100%", height="100%", **box))
 
     def mark(self, point: Corner, series: int) -> None:
@@ -232,6 +236,7 @@ class Plot:
                 x=length(point[0]),
                 y=length(1 - point[1]),
                 class_="over",
+                role="none",
             )
         )
 
@@ -249,7 +254,8 @@ class Plot:
             xmlns="http://www.w3.org/2000/svg",
             class_=f"plot {self._kind}".strip(),
             role="img",
-            aria_labelledby=" ".join(ids.values()),
+            aria_labelledby=ids["title"],
+            aria_describedby=ids["desc"],
             focusable="false",
             height=self._height,
         )

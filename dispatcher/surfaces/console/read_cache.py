@@ -79,6 +79,9 @@ CHARTS: Final[Mapping[str, Callable[[Store, int, LimitUsages], Chart]]] = {
 }
 """What a template draws with ``{{ chart("answers") }}``."""
 
+CONNECTOR_CHARTS: Final = {"latency": charts.latency, "errors": charts.errors}
+"""What it draws with ``{{ chart("latency", connector) }}``."""
+
 
 @dataclass(frozen=True)
 class Limit:
@@ -300,13 +303,16 @@ class ReadCache:
 
         return self._fresh("ledger", make)
 
-    def chart(self, name: str) -> Chart:
-        """Return one of :data:`CHARTS`."""
+    def chart(self, name: str, connector: str = "") -> Chart:
+        """Return one of :data:`CHARTS`, or of :data:`CONNECTOR_CHARTS`."""
 
         def make() -> Chart:
+            if connector:
+                found = figures.calls_of(self._store, self._clock(), connector)
+                return CONNECTOR_CHARTS[name](found)
             return CHARTS[name](self._store, self._clock(), self._nearness)
 
-        return self._fresh(f"chart {name}", make)
+        return self._fresh(f"chart {name} {connector}", make)
 
     def _fresh(self, name: str, make: Callable[[], Read], times: int = 1) -> Read:
         with self._locks[name]:

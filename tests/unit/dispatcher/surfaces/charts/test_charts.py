@@ -162,7 +162,9 @@ def check(chart):
         (svg,) = figure.findall("div/{*}svg")
         assert svg.get("role") == "img"
         names = {part.get("id"): part.text for part in svg if part.get("id")}
-        title, told = (names[one] for one in svg.get("aria-labelledby").split())
+        title, told = (
+            names[svg.get(f"aria-{one}edby")] for one in ("labell", "describ")
+        )
         assert (title, told) == (chart.title, literal(chart.summary))
         assert chart.rows
         cells = [
