@@ -181,6 +181,11 @@ class ReadCache:
 
         return self._fresh("limits", make)
 
+    def backup_made(self) -> int | None:
+        """When the last backup was made."""
+        with self._store.read() as tx:
+            return settings.moment(tx, settings.BACKUP_MADE)
+
     def picture(self) -> tuple[int, Picture] | None:
         """Return what one stranger could know under the policy in force, and since when.
 

@@ -13,6 +13,8 @@ from dispatcher.surfaces.console.tables import Column, Empty, Row, Table
 from dispatcher.surfaces.console.view import View
 from dispatcher.surfaces.picture import body
 
+NEAR: Final = 0.8
+"""Share of a limit from which on it is amber, and nothing beside it says OK."""
 RULES: Final = Table(
     "rules",
     "Rules and their limits",
@@ -110,7 +112,7 @@ def verdict(limits: list[Limit]) -> tuple[str, str]:
             f"Worst share {worst.share:.2f} of {worst.name} "
             f"({worst.at_worst:,} {word})."
         )
-    return "OK", " ".join(said)
+    return "WARN" if (worst.share or 0) >= NEAR else "OK", " ".join(said)
 
 
 def fields_left(left: int, units: int) -> str:
