@@ -6,7 +6,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PYTEST ?= -n 2 --dist worksteal
 
-.PHONY: catalogues demo test test-long retest test-markets laws torture lint docs bench bench-paper format system-packages clean
+.PHONY: catalogues demo test test-long pictures retest test-markets laws torture lint docs bench bench-paper format system-packages clean
 
 demo: $(VENV)/.demo
 	$(BIN)/dispatcher demo build/demo
@@ -73,6 +73,10 @@ lint: $(VENV)/.lint
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# Every screen of the console in docs/pictures/console: light and dark, full and empty.
+pictures: $(VENV)/.lint system-packages
+	SPARSI_PICTURES=docs/pictures/console $(BIN)/python -m pytest tests/e2e/test_console_pictures.py
 
 # The pages of docs/ as a site, in build/site: open build/site/index.html. Without network.
 docs: $(VENV)/.lint
