@@ -91,6 +91,7 @@ OPERATIONS: Final[Mapping[str, str]] = {
     "connectors.new": MACHINE,
     "queue.list": "queue:read",
     "queue.retry": "queue:write",
+    "queue.withdraw": "queue:write",
     # evidence, the ledger, persons
     "ledger.verify": "ledger:read",
     "ledger.tail": "ledger:read",

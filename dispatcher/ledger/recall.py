@@ -152,6 +152,44 @@ def revive(
     return messages, task_rows.end_live(tx, unsafe)
 
 
+def withdraw(
+    tx: Tx, outbox_ids: Sequence[int], withdrawing: Collection[str], *, at: int
+) -> tuple[int, int, list[int]]:
+    """Take messages back: those that never left, those given up, and what can be recalled.
+
+    What they showed stays booked.
+
+    Parameters
+    ----------
+    tx : Tx
+    outbox_ids : Sequence of int
+    withdrawing : Collection of str
+        Connectors that can withdraw tasks.
+    at : int
+        Microseconds UTC.
+
+    Returns
+    -------
+    messages, tasks : int
+        Messages taken back, and their tasks that ended.
+    left : list of int
+        Messages that go on: they may be at a connector that cannot withdraw tasks.
+    """
+    found = outbox.states_of(tx, outbox_ids)
+    dead = [row.id for row in found if row.state == "dead"]
+    unsent = [row.id for row in found if row.state == "ready" and not row.attempts]
+    sent = [
+        row.id for row in found if row.state == "sent" and row.connector in withdrawing
+    ]
+    ended = task_rows.end_live(tx, task_rows.tasks_of_messages(tx, unsent + sent))
+    messages = (
+        outbox.drop_dead(tx, dead)
+        + outbox.cancel_empty(tx, unsent)
+        + outbox.withdraw(tx, sent, at)
+    )
+    return messages, ended, sorted(set(outbox_ids).difference(dead, unsent, sent))
+
+
 def take_back(tx: Tx, found: Recall, how: InFlightAction, *, at: int) -> Recalled:
     """Recall what :func:`foresee` found, in the transaction of the change."""
     if how is InFlightAction.KEEP:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dispatcher.core.errors import NotFound, Usage
+from dispatcher.ledger import recall
 from dispatcher.ledger.active_policy import current_policy
-from dispatcher.ledger.recall import revive
+from dispatcher.operations.dry_run import withdrawing
 from dispatcher.operations.workspace import Workspace
 from dispatcher.store import Store, Tx, statistics
 from dispatcher.store import outbox as rows
@@ -29,6 +30,15 @@ class Retried:
 
     messages: int
     kept_back: int
+
+
+@dataclass(frozen=True)
+class Withdrawn:
+    """Messages taken back, their tasks that ended, and messages that go on."""
+
+    messages: int
+    tasks: int
+    left: Sequence[int]
 
 
 def pause(
@@ -123,7 +133,17 @@ def retry(workspace: Workspace, store: Store, ids: Sequence[int]) -> Retried:
     merge or a new version has made unsafe since is nevertheless not sent.
     """
     with store.write() as tx:
-        return Retried(*revive(tx, current_policy(tx), ids, workspace.clock()))
+        return Retried(*recall.revive(tx, current_policy(tx), ids, workspace.clock()))
+
+
+def withdraw(workspace: Workspace, store: Store, ids: Sequence[int]) -> Withdrawn:
+    """Take messages back, with their tasks: they are planned anew.
+
+    What they show was booked when they were written and counts as seen.
+    """
+    with store.write() as tx:
+        found = recall.withdraw(tx, ids, withdrawing(workspace), at=workspace.clock())
+    return Withdrawn(*found)
 
 
 def _scope(workspace: Workspace, tx: Tx, connector: str | None, run: str | None) -> str:

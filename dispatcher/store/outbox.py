@@ -379,6 +379,28 @@ def messages_of(
     return tx.execute(_MESSAGES_OF, given).all()
 
 
+_STATES_OF: Final = (
+    select_columns(Outbox.id, Outbox.connector, Outbox.state, Outbox.attempts)
+    .where(in_list(Outbox.id, "messages"), in_words(Outbox.kind, "publish", "offer"))
+    .order_by(col(Outbox.id))
+)
+_DROP_DEAD: Final = (
+    update(Outbox)
+    .where(in_list(Outbox.id, "messages"), col(Outbox.state) == "dead")
+    .values(state="cancelled")
+)
+
+
+def states_of(tx: Tx, outbox_ids: Sequence[int]) -> Sequence[Row[*tuple[Any, ...]]]:
+    """Messages that carry work: id, connector, state, attempts."""
+    return tx.execute(_STATES_OF, {"messages": outbox_ids}).all()
+
+
+def drop_dead(tx: Tx, outbox_ids: Sequence[int]) -> int:
+    """Cancel messages that were given up; return how many."""
+    return tx.execute(_DROP_DEAD, {"messages": outbox_ids}).rowcount
+
+
 def dead(tx: Tx, ids: Sequence[int], connector: str | None) -> list[int]:
     """Dead messages: those of the ids (none: all) and of the connector (None: any)."""
     wanted = set(ids)

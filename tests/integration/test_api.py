@@ -92,6 +92,7 @@ BODIES = {
     "enable_connector": {"untested": True},
     "disable_connector": {"reason": "a test"},
     "retry_messages": {},
+    "withdraw_messages": {"ids": [1]},
     "reveal_answers": {"ids": [1], "reason": "a test"},
     "dismiss_answers": {"reason": "a test"},
     "approve_payments": {"payments": ["reward-1"], "reason": "a test"},

@@ -97,6 +97,7 @@ queue list
 queue retry --all
 queue list --state dead
 queue retry --all --yes
+queue withdraw 1
 runs list
 runs budget default --cap GBP:10 --bonus GBP:0.10
 runs show default

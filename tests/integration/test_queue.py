@@ -2,6 +2,7 @@
 
 import pytest
 
+from dispatcher.ledger import recall
 from dispatcher.store import outbox
 from tests import builders, sql
 from tests.integration.ledger_cases import Case, policy
@@ -77,3 +78,39 @@ def test_only_the_dead_are_revived(case, clock):
     with case.store.write() as tx:
         assert outbox.revive(tx, ids, clock()) == 0
     assert states(case) == ["sent", "ready", "ready"]
+
+
+def tasks(case):
+    with case.store.read() as tx:
+        return [
+            state for (state,) in sql.rows(tx, "SELECT state FROM task ORDER BY id")
+        ]
+
+
+def test_what_never_left_or_can_be_recalled_is_taken_back(case, clock):
+    """One is given up, one waits, one is at a market that withdraws, one is under way."""
+    case.load(("r2", "p2", 2, "a"))
+    case.book(("y/bob", "r2.a"))
+    with case.store.read() as tx:
+        dead, waiting, sent, leaving = (row[0] for row in outbox.messages(tx, None, 10))
+    builders.settle_messages(case.store, "dead", [dead], tries=12)
+    builders.settle_messages(case.store, "sent", [sent])
+    builders.settle_messages(case.store, "ready", [leaving], tries=1)
+    with case.store.write() as tx:
+        found = recall.withdraw(tx, [dead, waiting, sent, leaving], {"x"}, at=clock())
+    assert found == (3, 2, [leaving])
+    assert states(case) == ["cancelled", "cancelled", "sent", "ready", "ready"]
+    assert tasks(case)[1:] == ["returned", "returned", "booked"]
+
+
+def test_what_is_at_a_market_that_keeps_its_tasks_goes_on(case, clock):
+    with case.store.read() as tx:
+        ids = [row[0] for row in outbox.messages(tx, None, 10)]
+    builders.settle_messages(case.store, "sent", ids)
+    with case.store.write() as tx:
+        assert recall.withdraw(tx, ids, {"x"}, at=clock())[2] == [ids[1]]
+        assert recall.withdraw(tx, [999], {"x"}, at=clock()) == (0, 0, [999])
+    with case.store.read() as tx:
+        assert sql.one(
+            tx, "SELECT count(*) FROM ledger_line WHERE kind = 'exposure'"
+        ) == (3,)

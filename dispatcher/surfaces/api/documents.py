@@ -867,6 +867,20 @@ class Retried(Document):
     kept_back: int
 
 
+class WithdrawMessages(Request):
+    """Messages to take back."""
+
+    ids: Annotated[list[Id], Field(min_length=1, max_length=1000)]
+
+
+class Withdrawn(Document):
+    """Messages taken back, their tasks that ended, and messages that go on."""
+
+    messages: int
+    tasks: int
+    left: Sequence[int]
+
+
 # -- answers, payments, questions ------------------------------------------------------------
 
 

@@ -368,6 +368,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     ),
     Route("GET", "/queue", "queue.list", work.list_messages),
     Route("POST", "/queue:retry", "queue.retry", work.retry_messages),
+    Route("POST", "/queue:withdraw", "queue.withdraw", work.withdraw_messages),
     Route("GET", "/answers", "answers.list", content.list_refused),
     Route(
         "POST", "/answers:reveal", "answers.reveal", content.reveal_answers, keeps=False

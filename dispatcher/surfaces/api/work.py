@@ -405,6 +405,11 @@ def retry_messages(call: Called, body: d.RetryMessages) -> d.Retried:
     return take(d.Retried, queue.retry(call.workspace, call.store, found))
 
 
+def withdraw_messages(call: Called, body: d.WithdrawMessages) -> d.Withdrawn:
+    """Take messages back with their tasks, which are planned anew."""
+    return take(d.Withdrawn, queue.withdraw(call.workspace, call.store, body.ids))
+
+
 def test_connector(call: Called, connector: Named) -> d.ConnectorState:
     """Ask a connector for something that is not there, to see whether it answers."""
     found = connectors.ask(connectors.open_one(call.workspace, connector))

@@ -153,6 +153,34 @@ def retry(
     )
 
 
+@app.command()
+def withdraw(
+    ctx: typer.Context,
+    ids: Annotated[list[int], typer.Argument(help="Messages to take back.")],
+    dry_run: DryRun = False,
+) -> None:
+    """Take messages back with their tasks, which are planned anew.
+
+    Messages that never left, those that were given up, and those at a connector that can
+    withdraw tasks. What they show was booked when they were written and counts as seen.
+    """
+    from dispatcher.operations import queue
+
+    context: CliContext = ctx.obj
+    with context.open_to_book(dry_run=dry_run) as store:
+        done = queue.withdraw(context, store, ids)
+    context.show(
+        {
+            "schema": "dispatcher.queue/1",
+            "withdrawn": done.messages,
+            "tasks_ended": done.tasks,
+            "left": list(done.left),
+        },
+        f"{done.messages} taken back, {done.tasks} tasks ended"
+        + (f"; {len(done.left)} go on" if done.left else ""),
+    )
+
+
 def _show(context: CliContext, found: list[tuple[object, ...]]) -> None:
     header = ("id", "connector", "account", "kind", "state", "tries", "error")
     context.show(

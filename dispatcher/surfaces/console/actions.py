@@ -347,6 +347,14 @@ ACTIONS: Final[tuple[Action, ...]] = (
         hidden=frozenset({"accept_past"}),
     ),
     Action(
+        work.withdraw_messages,
+        "Withdraw messages",
+        "Withdraw",
+        "/queue?state=cancelled",
+        forever=_SEEN,
+        hints={"ids": "Numbers of messages, one a line."},
+    ),
+    Action(
         work.retry_messages,
         "Retry messages",
         "Retry",

@@ -54,7 +54,12 @@ MESSAGES: Final = Table(
     ),
     Empty("", ""),
 )
-DEAD: Final = replace(MESSAGES, choose=("id", "ids", ("retry-messages",)))
+CHOSEN: Final = {
+    "ready": ("withdraw-messages",),
+    "sent": ("withdraw-messages",),
+    "dead": ("retry-messages", "withdraw-messages"),
+}
+"""What can be done with messages of a state."""
 _MEANINGS: Final = {
     "ready": "Messages that wait to be sent, the oldest first.",
     "leased": "Messages that are being sent now.",
@@ -75,9 +80,10 @@ def queue(view: View) -> Response:
     first = next((one for one in ("dead", "ready") if counts.get(one)), "ready")
     state = view.chosen("state", states, first)
     connector = view.request.query_params.get("connector") or None
-    dead = state == "dead" and view.may("queue.retry")
+    acts = CHOSEN.get(state, ()) if view.may("queue.retry") else ()
     table = replace(
-        DEAD if dead else MESSAGES,
+        MESSAGES,
+        choose=("id", "ids", acts) if acts else None,
         empty=Empty(_MEANINGS[state], f"No message is {state}."),
     )
     messages = table.part(
