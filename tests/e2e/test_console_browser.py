@@ -211,8 +211,9 @@ def test_a_worker_is_one_jump_away(wide, running, page):
     page.keyboard.press("/")
     page.keyboard.type("inhouse/more-117")
     page.keyboard.press("Enter")
-    expect(page.locator("tbody tr")).to_have_count(1)
-    expect(page.locator("tbody tr")).to_contain_text("inhouse/more-117")
+    row = page.locator(".listing tbody tr")
+    expect(row).to_have_count(1)
+    expect(row).to_contain_text("inhouse/more-117")
     page.get_by_role("link", name="All").click()
     page.get_by_label("Go to page").fill("2")
     page.keyboard.press("Enter")
@@ -228,7 +229,7 @@ def test_paper_has_every_column(wide, running, page):
     columns = []
     for path in PAGES:
         page.goto(running.base + path)
-        columns.append(page.locator("thead th").count())
+        columns.append(page.locator(".listing thead th").count())
         edges = page.locator("th, td").evaluate_all(
             "all => all.map((cell) => cell.getBoundingClientRect().right)"
         )

@@ -77,7 +77,7 @@
   $("keys").addEventListener("click", () => help.showModal());
   let going = 0;
   const step = (by) => {
-    const rows = [...document.querySelectorAll("main tbody tr")];
+    const rows = [...document.querySelectorAll(".listing tbody tr")];
     const here = rows.findIndex((row) => row.classList.contains("here"));
     const next = rows[Math.max(0, Math.min(rows.length - 1, here + by))];
     if (!next) return;
