@@ -132,7 +132,7 @@ class Server:
         return self.seen.memory_info().rss / MIB
 
     async def ready(self) -> None:
-        for _ in range(600):
+        for _ in range(3000):
             try:
                 _, writer = await asyncio.open_connection("127.0.0.1", self.port)
             except OSError:

@@ -39,7 +39,7 @@ from dispatcher.operations import (
 )
 from dispatcher.operations.sampling import Sampler
 from dispatcher.store import api_requests, audit_log, events, lease, notices
-from dispatcher.surfaces.api import documents, evidence
+from dispatcher.surfaces.api import content, documents, evidence
 from dispatcher.surfaces.api.app import UPLOADS_OF_ONE
 from dispatcher.surfaces.api.requests import FILES_OF_ONE, WAITING_OF_ONE
 from dispatcher.surfaces.api.routes import ROUTES
@@ -1160,6 +1160,22 @@ def test_safety_20_a_file_with_one_bad_line_loads_nothing_and_says_which(house):
     found = done(house, upload(house, [*good[:2], tail], on_rejected="skip"))
     assert found["result"]["records"] == 2
     assert found["result"]["rejected"] == 1
+
+
+def test_what_is_too_long_is_refused_before_it_is_held_in_memory(house, monkeypatch):
+    """Two gibibytes may come as one line, or as one proof."""
+    monkeypatch.setattr(content, "LONGEST_LINE", 1000)
+    with unchanged(house, "audit_line", "setting"):
+        found = done(house, upload(house, [line("short"), line("x" * 1000), "{}"]))
+        assert found["problem"]["errors"][0]["line"] == "2"
+        assert "1,000 bytes" in found["problem"]["detail"]
+    monkeypatch.setattr(evidence, "DOCUMENT", 1000)
+    sent = house.client().post(
+        f"{BASE}/evidence:verify",
+        content=b'"' + b"x" * 1000 + b'"',
+        headers={"content-type": "application/json"},
+    )
+    assert "1,000 bytes" in done(house, sent)["problem"]["detail"]
 
 
 def test_a_plan_is_made_read_and_applied(house):

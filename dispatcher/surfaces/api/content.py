@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from shutil import copyfileobj
 from typing import Annotated, Any, Final, Literal
@@ -226,6 +227,8 @@ def explain_record(call: Called, record: Named) -> d.RecordExplanation:
 
 FILES: Final = {"application/x-ndjson": ".jsonl", "text/csv": ".csv"}
 """Files that are taken, by media type."""
+LONGEST_LINE: Final = 16 << 20
+"""Most bytes of one record, as it is loaded."""
 OnRejected = Annotated[
     Literal["stop", "skip"],
     Query(description="Whether a row that cannot be loaded stops the load."),
@@ -291,9 +294,10 @@ def _check_lines(path: Path) -> None:
     if path.suffix != ".jsonl":
         return
     with path.open("rb") as lines:
-        for number, line in enumerate(lines, 1):
+        read = partial(lines.readline, LONGEST_LINE + 1)  # never a whole file as one
+        for number, line in enumerate(iter(read, b""), 1):
             try:
-                found = parse(line) if line.strip() else {}
+                found = _record_of(line)
             except ProblemError as error:
                 detail, fix = error.detail.replace("the body", "the line"), error.fix
             else:
@@ -301,6 +305,16 @@ def _check_lines(path: Path) -> None:
                     continue
                 detail, fix = "it is no object", "write one record a line"
             raise ProblemError(422, f"line {number}: {detail}", fix, line=number)
+
+
+def _record_of(line: bytes) -> Any:  # noqa: ANN401 - what JSON can be
+    if len(line) > LONGEST_LINE:
+        raise ProblemError(
+            422,
+            f"the line has more than {LONGEST_LINE:,} bytes",
+            "write one record a line; images lie in files of their own",
+        )
+    return parse(line) if line.strip() else {}
 
 
 def _rejected(found: Preview) -> ProblemError:

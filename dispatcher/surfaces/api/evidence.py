@@ -28,6 +28,8 @@ from dispatcher.surfaces.api.problems import ProblemError, parse
 
 MEMBERS: Final = 100
 """Most files of a bundle that is checked."""
+DOCUMENT: Final = 16 << 20
+LARGEST: Final = 2 << 30
 UNPACKED: Final = 1 << 20
 RATIO: Final = 200
 """Most bytes that a packed one gives, beyond the first mebibyte (as for other files)."""
@@ -173,6 +175,12 @@ def verify_evidence(
                     found = ledger.verify_evidence(place / "bundle", heads)
                 text, ok = found.text.replace(str(place), "."), found.status == 0
                 return d.Verdict(about="evidence", ok=ok, text=text)
+            if path.stat().st_size > DOCUMENT:
+                raise ProblemError(
+                    422,
+                    f"a proof or receipt has at most {DOCUMENT:,} bytes",
+                    "send the file that was handed out",
+                )
             document = parse(path.read_bytes())
             if isinstance(document, dict) and document.get("schema") == ledger.PROOF:
                 proof = ledger.check_proof(document, heads)
@@ -188,7 +196,7 @@ def verify_evidence(
 
 def _unpack(path: Path, folder: Path) -> None:
     """Unpack a bundle: plain members only, no more than a bundle of that size has."""
-    most = max(UNPACKED, RATIO * path.stat().st_size)
+    most = min(LARGEST, max(UNPACKED, RATIO * path.stat().st_size))
     try:
         with ZipFile(path) as archive:
             members = [one for one in archive.infolist() if not one.is_dir()]
