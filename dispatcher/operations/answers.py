@@ -1,12 +1,16 @@
-"""Refused answers: list, reveal and dismiss them."""
+"""Answers side by side, and refused ones: list, reveal and dismiss them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from dispatcher.core.errors import NotFound, Usage
+from dispatcher.ledger.lines import adversary_name
 from dispatcher.operations.workspace import Workspace
+from dispatcher.stages.assembly import alike
 from dispatcher.store import Store, events
+from dispatcher.store import answers as given
 from dispatcher.store import collecting as rows
 from dispatcher.store.collecting import RefusedRow
 
@@ -17,6 +21,53 @@ def list_refused(
     """List answers that fit no task, newest first; values stay hidden."""
     with store.read() as tx:
         return rows.listed(tx, limit, dismissed=dismissed)
+
+
+@dataclass(frozen=True)
+class GivenAnswer:
+    """A task of a field: whose it is, and which answers mean the same; no value.
+
+    Attributes
+    ----------
+    entry_id, task : int
+    worker : str
+        Pseudonym of the adversary.
+    connector, state : str
+    shown_at : int
+        When it was booked.
+    answered_at : int or None
+    alike : str
+        ``A``, ``B``…: the same for answers to this field that mean the same; empty where
+        there is none, or it is not valid.
+    """
+
+    entry_id: int
+    task: int
+    worker: str
+    connector: str
+    state: str
+    shown_at: int
+    answered_at: int | None
+    alike: str
+
+
+def side_by_side(store: Store, entry_ids: Sequence[int]) -> list[GivenAnswer]:
+    """Return the tasks of entries with which of their answers agree; values stay hidden."""
+    with store.read() as tx:
+        names = alike(tx, entry_ids)
+        return [
+            GivenAnswer(
+                entry_id=row.entry_id,
+                task=row.id,
+                worker=adversary_name(row.adversary_id),
+                connector=row.connector,
+                state=row.state,
+                shown_at=row.created_at,
+                answered_at=row.answered_at,
+                alike=names.get(row.id, ""),
+            )
+            for row in given.tasks_of(tx, entry_ids)
+        ]
 
 
 def reveal(

@@ -129,7 +129,7 @@ class Assembly:
     ) -> tuple[list[Result], dict[int, float]]:
         """Decide on entries; also return the accounts' quality."""
         force = current_policy(tx)
-        asked = self._asked(tx, ids, force)
+        asked = _asked(tx, ids, force)
         given: dict[int, list[Given]] = {entry_id: [] for entry_id in asked}
         for row in answers:
             field = asked.get(row.entry_id)
@@ -145,19 +145,6 @@ class Assembly:
             found = decide(field, own, confidence, left[entry_id])
             results.append(self._result(entry_id, field, len(own), found))
         return results, {int(name): right for name, right in weighed.right.items()}
-
-    def _asked(
-        self, tx: Tx, ids: Sequence[int], force: ActivePolicy | None
-    ) -> dict[int, Field]:
-        """Fields of entries that the policy in force asks for."""
-        if force is None:
-            return {}
-        fields = force.policy.entity.fields
-        return {
-            entry.id: fields[force.fields[entry.field_id].name]
-            for entry in gate_rows.entries(tx, ids)
-            if entry.field_id in force.fields
-        }
 
     def _showings_left(
         self, tx: Tx, ids: Sequence[int], force: ActivePolicy | None
@@ -190,12 +177,48 @@ class Assembly:
         )
 
 
+def _asked(tx: Tx, ids: Sequence[int], force: ActivePolicy | None) -> dict[int, Field]:
+    """Fields of entries that the policy in force asks for."""
+    if force is None:
+        return {}
+    fields = force.policy.entity.fields
+    return {
+        entry.id: fields[force.fields[entry.field_id].name]
+        for entry in gate_rows.entries(tx, ids)
+        if entry.field_id in force.fields
+    }
+
+
 def _valid(field: Field, row: AnswerRow) -> Valid | None:
     """Validate an answer again: the policy may have changed since it was given."""
     if not row.valid:
         return None
     verdict = check(field, row.raw.decode("utf-8", "replace"))
     return verdict if isinstance(verdict, Valid) else None
+
+
+def alike(tx: Tx, entry_ids: Sequence[int]) -> dict[int, str]:
+    """Which answers to an entry mean the same, by task: ``A``, ``B``…, and no value.
+
+    One that is not valid under the policy in force has an empty name.
+    """
+    force, found = current_policy(tx), dict[int, str]()
+    fields = _asked(tx, entry_ids, force)
+    names: dict[int, dict[str, str]] = {}
+    for row in rows.answers_of(tx, entry_ids):
+        field = fields.get(row.entry_id)
+        valid = None if field is None else _valid(field, row)
+        known = names.setdefault(row.entry_id, {})
+        found[row.task_id] = (
+            known.setdefault(valid.key, _letters(len(known))) if valid else ""
+        )
+    return found
+
+
+def _letters(place: int) -> str:
+    """``A`` to ``Z``, then ``A2`` and so on."""
+    times, letter = divmod(place, 26)
+    return chr(ord("A") + letter) + (str(times + 1) if times else "")
 
 
 @dataclass

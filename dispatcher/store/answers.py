@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from sqlalchemy import (
     BigInteger,
+    Row,
     bindparam,
     delete,
     exists,
@@ -43,6 +44,10 @@ class AnswerRow:
     raw: bytes
     valid: int
     quality: float
+
+
+TaskRow: TypeAlias = "Row[*tuple[Any, ...]]"
+"""A task: id, entry_id, adversary_id, connector, state, created_at, and answered_at."""
 
 
 class FilledRow(NamedTuple):
@@ -264,6 +269,21 @@ _ANSWERS: Final = (
     .order_by(col(Answer.entry_id), col(Answer.task_id))
 )
 _LOCK_ANSWERS: Final = _ANSWERS.with_for_update(of=Answer)
+_TASKS: Final = (
+    select_columns(
+        Task.id,
+        Task.entry_id,
+        Account.adversary_id,
+        Task.connector,
+        Task.state,
+        Task.created_at,
+        col(Answer.at).label("answered_at"),
+    )
+    .join(Account, col(Account.id) == Task.account_id)
+    .outerjoin(Answer, col(Answer.task_id) == Task.id)
+    .where(in_list(Task.entry_id, "entries"))
+    .order_by(col(Task.entry_id), col(Task.created_at), col(Task.id))
+)
 _LIVE: Final = (
     select(Task.entry_id, func.count())
     .where(in_list(Task.entry_id, "entries"), in_list(Task.state, "live"))
@@ -319,6 +339,11 @@ def answers_of(
         AnswerRow(row[1], row[0], *row[2:6])
         for row in tx.vault.opened(tx, rows, [(3, "answer.raw")], 6)
     ]
+
+
+def tasks_of(tx: Tx, entry_ids: Sequence[int]) -> Sequence[TaskRow]:
+    """All tasks of the entries, by entry and time, with when each was answered."""
+    return tx.execute(_TASKS, {"entries": entry_ids}).all()
 
 
 def live_tasks(

@@ -13,7 +13,8 @@ from starlette.testclient import TestClient
 
 from dispatcher import access
 from dispatcher.access import OPERATIONS, ROLES, sessions, users
-from dispatcher.store import audit_log, people
+from dispatcher.model import Answer, Quarantine
+from dispatcher.store import answers, audit_log, collecting, people
 from dispatcher.store import pause as pauses
 from dispatcher.surfaces.console import ConsoleSettings
 from dispatcher.surfaces.console.actions import ACTIONS
@@ -395,3 +396,62 @@ def test_a_stream_says_that_the_store_has_moved(case):
     assert told == ["event: moved\ndata:\n\n"] * 2
     assert task is None
     assert readers == 0
+
+
+# -- answers and fields ------------------------------------------------------------------------
+
+
+def test_a_conflict_is_shown_side_by_side_and_more_workers_are_asked(client, case):
+    case.book(("inhouse/bob", "key-canary-0.a"))
+    entry = case.entries["key-canary-0.a"]
+    with case.store.write() as tx:
+        given = answers.tasks_of(tx, [entry])
+        answers.put_answers(
+            tx,
+            [
+                Answer(task_id=one.id, entry_id=entry, account_id=number, raw=raw,
+                       valid=1, at=case.now, counted=1)
+                for number, one, raw in zip((1, 2), given, (b"Gout", b"flu"), strict=True)
+            ],
+        )  # fmt: skip
+    builders.save_results(case.store, [entry], "conflict", wanted=3)
+    page = client.get("/answers")
+    assert "In conflict 1" in text_of(page)
+    ((name, told),) = re.findall(
+        r'name="fields" value="([^"]+)".*?<td class="wide ">(.*?)</td>', page.text, re.S
+    )
+    assert re.fullmatch(r"A: a\d+; B: a\d+", told.strip())
+    assert "out" not in told
+    assert "key-canary" not in page.text
+    given = {"fields": name, "extra": "2", "reason": "two readings"}
+    assert "Extra showings 2" in text_of(act(client, "unburn-fields", **given))
+    assert "No field is in conflict" in text_of(client.get("/answers"))
+    assert name in client.get("/fields?state=open").text
+
+
+def test_refused_answers_are_dismissed_with_a_reason_and_shown_only_by_an_act(
+    app, case, clock
+):
+    client = as_role(app, case, clock, "operator", "reviewer")
+    strange = Quarantine(
+        connector="inhouse", payload=b"refused-canary", reason="no such task", at=1
+    )
+    with case.store.write() as tx:
+        collecting.add_strange(tx, [strange])
+    page = client.get("/answers")
+    (number,) = re.findall(r'name="ids" value="(\d+)"', page.text)
+    assert "refused-canary" not in page.text
+    given = {"ids": number, "reason": "agency's sheet"}
+    asked = preview(client, "reveal-answers", **given)
+    assert "cannot be tried beforehand: values are shown" in text_of(asked)
+    assert "refused-canary" not in asked.text
+    shown = client.post("/do/reveal-answers", data=inputs(asked))
+    assert "refused-canary" in text_of(shown)
+    assert "Shown this once" in text_of(shown)
+    assert 'data-fades="30"' in shown.text
+    act(client, "dismiss-answers", **given)
+    assert "None was refused, or all were looked at" in text_of(client.get("/answers"))
+    assert [line[2:] for line in lines(case)] == [
+        ("answers.reveal", "", "agency's sheet", "done"),
+        ("answers.dismiss", "", "agency's sheet", "done"),
+    ]

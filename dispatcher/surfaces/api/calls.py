@@ -25,7 +25,7 @@ from dispatcher.operations.workspace import Workspace
 from dispatcher.store import Store
 from dispatcher.surfaces.api.documents import Page
 from dispatcher.surfaces.api.events import Stream
-from dispatcher.surfaces.api.problems import ProblemError
+from dispatcher.surfaces.api.problems import ProblemError, UntriableError
 from dispatcher.surfaces.api.requests import Principal, Requests
 from dispatcher.surfaces.filters import LONGEST, Filter
 
@@ -149,10 +149,10 @@ class Call:
 
         Raises
         ------
-        ProblemError
+        UntriableError
         """
         if self.dry_run:
-            raise ProblemError(
+            raise UntriableError(
                 422, f"this cannot be tried: {what}", "leave dry_run out, or do not ask"
             )
 

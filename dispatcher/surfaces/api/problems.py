@@ -123,6 +123,10 @@ class ProblemError(Exception):
         self.headers = headers
 
 
+class UntriableError(ProblemError):
+    """A dry run of what cannot be tried: it would leave the store, or show a secret."""
+
+
 def document(error: Exception) -> dict[str, Any]:
     """Describe an error as a problem document; no field value gets into it."""
     if isinstance(error, DispatcherError):

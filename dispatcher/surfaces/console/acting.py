@@ -26,7 +26,7 @@ from dispatcher.access import Act, Operator
 from dispatcher.core.errors import DispatcherError, NotFound
 from dispatcher.store.audit_log import DONE, Denials
 from dispatcher.surfaces.api.calls import Call, begin_call
-from dispatcher.surfaces.api.problems import ProblemError
+from dispatcher.surfaces.api.problems import ProblemError, UntriableError
 from dispatcher.surfaces.console.actions import Action
 from dispatcher.surfaces.console.pages import problem_of
 from dispatcher.surfaces.console.view import Screen, Site, View
@@ -138,7 +138,13 @@ class Acting:
     ) -> Response:
         call = self._call(operator, action, given, dry_run=True)
         call, tag = self._looked(call, action, given)
-        document = _document(action.call(call, given, {}))
+        untried = ""
+        try:
+            document = _document(action.call(call, given, {}))
+        except UntriableError as error:
+            document, untried = None, error.detail.partition(": ")[2]
+        if not action.route.writes:  # it changes nothing: this is what was asked for
+            return self._done(request, operator, action, document, given)
         accepted = {}
         if action.accepts is not None:
             name, count = action.accepts
@@ -150,6 +156,7 @@ class Acting:
             action=action,
             given=given,
             document=document,
+            untried=untried,
             accepted=accepted,
             typed=action.severe(given) if action.severe else "",
             mistyped=mistyped,
@@ -244,13 +251,24 @@ class Acting:
         document = json.loads(bytes(response.body))
         if response.status_code == 202:
             return RedirectResponse(f"/operations/{document['id']}", 303)
+        return self._done(request, operator, action, document, given)
+
+    def _done(
+        self,
+        request: Request,
+        operator: Operator,
+        action: Action,
+        document: Any,  # noqa: ANN401 - what JSON can be
+        given: Mapping[str, str],
+    ) -> Response:
+        found = document if isinstance(document, dict) else {}
         return self._view(request, operator, action).show(
             template="act_done",
             title=action.title,
             action=action,
             given=given,
             document=document,
-            back=action.back.format(**given),
+            back=action.back.format(**{**found, **given}),
         )
 
     # -- what they share ------------------------------------------------------------------

@@ -14,7 +14,7 @@ from typing import Any, Final, get_type_hints
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from dispatcher.surfaces.api import accounts, work
+from dispatcher.surfaces.api import accounts, content, work
 from dispatcher.surfaces.api.calls import Call
 from dispatcher.surfaces.api.problems import ProblemError
 from dispatcher.surfaces.api.routes import ROUTES, Route
@@ -288,6 +288,9 @@ def _sets_past(document: Mapping[str, Any]) -> int:
 
 _SEEN: Final = "What was shown stays in the ledger for good, and counts for ever."
 
+_LOOKED: Final = "The audit log keeps that you looked, and why."
+_WHY: Final = "One line for the audit log, which is written before anything is shown."
+
 ACTIONS: Final[tuple[Action, ...]] = (
     Action(
         work.pause,
@@ -363,6 +366,36 @@ ACTIONS: Final[tuple[Action, ...]] = (
             "ids": "Numbers of dead messages, one a line; empty: all of them.",
             "connector": "Only those of one connector.",
         },
+    ),
+    Action(
+        content.unburn_fields,
+        "Ask more workers",
+        "Ask more workers",
+        "/fields",
+        forever="More workers will see these fields; what is shown stays shown.",
+        labels={"fields": "Fields", "extra": "How many more workers, of each field"},
+        hints={
+            "fields": "RECORD.FIELD, one a line; empty: every burnt field.",
+            "reason": "One line of the ledger; auditors read it.",
+        },
+    ),
+    Action(
+        content.dismiss_answers,
+        "Dismiss refused answers",
+        "Dismiss",
+        "/answers",
+        hints={
+            "ids": "Numbers of refused answers, one a line; empty: all of them.",
+            "reason": "One line; it is kept with them.",
+        },
+    ),
+    Action(
+        content.reveal_answers,
+        "Reveal refused answers",
+        "Reveal",
+        "/answers",
+        forever=_LOOKED,
+        hints={"reason": _WHY},
     ),
 )
 """Every action. A role sees those whose operation it may do."""

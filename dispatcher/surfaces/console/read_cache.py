@@ -285,6 +285,15 @@ class ReadCache:
 
         return self._fresh("record-states", make, COSTLY)
 
+    def field_states(self) -> dict[str, int]:
+        """How many fields are in each state; burnt ones are open or in conflict too."""
+        found = self.status()
+        return {**found.fields, "burnt": sum(found.burnt.values())}
+
+    def conflicts(self) -> int:
+        """How many fields are in conflict."""
+        return self.status().fields.get("conflict", 0)
+
     def records(self, after: int, state: str | None, limit: int) -> list[ListedRecord]:
         """Records after one, in order of loading."""
         with self._store.read() as tx:

@@ -100,6 +100,9 @@ class Table:
     choose : tuple of str
         Key of the rows' ids, name of the action's field, and the actions that take
         several rows at once.
+    acts : tuple of (str, callable)
+        Actions on one row: the name, and what fills in the form, of a row; None: this
+        row has no such action.
     """
 
     name: str
@@ -108,6 +111,7 @@ class Table:
     empty: Empty
     prefix: str = ""
     choose: tuple[str, str, tuple[str, ...]] | None = None
+    acts: tuple[tuple[str, Callable[[Row], Mapping[str, Any] | None]], ...] = ()
 
     def rows(self, request: Request, found: Sequence[Row], *, sort: str = "") -> Rows:
         """Filter, sort and cut rows that are all at hand, as the address says.

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from dispatcher.surfaces.console.screens import (
+    answers,
+    fields,
     ledger,
     operations,
     overview,
@@ -38,6 +40,8 @@ SCREENS: Final = (
         part_of="rules",
     ),
     Screen("/queue", "queue", "Queue", "queue.list", queue.queue, key="q"),
+    Screen("/answers", "answers", "Answers", "answers.list", answers.show_answers, "v"),
+    Screen("/fields", "fields", "Fields", "fields.list", fields.list_fields, "f"),
     Screen("/records", "records", "Records", "records.list", records.records),
     Screen(
         "/operations/{operation}",

@@ -104,6 +104,11 @@
     if (acts[event.key]) { event.preventDefault(); acts[event.key](); }
   });
 
+  // -- values that were revealed go again -----------------------------------------------
+  for (const shown of document.querySelectorAll("[data-fades]")) {
+    setTimeout(() => { shown.textContent = "Hidden again."; }, 1000 * shown.dataset.fades);
+  }
+
   if ($("main").dataset.live === "off") return; // a form, or what came of one
 
   // -- live: told by a stream that there is something new, it fetches the page again --
