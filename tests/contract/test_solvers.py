@@ -13,7 +13,7 @@ from dispatcher.core.errors import Invalid, Usage
 from policies.judging.judge import judge
 from policies.model.measures import MEASURES
 from policies.model.problem import Plan
-from policies.solvers import PRINTED, SOLVERS, Limits, Solution, Verdict
+from policies.solvers import ORDERED, PRINTED, SOLVERS, Limits, Solution, Verdict
 from policies.solvers.contract import (
     GOALS,
     SolverContract,
@@ -249,6 +249,15 @@ def modest():
     triples = [step(*rng.choice(20, 3, replace=False).tolist()) for _ in range(12)]
     weights = rng.integers(1, 9, (20, 3)).tolist()
     yield Tiny(20, 3, triples, hi=[2] * 20, weights=weights).problem()
+
+
+def test_who_goes_entry_by_entry_lets_its_caller_choose_the_order():
+    local = (
+        name for name, solver in SOLVERS.items() if getattr(solver, "myopic", False)
+    )
+    assert (*local,) == ORDERED
+    for name in ORDERED:
+        assert replace(SOLVERS[name], order="input", local="onward") != SOLVERS[name]
 
 
 @pytest.mark.parametrize("name", sorted(SOLVERS.keys() - PRINTED))

@@ -600,6 +600,7 @@ def test_the_safe_objective_counts_complete_sets_first(capsys, tmp_path):
         (["--objective", "safe", "--algorithm", "greedy"], "heuristics count"),
         (["--objective", "safe", "--pareto", 3], "utility alone"),
         (["--pareto", 1], "greater than or equal to 2"),
+        (["--trace", "--algorithm", "greedy"], "the rows of auto's table"),
     ],
 )
 def test_aims_that_do_not_go_together_are_refused(capsys, words, why):
