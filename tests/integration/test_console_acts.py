@@ -189,6 +189,15 @@ def test_a_severe_act_asks_for_its_name(client, case):
     assert "One worker with 1 other" in text_of(client.get("/workers/inhouse/ann"))
 
 
+def test_safety_31_a_link_that_opens_nothing_is_a_line_of_the_chain(app, case):
+    client = TestClient(app, base_url=HOST, client=("127.0.0.1", 5), headers=SAME)
+    for _ in range(3):
+        assert client.post("/login", data={"code": "guessed"}).status_code == 403
+    with case.store.read() as tx:
+        (line,) = audit_log.newest(tx, operation="console.sign-in")
+    assert (line.actor, line.outcome) == ("unknown", "denied")
+
+
 def test_safety_4_a_merge_asks_for_password_and_code_once_more(app, case, clock):
     """Five minutes after whoever has the session gave them."""
     phrase, passwords = "four lamps over a green harbour", access.Passwords()

@@ -161,13 +161,20 @@ class Sessions:
             async with self._turns:
                 secret = await run_in_threadpool(self._by_password, request, form)
         else:
-            secret = await run_in_threadpool(
-                access.sign_in_by_link, self._store, _link_of(form), self._clock()
-            )
+            secret = await run_in_threadpool(self._by_link, request, form)
         if secret is None:
             by = "password" if "name" in form else "link"
             return self._pages.login(request, status=403, refused=by)
         return self._entered(secret)
+
+    def _by_link(self, request: Request, form: Mapping[str, str]) -> str | None:
+        now = self._clock()
+        secret = access.sign_in_by_link(self._store, _link_of(form), now)
+        if secret is None:
+            denied = access.Act("unknown", "console", "console.sign-in", self._clock)
+            denials = self._attempts.denials
+            denials.note(self._store, denied, now, by=caller(request))
+        return secret
 
     async def prove(
         self, request: Request, operator: Operator, form: Mapping[str, str]
