@@ -135,12 +135,68 @@ def judge_counts(
     for rule in force.rules.all.values():
         if rule.name in trusted:
             continue
-        subject = rule.scope is Scope.SUBJECT
-        mine = [force.field_ids[name] for name in sorted(rule.fields)]
-        of_rule = (table[:, 0] & 1 == subject) & np.isin(table[:, 1], mine)
-        if of_rule.any():
-            shares[rule.name] = _near(rule, force, table[of_rule])
+        of_rule = _judged_by(rule, force, table)
+        if len(of_rule):
+            shares[rule.name] = _near(rule, force, of_rule)
     return shares
+
+
+def _judged_by(rule: Rule, force: ActivePolicy, table: Ints) -> Ints:
+    """Return the rows that a rule judges."""
+    subject = rule.scope is Scope.SUBJECT
+    mine = [force.field_ids[name] for name in sorted(rule.fields)]
+    return table[(table[:, 0] & 1 == subject) & np.isin(table[:, 1], mine)]
+
+
+@dataclass(frozen=True, slots=True)
+class UnitUsage:
+    """How close an adversary is to a limit in one record or subject."""
+
+    unit: int
+    f: Fraction
+    left: int | None
+
+
+def nearest_of(
+    tx: Tx, force: ActivePolicy, adversary_id: int, rule: Rule, most: int
+) -> list[UnitUsage]:
+    """Find the units in which an adversary is nearest to a limit (grows with it).
+
+    With a window those are judged that would be nearest without it.
+    """
+    held = exposure_counts.all_counts(tx, adversary_id)
+    if not held or rule.name in trusted_rules_of(tx, force, adversary_id):
+        return []
+    table = np.array(held, np.int64)
+    table = _judged_by(rule, force, table[np.lexsort(table.T[2::-1])])
+    if not len(table):
+        return []
+    starts = np.flatnonzero(np.diff(table[:, 0], prepend=table[0, 0] - 1))
+    ends, names = np.append(starts[1:], len(table)), force.numbered
+    _, first, kind = np.unique(
+        _kinds(rule, force, table, starts), return_index=True, return_inverse=True
+    )
+
+    def look(i: int, *, whole: bool) -> UnitUsage:
+        rows = table[starts[i] : ends[i]].tolist()
+        unit = {(names[field], time): count for _, field, time, count in rows}
+        if not whole:  # no unit of its kind is nearer
+            counts = by_field(unit)
+            f, left = rule.fraction(rule.score(counts)), rule.left_of(counts)
+        else:
+            f, left = rule.value(unit), rule.left(unit)
+        return UnitUsage(int(table[starts[i], 0]), f, left)
+
+    bounds = [_unit_order(look(i, whole=False)) for i in first.tolist()]
+    place = np.empty(len(bounds), np.int64)
+    place[sorted(range(len(bounds)), key=bounds.__getitem__)] = np.arange(len(bounds))
+    units = np.argsort(place[kind.ravel()], kind="stable")[:most].tolist()
+    return sorted((look(i, whole=True) for i in units), key=_unit_order)
+
+
+def _unit_order(one: UnitUsage) -> tuple[bool, int, Fraction]:
+    """Order units: the fewest fields left first, then the largest disclosure."""
+    return one.left is None, one.left or 0, -one.f
 
 
 def _near(rule: Rule, force: ActivePolicy, held: Ints) -> LimitUsage:

@@ -9,12 +9,14 @@ from typing import Literal
 from connectors.money import Money
 from dispatcher import model, money
 from dispatcher.core.errors import Changed, Conflict, Usage
+from dispatcher.ledger.active_policy import asked_fields
 from dispatcher.operations.workspace import Workspace
 from dispatcher.stages.intake import runs as stage
 from dispatcher.store import (
     Store,
     Tx,
     events,
+    pause,
     pilots,
     records,
     statistics,
@@ -23,6 +25,7 @@ from dispatcher.store import (
 from dispatcher.store import money as rows
 from dispatcher.store.erasure import exports_of_run
 from dispatcher.store.pilots import FieldRow, PilotRow
+from dispatcher.store.statistics import RunRow
 from dispatcher.store.worker_quality import StockRow
 
 BudgetTerms = tuple[str | None, ...]
@@ -182,6 +185,69 @@ def list_runs(store: Store) -> list[str]:
     """Names of all runs."""
     with store.read() as tx:
         return statistics.runs(tx)
+
+
+@dataclass(frozen=True)
+class RunProgress:
+    """How far a run is.
+
+    Attributes
+    ----------
+    run : str
+    state : str
+        ``open``, ``answered``, ``paused``, ``pilot`` (records wait for it), ``lost``, or
+        ``empty``.
+    created_at : int
+    records, fields, answered, conflict : int
+        Fields are those that the policy asks.
+    paused : str
+        Why it is paused; empty: it is not.
+    """
+
+    run: str
+    state: str
+    created_at: int
+    records: int
+    fields: int
+    answered: int
+    conflict: int
+    paused: str
+
+    @property
+    def share(self) -> float:
+        """Share of the fields that are answered."""
+        return self.answered / self.fields if self.fields else 0.0
+
+
+def progress(store: Store) -> list[RunProgress]:
+    """How far each run is, the oldest first (grows with the store)."""
+    with store.read() as tx:
+        pauses = pause.paused(tx)
+        found = statistics.run_states(tx, asked_fields(tx))
+    return [_progress(row, pauses) for row in found]
+
+
+def _progress(row: RunRow, pauses: Mapping[str, model.Pause]) -> RunProgress:
+    paused = pauses.get(f"run:{row.run}") or pauses.get("all")
+    state = "answered" if row.answered == row.fields else "open"
+    if row.state != "active":
+        state = row.state
+    elif not row.records:
+        state = "empty"
+    elif paused is not None and state == "open":
+        state = "paused"
+    elif row.pilot is not None:
+        state = "pilot"
+    return RunProgress(
+        row.run,
+        state,
+        row.created_at,
+        row.records,
+        row.fields,
+        row.answered,
+        row.conflict,
+        "" if paused is None else paused.reason,
+    )
 
 
 def budgets(workspace: Workspace, store: Store, run: str | None = None) -> list[Budget]:

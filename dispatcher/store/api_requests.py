@@ -31,6 +31,17 @@ _BY_ID: Final = select(ApiRequest).where(_ID)
 _BY_KEY: Final = select(ApiRequest).where(
     ApiRequest.caller == bindparam("by"), ApiRequest.key == bindparam("given")
 )
+_LATEST: Final = (
+    select(ApiRequest.id)
+    .where(
+        ApiRequest.caller == bindparam("by"),
+        ApiRequest.operation == bindparam("of"),
+        ApiRequest.state == "done",
+        col(ApiRequest.key).is_(None),
+    )
+    .order_by(col(ApiRequest.started_at).desc())
+    .limit(1)
+)
 _END: Final = (
     update(ApiRequest)
     .where(_ID)
@@ -87,6 +98,11 @@ def by_key(tx: Tx, caller: str, key: str) -> ApiRequest | None:
 def by_id(tx: Tx, number: str) -> ApiRequest | None:
     """Return one request."""
     return tx.model(_BY_ID, {"number": number})
+
+
+def latest_done(tx: Tx, caller: str, operation: str) -> str | None:
+    """Return the id of the last long operation of a caller that is done."""
+    return tx.scalar(_LATEST, {"by": caller, "of": operation})
 
 
 def end(

@@ -18,6 +18,7 @@ from dispatcher.model import (
     LedgerLine,
     Link,
     Record,
+    Result,
     Subject,
 )
 from dispatcher.store import relations
@@ -120,6 +121,59 @@ def seen_of_record(tx: Tx, pseudonym: str) -> list[tuple[str, int]]:
     """Which adversary was shown which field of a record, each once, in order of time."""
     found = tx.execute(_SEEN_OF_RECORD, {"record": pseudonym})
     return list(dict.fromkeys((str(field), int(chain)) for field, chain in found))
+
+
+_ENTRIES_OF_UNIT: Final = {
+    odd: select_columns(
+        col(Entry.id).label("entry_id"),
+        Record.pseudonym,
+        col(FieldName.name).label("field"),
+        func.coalesce(Entry.time, 0).label("time"),
+        func.coalesce(Result.state, "open").label("state"),
+    )
+    .select_from(Entry)
+    .join(Record, col(Record.id) == col(Entry.record_id))
+    .join(FieldName, col(FieldName.id) == col(Entry.field_id))
+    .outerjoin(Result, col(Result.entry_id) == col(Entry.id))
+    .where(of == bindparam("unit"), _of_fields)
+    .order_by(col(Entry.record_id), col(Entry.field_id))
+    .limit(bindparam("most"))
+    for odd, of in ((0, col(Entry.record_id)), (1, col(Entry.subject_id)))
+}
+_HOLDERS: Final = (
+    select_columns(col(LedgerLine.entry_id), func.coalesce(Chain.survivor_id, Chain.id))
+    .select_from(LedgerLine)
+    .join(Chain, col(Chain.id) == col(LedgerLine.chain_id))
+    .where(in_list(LedgerLine.entry_id, "entries"), LedgerLine.kind == "exposure")
+    .distinct()
+)
+_UNIT_NAMED: Final = {
+    0: select(col(Record.id)).where(Record.pseudonym == bindparam("name")),
+    1: select(col(Subject.id)).where(Subject.pseudonym == bindparam("name")),
+}
+
+
+def unit_named(tx: Tx, pseudonym: str, *, subject: bool) -> int | None:
+    """Number of the unit of a record, or of a subject."""
+    found = tx.scalar(_UNIT_NAMED[subject], {"name": pseudonym})
+    return None if found is None else 2 * found + subject
+
+
+def entries_of_unit(
+    tx: Tx, unit: int, field_ids: Sequence[int], most: int
+) -> Sequence[SeenRow]:
+    """Entries of a unit in some fields: entry_id, pseudonym, field, time, state."""
+    given = {"unit": unit >> 1, "fields": list(field_ids), "most": most}
+    return tx.execute(_ENTRIES_OF_UNIT[unit & 1], given).all()
+
+
+def holders(tx: Tx, entry_ids: Sequence[int]) -> list[tuple[int, int]]:
+    """Who was shown some entries: pairs of an entry and an adversary."""
+    return [
+        (int(entry), int(adversary))
+        for part in parts(entry_ids)
+        for entry, adversary in tx.execute(_HOLDERS, {"entries": part})
+    ]
 
 
 _LATEST_OF: Final = (

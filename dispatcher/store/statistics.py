@@ -98,6 +98,9 @@ class DownRow:
 MessageRow: TypeAlias = "Row[*tuple[Any, ...]]"
 """Messages of one connector in one state: connector, state, messages, oldest."""
 
+RunRow: TypeAlias = "Row[*tuple[Any, ...]]"
+"""One run: run, state, created_at, pilot, records, fields, answered, conflict."""
+
 
 @dataclass(frozen=True, slots=True)
 class MemberRow:
@@ -379,6 +382,28 @@ _SUMMARY: Final = (
     .limit(1)
 )
 _RUNS: Final = select(Run.name).order_by(col(Run.name))
+_RUN_STATES: Final = (
+    select_columns(
+        col(Run.name).label("run"),
+        Run.state,
+        Run.created_at,
+        Run.pilot,
+        func.count(distinct(col(Record.id))).label("records"),
+        func.count(col(Entry.id)).label("fields"),
+        sum_where(col(Result.state) == "answered").label("answered"),
+        sum_where(col(Result.state) == "conflict").label("conflict"),
+    )
+    .select_from(Run)
+    .outerjoin(Record, (col(Record.run_id) == Run.id) & col(Record.erased_at).is_(None))
+    .outerjoin(
+        Entry, (col(Entry.record_id) == Record.id) & in_list(Entry.field_id, "asked")
+    )
+    .outerjoin(Result, col(Result.entry_id) == col(Entry.id))
+    .group_by(
+        col(Run.id), col(Run.name), col(Run.state), col(Run.created_at), col(Run.pilot)
+    )
+    .order_by(col(Run.id))
+)
 _SIZE: Final[dict[str, Any]] = {
     "sqlite": text(
         "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
@@ -467,6 +492,11 @@ def plan_summary(tx: Tx) -> str | None:
 def runs(tx: Tx) -> list[str]:
     """Names of all runs."""
     return tx.scalars(_RUNS)
+
+
+def run_states(tx: Tx, asked: Sequence[int]) -> Sequence[RunRow]:
+    """Runs, and how many of the fields asked are done (grows with the store)."""
+    return tx.execute(_RUN_STATES, {"asked": asked}).all()
 
 
 def size(tx: Tx) -> int:

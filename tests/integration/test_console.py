@@ -29,6 +29,13 @@ SAME = {"sec-fetch-site": "same-origin"}
 PLACES = {
     "/workers/{connector}/{name:path}": "/workers/x/ann",
     "/operations/{operation}": None,  # of one that was begun
+    "/operations/{operation}/file": None,
+    "/runs/{run}": "/runs/default",
+    "/plans/{plan:int}": None,  # of one that was made
+    "/plans/compare": None,
+    "/policy/{version:int}": "/policy/1",
+    "/rules/{rule}": "/rules/who-what",
+    "/rules/{rule}/{unit}": None,  # of a set that somebody saw
 }
 """Where the screens of one thing are shown."""
 PAGES = [

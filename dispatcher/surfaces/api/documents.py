@@ -1189,14 +1189,18 @@ class FrontierPoint(Document):
     utility: Ratio | None
     utility_at_most: Ratio | None = Field(validation_alias="bound")
     worst_f: Ratio | None = Field(validation_alias="f")
+    workers_least: int = Field(validation_alias=AliasPath("needed", "least"))
+    workers_enough: int | None = Field(validation_alias=AliasPath("needed", "enough"))
+    workers_never: bool = Field(validation_alias=AliasPath("needed", "never"))
 
 
 class Frontier(Document):
-    """Workers and utility over the strictness of the policy."""
+    """Workers and utility over the strictness of the policy, and under it as it is."""
 
     adversaries: int
     answers: int
     points: Sequence[FrontierPoint]
+    policy: FrontierPoint
 
 
 class PolicyTest(Document):

@@ -285,7 +285,11 @@ def show_operation(call: Called, operation: Named) -> d.Operation:
 
 def fetch_content(call: Called, operation: Named) -> Response:
     """Fetch the file that an operation wrote, once: it is kept nowhere."""
-    file, name = call.shared.requests.take(call.principal, operation)
+    return sent(*call.shared.requests.take(call.principal, operation))
+
+
+def sent(file: BinaryIO, name: str) -> Response:
+    """Send a file that an operation wrote."""
     return StreamingResponse(
         _pieces(file),
         media_type="application/octet-stream",

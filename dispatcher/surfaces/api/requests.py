@@ -277,6 +277,12 @@ class Requests:
             }
         )
 
+    def latest(self, caller: str, operation: str) -> Operation | None:
+        """Return the last of a caller's long operations of one kind that is done."""
+        with self.store.read() as tx:
+            number = api_requests.latest_done(tx, caller, operation)
+        return None if number is None else self.show(caller, number)
+
     def file(self, number: str, name: str, act: Act) -> BinaryIO:
         """Make the file that an operation writes: no path, gone with the process."""
         made = cast(BinaryIO, TemporaryFile())  # noqa: SIM115 - whoever takes it closes it

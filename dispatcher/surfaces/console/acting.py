@@ -124,6 +124,7 @@ class Acting:
             action=action,
             given=given,
             problem=problem,
+            key=secrets.token_urlsafe(_KEY_BYTES) if action.at_once else "",
         )
 
     def _preview(
@@ -280,7 +281,11 @@ class Acting:
         return found
 
     def _view(self, request: Request, operator: Operator, action: Action) -> View:
-        part = action.back.strip("/").partition("/")[0].partition("?")[0]
+        part = action.back.split("/")[1].partition("?")[0]
+        for one in self._site.screens:
+            if one.part_of and one.path.split("/")[1] == part:
+                part = one.part_of
+                break
         screen = Screen(
             "", "act", action.title, action.operation, _nothing, part_of=part
         )

@@ -14,7 +14,7 @@ from typing import Any, Final, get_type_hints
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from dispatcher.surfaces.api import accounts, content, work
+from dispatcher.surfaces.api import accounts, content, evidence, work
 from dispatcher.surfaces.api.calls import Call
 from dispatcher.surfaces.api.problems import ProblemError
 from dispatcher.surfaces.api.routes import ROUTES, Route
@@ -82,6 +82,9 @@ class Action:
         Words of inputs, where those of the document will not do.
     hidden : frozenset of str
         Inputs that only a link or the preview fills in.
+    at_once : bool
+        Whether it goes without a preview: it decides nothing, and a preview would take
+        as long as the thing itself.
     """
 
     act: Callable[..., Any]
@@ -94,6 +97,7 @@ class Action:
     labels: Mapping[str, str] = field(default_factory=dict)
     hints: Mapping[str, str] = field(default_factory=dict)
     hidden: frozenset[str] = frozenset()
+    at_once: bool = False
 
     @property
     def route(self) -> Route:
@@ -304,6 +308,101 @@ ACTIONS: Final[tuple[Action, ...]] = (
         },
     ),
     Action(work.resume, "Resume", "Resume", "/"),
+    Action(
+        work.draft_plan,
+        "Plan again",
+        "Plan",
+        "/runs",
+        hints={
+            "prefer": "Of plans that are worth the same, which one is wanted.",
+            "partial": "Else nothing is planned where a field has no plan.",
+            "seed": "The same seed gives the same plan.",
+            "algorithm": "auto, or the name of a solver.",
+            "time_limit": "Seconds of search, at most.",
+        },
+        labels={"partial": "Plan the others where some fields have no plan"},
+        at_once=True,
+    ),
+    Action(work.apply_plan, "Apply a plan", "Apply", "/plans/{plan}", forever=_SEEN),
+    Action(
+        work.sweep_frontier,
+        "Sweep the frontier",
+        "Sweep the frontier",
+        "/runs",
+        hints={
+            "points": "Limits on f that are tried, from none to 0.",
+            "time_limit": "Seconds of search, at most.",
+        },
+        at_once=True,
+    ),
+    Action(
+        work.begin_pilot,
+        "Begin a pilot",
+        "Pilot",
+        "/runs/{run}",
+        hints={"records": "So many, picked at random, are shown; the others wait."},
+    ),
+    Action(
+        work.accept_pilot,
+        "Accept a pilot",
+        "Accept pilot",
+        "/runs/{run}",
+        forever=_SEEN,
+    ),
+    Action(
+        work.plan_policy,
+        "What a policy would do",
+        "What it would do",
+        "/policy",
+        labels={"source": "Policy (TOML)"},
+        hints={
+            "in_flight": "What happens to open tasks that it would not allow.",
+            "time_limit": "Seconds of search for a plan, at most.",
+        },
+        at_once=True,
+    ),
+    Action(
+        work.apply_policy,
+        "Apply a policy",
+        "Apply",
+        "/policy",
+        forever="The version stays in the ledger for good; what it let be shown as well.",
+        labels={"source": "Policy (TOML)", "sample": "An unchanged example on purpose"},
+        hints={
+            "in_flight": "What happens to open tasks that it does not allow.",
+            "accept_past": "Sets past its limits that you accept: exactly as many as "
+            "there are. The reason is then needed.",
+            "reason": "One line, for the audit log.",
+        },
+    ),
+    Action(
+        work.draw_policy,
+        "Draw what one stranger could know",
+        "Draw",
+        "/policy",
+        labels={"source": "Policy (TOML)"},
+        hints={
+            "source": "Empty: the policy in force, on its records.",
+            "time_limit": "Seconds of search, at most.",
+        },
+        at_once=True,
+    ),
+    Action(
+        evidence.verify_ledger,
+        "Verify the ledger",
+        "Verify now",
+        "/audit",
+        hints={"heads": "Roots that were noted down earlier, one a line."},
+        at_once=True,
+    ),
+    Action(
+        evidence.export_evidence,
+        "Export evidence",
+        "Export evidence",
+        "/audit",
+        forever="A seal is written; the export stays in the audit log.",
+        at_once=True,
+    ),
     Action(
         accounts.add_workers,
         "Add workers",

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
@@ -27,7 +28,14 @@ from dispatcher.surfaces.console.read_cache import ReadCache
 from dispatcher.surfaces.console.screens import SCREENS
 from dispatcher.surfaces.console.sessions import ConsoleSettings, Sessions
 from dispatcher.surfaces.console.view import Screen, Site, View
-from dispatcher.surfaces.web import Handler, explain_status, robots, static, unable
+from dispatcher.surfaces.web import (
+    Handler,
+    explain_status,
+    read_form,
+    robots,
+    static,
+    unable,
+)
 
 _STATIC: Final = {
     "console.css": "text/css; charset=utf-8",
@@ -88,6 +96,16 @@ def console_app(
 
         return Route(screen.path, sessions.signed_in(page), methods=["GET"])
 
+    def asked(screen: Screen) -> Route:
+        async def page(request: Request, operator: Operator) -> Response:
+            if not operator.principal.may(screen.operation):
+                raise HTTPException(403)
+            form = await read_form(request)
+            view = View(site, screen, request, operator, form)
+            return await run_in_threadpool(screen.show, view)
+
+        return Route(screen.path, sessions.from_own_page(page), methods=["POST"])
+
     async def follow(_: Request, __: Operator) -> Response:
         if live.is_full():
             raise HTTPException(429, headers={"retry-after": "30"})
@@ -96,6 +114,7 @@ def console_app(
     app = Starlette(
         routes=[
             *map(shown, SCREENS),
+            *(asked(screen) for screen in SCREENS if screen.posts),
             Route("/do/{name}", sessions.signed_in_to(acting.ask), methods=["GET"]),
             Route("/do/{name}", sessions.from_own_page(acting.act), methods=["POST"]),
             Route("/live", sessions.signed_in_to(follow, acts=False), methods=["GET"]),

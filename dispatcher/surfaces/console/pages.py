@@ -29,19 +29,20 @@ TONES: Final[Mapping[str, str]] = {
     for tone, states in {
         "good": (
             "OK", "active", "answered", "done", "paid", "sent", "applied", "up", "yes",
-            "verified", "in force", "enabled", "passed", "accepted", "completed",
+            "verified", "in force", "enabled", "passed", "accepted", "completed", "VERIFIED",
+            "loaded", "allow",
         ),
         "busy": (
             "ready", "leased", "shown", "published", "running", "open", "draft", "due",
             "planned", "waiting", "reserved", "allowed",
         ),
         "warn": (
-            "WARN", "stopped", "conflict", "paused", "held", "unknown", "burnt",
+            "WARN", "stopped", "warning", "more", "removed", "conflict", "paused", "held", "unknown", "burnt",
             "degraded", "interrupted", "near", "expired", "disabled", "withdrawn",
         ),
         "bad": (
             "FAIL", "dead", "blocked", "failed", "refused", "down", "crossed",
-            "invalid", "lost", "denied", "broken",
+            "invalid", "lost", "error", "denied", "broken",
         ),
     }.items()
     for state in states
@@ -73,6 +74,19 @@ def band(share: float) -> str:
     return f"near{min(4, int(share * 5))}"
 
 
+def percent(share: float) -> str:
+    """Write a share of a whole; what is little is not written as nothing."""
+    points = 100 * share
+    return (
+        f"{points:.0f} %" if points in (0, 100) else f"{points:.{1 + (points < 1)}f} %"
+    )
+
+
+def figure(value: float) -> str:
+    """Write a number as it is, and a share to two places."""
+    return f"{value:,}" if isinstance(value, int) else f"{value:.3f}"
+
+
 def label(name: str) -> str:
     """Write the name of a member of a document as words: ``Kept back``."""
     words = name.replace("_", " ").replace(".", " ").replace("-", " ")
@@ -101,6 +115,8 @@ def _environment() -> Environment:
     made = templates("dispatcher.surfaces.console")
     made.filters["number"] = "{:,}".format
     made.filters["share"] = "{:.2f}".format
+    made.filters["percent"] = percent
+    made.filters["figure"] = figure
     made.filters["iso"] = iso
     made.filters["band"] = band
     made.filters["label"] = label

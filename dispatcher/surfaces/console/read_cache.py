@@ -23,6 +23,8 @@ from dispatcher.ledger.limit_usage import (
 from dispatcher.operations import figures
 from dispatcher.operations.figures import DAY
 from dispatcher.operations.pictures import Picture, in_force
+from dispatcher.operations.rules import RuleSets, show
+from dispatcher.operations.runs import RunProgress, progress
 from dispatcher.operations.status import Status, status
 from dispatcher.preflight import Preflight
 from dispatcher.store import (
@@ -185,6 +187,26 @@ class ReadCache:
         """When the last backup was made."""
         with self._store.read() as tx:
             return settings.moment(tx, settings.BACKUP_MADE)
+
+    def sets_of(self, rule: str) -> RuleSets:
+        """Return the sets of a rule that are nearest to its limit."""
+        with self._store.read() as tx:
+            force = current_policy(tx)
+        if force is None or rule not in force.policy.properties:
+            return show(self._store, self._nearness, rule)  # says why
+
+        def make() -> RuleSets:
+            return show(self._store, self._nearness, rule)
+
+        return self._fresh(f"sets {rule}", make, COSTLY)
+
+    def runs(self) -> Sequence[RunProgress]:
+        """How far every run is."""
+
+        def make() -> Sequence[RunProgress]:
+            return progress(self._store)
+
+        return self._fresh("runs", make, COSTLY)
 
     def picture(self) -> tuple[int, Picture] | None:
         """Return what one stranger could know under the policy in force, and since when.

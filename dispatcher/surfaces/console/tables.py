@@ -18,7 +18,9 @@ from starlette.responses import Response
 
 from connectors.formats.formula_guard import guard
 
-Kind = Literal["text", "number", "time", "state", "code", "hash", "share"]
+Kind = Literal[
+    "text", "number", "time", "state", "code", "hash", "share", "percent", "figure"
+]
 Row = Mapping[str, Any]
 """One row: a value of each column, by its key."""
 
@@ -42,7 +44,8 @@ class Column:
         Of the value in a row, in a file and in a filter.
     title : str
     kind : Kind
-        How a value is shown: ``time`` takes microseconds, ``share`` a share of a limit.
+        How a value is shown: ``time`` takes microseconds, ``share`` a share of a limit, ``percent`` a share of
+        a whole, ``figure`` either that or a number.
     link : callable, optional
         Address that the value leads to, of a row; None: it leads nowhere.
     wide : bool
@@ -58,7 +61,7 @@ class Column:
     @property
     def is_number(self) -> bool:
         """Whether its values stand at the right, and the largest comes first."""
-        return self.kind in ("number", "share")
+        return self.kind in ("number", "share", "percent", "figure")
 
 
 @dataclass(frozen=True)
@@ -354,7 +357,7 @@ def _plain(column: Column, row: Row) -> object:
     value = row.get(column.key)
     if column.kind == "time" and isinstance(value, int):
         return f"{datetime.fromtimestamp(value // 1_000_000, UTC):%Y-%m-%dT%H:%M:%SZ}"
-    if column.kind == "share" and value is not None:
+    if column.kind in ("share", "percent") and value is not None:
         return round(float(value), 4)
     if isinstance(value, (list, tuple)):
         return ", ".join(map(str, value))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from starlette.exceptions import HTTPException
@@ -41,6 +41,9 @@ class Screen:
         Whether the navigation has it; else another page links to it.
     part_of : str
         Name of the page that is marked in the navigation; empty: itself.
+    posts : bool
+        Whether it also takes a form, which changes nothing: what it asks is too long for
+        an address, or is not fit for one.
     """
 
     path: str
@@ -51,6 +54,7 @@ class Screen:
     key: str = ""
     listed: bool = True
     part_of: str = ""
+    posts: bool = False
 
 
 @dataclass(frozen=True)
@@ -81,12 +85,15 @@ class View:
     screen : Screen
     request : Request
     operator : Operator
+    form : Mapping of str to str
+        What was sent with it.
     """
 
     site: Site
     screen: Screen
     request: Request
     operator: Operator
+    form: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def store(self) -> Store:

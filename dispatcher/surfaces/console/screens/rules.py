@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
+from urllib.parse import quote
 
 from starlette.responses import Response
 
+from dispatcher.operations import rules as operations
 from dispatcher.surfaces.console.read_cache import Limit
 from dispatcher.surfaces.console.tables import Column, Empty, Row, Table
 from dispatcher.surfaces.console.view import View
@@ -15,11 +17,18 @@ from dispatcher.surfaces.picture import body
 
 NEAR: Final = 0.8
 """Share of a limit from which on it is amber, and nothing beside it says OK."""
+
+
+def _rule_page(rule: str, unit: str = "") -> str:
+    place = f"/rules/{quote(rule, safe='')}"
+    return f"{place}/{quote(unit, safe='')}" if unit else place
+
+
 RULES: Final = Table(
     "rules",
     "Rules and their limits",
     (
-        Column("rule", "Rule"),
+        Column("rule", "Rule", link=lambda row: _rule_page(row["rule"])),
         Column("fields", "Fields", wide=True),
         Column("scope", "Scope"),
         Column("disclosure", "Disclosure"),
@@ -48,6 +57,56 @@ NEAREST: Final = replace(
     ),
 )
 
+SETS: Final = Table(
+    "sets",
+    "Sets nearest to the limit, each as one worker sees it",
+    (
+        Column(
+            "set", "Set", "code", link=lambda row: _rule_page(row["rule"], row["set"])
+        ),
+        Column(
+            "worker", "Worker", link=lambda row: f"/workers?q=worker:{row['worker']}"
+        ),
+        Column("share", "Share", "share"),
+        Column("f", "f", "number"),
+        Column("left", "Fields left", "number"),
+    ),
+    Empty(
+        "The sets of this rule that are nearest to its limit, with who holds of them.",
+        "Nobody was shown anything that it judges.",
+    ),
+)
+MOST_HOLDERS: Final = 8
+"""Workers that stand beside each other over a set."""
+HOLDERS: Final = Table(
+    "holders",
+    "Workers that hold something of this set, the nearest to the limit first",
+    (
+        Column(
+            "worker", "Worker", link=lambda row: f"/workers?q=worker:{row['worker']}"
+        ),
+        Column("accounts", "Accounts", wide=True),
+        Column("held", "Entries seen", "number"),
+        Column("share", "Share", "share"),
+        Column("after", "After the next", "share"),
+        Column("left", "Fields left", "number"),
+        Column("refused", "Refused next", wide=True),
+    ),
+    Empty("Who was shown something of this set.", "Nobody was shown any of it."),
+    prefix="h.",
+)
+LADDER: Final = Table(
+    "ladder",
+    "Entries of this set, and how each stands for who is nearest",
+    (
+        Column("field", "Field"),
+        Column("record", "Record", "code"),
+        Column("state", "Answer", "state"),
+        Column("shown", "Seen by", "number"),
+    ),
+    Empty("The entries that the rule judges together.", "It has none."),
+)
+
 
 def rules(view: View) -> Response:
     """``GET /rules``."""
@@ -55,6 +114,84 @@ def rules(view: View) -> Response:
     return view.show(
         RULES.rows(view.request, rule_rows(limits)), verdict=verdict(limits)
     )
+
+
+def show_rule(view: View) -> Response:
+    """``GET /rules/NAME``."""
+    name = view.request.path_params["rule"]
+    found = view.cache.sets_of(name)
+    tau = found.rule.tau
+    rows = [
+        {
+            "set": one.unit,
+            "worker": one.worker,
+            "share": float(one.f / (tau or 1)),
+            "f": str(one.f),
+            "left": one.left,
+            "rule": name,
+        }
+        for one in found.nearest
+    ]
+    return view.show(
+        SETS.rows(view.request, rows),
+        title=name,
+        rule=found.rule,
+        found=found,
+        limit=next((one for one in view.cache.limits() if one.name == name), None),
+    )
+
+
+def show_set(view: View) -> Response:
+    """``GET /rules/NAME/SET``."""
+    path = view.request.path_params
+    found = operations.show_set(view.store, path["rule"], path["unit"])
+    tau = found.rule.tau
+    holders = [
+        {
+            "worker": one.worker,
+            "accounts": one.accounts,
+            "held": one.held,
+            "share": float(one.f / (tau or 1)),
+            "after": float(one.after / (tau or 1)),
+            "left": one.left,
+            "refused": [field for _, field in sorted(one.refused)],
+        }
+        for one in found.holders
+    ]
+    seen = found.holders[:MOST_HOLDERS]
+    ladder = replace(
+        LADDER,
+        columns=(
+            *LADDER.columns,
+            *(Column(one.worker, one.worker, "state") for one in seen),
+        ),
+    )
+    rungs = [
+        {
+            "record": rung.record,
+            "field": rung.field,
+            "state": rung.state,
+            "shown": len(rung.holders),
+            **{one.worker: _standing(one, rung) for one in seen},
+        }
+        for rung in found.rungs
+    ]
+    return view.show(
+        HOLDERS.rows(view.request, holders),
+        ladder.rows(view.request, rungs),
+        title=path["unit"],
+        found=found,
+        rule=found.rule,
+        unit=path["unit"],
+        next_ones=[one for one in found.holders if one.refused],
+        more=len(found.holders) - len(seen),
+    )
+
+
+def _standing(one: operations.Holder, rung: operations.Rung) -> str:
+    if one.worker in rung.holders:
+        return "seen"
+    return "refused" if (rung.record, rung.field) in one.refused else "allowed"
 
 
 def stranger(view: View) -> Response:

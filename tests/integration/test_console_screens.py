@@ -1,0 +1,188 @@
+"""Screens of the console that show what was decided: runs, plans, rules, policy, audit."""
+
+import re
+
+import pytest
+from starlette.testclient import TestClient
+
+from dispatcher import access
+from dispatcher.surfaces.console import ConsoleSettings
+from tests.integration.console_house import make_console
+from tests.integration.ledger_cases import Case, policy
+from tests.integration.test_console import RULES, SAME, text_of
+from tests.integration.test_console_acts import HOST, inputs, preview
+from tests.patience import until
+
+
+@pytest.fixture
+def case(sqlite_store):
+    made = Case(sqlite_store)
+    made.apply(policy(RULES))
+    made.add("inhouse/ann", "inhouse/bob", "inhouse/cy", "inhouse/di")
+    made.load(*((f"key-canary-{n}", "person-canary", n, "abcd") for n in range(3)))
+    made.book(("inhouse/ann", "key-canary-0.a key-canary-0.c key-canary-1.d"))
+    return made
+
+
+@pytest.fixture
+def app(case, clock, tmp_path):
+    clock.now = case.now
+    return make_console(case.store, clock, tmp_path, settings=ConsoleSettings(stale=0))
+
+
+@pytest.fixture
+def client(app, case, clock):
+    client = TestClient(app, base_url=HOST, client=("127.0.0.1", 5), headers=SAME)
+    client.post("/login", data={"code": access.make_link(case.store, clock())})
+    return client
+
+
+def done(client, action, **given):
+    """The page of an operation that goes without a preview, when it has ended."""
+    form = client.get(f"/do/{action}")
+    page = client.post(f"/do/{action}", data={**inputs(form), **given})
+    assert "/operations/op_" in str(page.url), text_of(page)
+    until(lambda: "is being worked on" not in client.get(page.url).text, "it has ended")
+    return client.get(page.url)
+
+
+# -- runs and plans ------------------------------------------------------------------------
+
+
+def test_a_plan_is_made_looked_at_applied_and_compared(client):
+    assert "Nothing is planned" in text_of(client.get("/runs"))
+    made = done(client, "draft-plan", seed="3", prefer="utility")
+    assert "Look at the plan" in text_of(made), text_of(made)
+    assert "Look at the plan" in text_of(made), text_of(made)
+    plan = re.search(r'href="(/plans/\d+)"', made.text)[1]
+    page = text_of(client.get(plan))
+    assert "draft" in page
+    assert "Sensitive sets" in page
+    assert f"Plan {plan[-1]} waits for your decision" in text_of(client.get("/runs"))
+
+    asked = preview(client, "apply-plan", plan=plan[-1])
+    assert "stays in the ledger for good" in text_of(asked)
+    client.post("/do/apply-plan", data=inputs(asked))
+    assert "applied" in text_of(client.get(plan))
+    done(client, "draft-plan", seed="4")
+    rows = client.get("/runs?format=json&table=plans").json()["items"]
+    assert [(row["plan"], row["state"]) for row in rows] == [
+        (2, "draft"), (1, "applied"),
+    ]  # fmt: skip
+    assert {row["algorithm"] for row in rows} != {""}
+    compared = client.get("/plans/compare?one=1&other=2&format=json").json()["items"]
+    showings = next(row for row in compared if row["measure"] == "Showings")
+    assert showings["change"] == showings["other"] - showings["one"]
+    assert client.get("/plans/compare?one=1").status_code == 400
+    assert client.get("/plans/99").status_code == 404
+
+
+def test_a_run_says_how_far_it_is_and_whether_it_is_paused(client):
+    (row,) = client.get("/runs?format=json&table=runs").json()["items"]
+    assert (row["run"], row["state"], row["records"], row["fields"], row["done"]) == (
+        "default", "open", 3, 12, 0,
+    )  # fmt: skip
+    asked = preview(client, "pause", reason="token expired", run="default")
+    client.post("/do/pause", data=inputs(asked))
+    page = text_of(client.get("/runs/default"))
+    assert "paused token expired" in page
+    assert "No budget is set" in page
+    assert client.get("/runs/none").status_code == 404
+
+
+def test_a_frontier_is_drawn_where_it_was_swept_and_beside_the_plans(client):
+    page = done(client, "sweep-frontier", points="3", time_limit="5")
+    assert page.text.count("<svg") >= 3
+    assert "Workers needed" in text_of(client.get("/runs"))
+
+
+# -- rules ---------------------------------------------------------------------------------
+
+
+def test_a_rule_leads_to_its_nearest_sets_and_a_set_to_who_could_complete_it(
+    client, case
+):
+    page = client.get("/rules/who-what")
+    assert "a + b" in text_of(page)
+    (row,) = client.get("/rules/who-what?format=json").json()["items"]
+    assert (row["worker"], row["left"], row["f"]) == ("a1", 1, "0")
+    found = client.get(f"/rules/who-what/{row['set']}")
+    told = text_of(found)
+    assert "1 worker could complete it next: a1 with b" in told
+    assert "key-canary" not in found.text
+    ladder = client.get(f"/rules/who-what/{row['set']}?format=json&table=ladder").json()
+    assert [(one["field"], one["a1"]) for one in ladder["items"]] == [
+        ("a", "seen"), ("b", "refused"),
+    ]  # fmt: skip
+    case.book(("inhouse/bob", "key-canary-0.b"))
+    ladder = client.get(f"/rules/who-what/{row['set']}?format=json&table=ladder").json()
+    assert [(one["shown"], one["a2"]) for one in ladder["items"]] == [
+        (1, "refused"), (1, "seen"),
+    ]  # fmt: skip
+
+
+def test_the_sets_of_a_person_span_records(client):
+    (row,) = client.get("/rules/history?format=json").json()["items"]
+    assert (row["worker"], row["f"], row["left"]) == ("a1", "1/4", 2)
+    address = f"/rules/history/{row['set']}?format=json&table=ladder"
+    records = {one["record"] for one in client.get(address).json()["items"]}
+    assert len(records) == 3
+    assert client.get("/rules/none").status_code == 404
+    assert client.get("/rules/history/s-nobody").status_code == 404
+
+
+# -- policy --------------------------------------------------------------------------------
+
+
+def test_a_draft_is_checked_in_place_compared_and_put_in_force(client, case):
+    looser = policy(RULES.replace("tau = 0.75", "tau = 1.0")).decode()
+    page = text_of(client.post("/policy/draft", data={"source": looser}))
+    assert "In 1 part workers could see more than before" in page
+    assert "rule history" in page
+    assert "tau 0.75 -> 1" in page
+    wrong = looser.replace("version = 1", "versoin = 1")
+    page = client.post("/policy/draft", data={"source": wrong})
+    assert "cannot be put in force" in text_of(page)
+    assert "2:1" in text_of(page)
+    assert "apply-policy" not in page.text
+
+    asked = preview(client, "apply-policy", source=looser, reason="looser")
+    assert "Version 2" in text_of(asked)
+    with case.store.read() as tx:
+        assert tx.dialect == "sqlite"
+    client.post("/do/apply-policy", data=inputs(asked))
+    versions = client.get("/policy?format=json&table=versions").json()["items"]
+    assert [(row["version"], row["state"]) for row in versions] == [
+        (2, "in force"), (1, "replaced"),
+    ]  # fmt: skip
+    page = text_of(client.get("/policy/2"))
+    assert "rule history" in page
+    assert "tau = 1.0" in page
+
+
+def test_the_playground_says_by_which_rule(client):
+    given = {"seen": "a", "following": "b"}
+    page = text_of(client.post("/policy/playground", data=given))
+    assert "Deny" in page
+    assert "b, after a: who-what: f = 1 >= tau = 1" in page
+    page = client.post(
+        "/policy/playground",
+        data={"worker": "inhouse/ann", "field": "key-canary-0.b"},
+    )
+    assert "Deny" in text_of(page)
+    assert "who-what" in text_of(page)
+    page = client.post(
+        "/policy/playground", data={"worker": "inhouse/bob", "field": "key-canary-0.b"}
+    )
+    assert "Allow" in text_of(page)
+    unknown = client.post("/policy/playground", data={"seen": "z", "following": "b"})
+    assert "there is no field z" in text_of(unknown)
+
+
+def test_who_may_not_write_the_policy_gets_no_way_to_apply_it(app, case, clock):
+    client = as_role(app, case, clock, "viewer")
+    page = client.post("/policy/draft", data={"source": policy(RULES).decode()})
+    assert "It is valid" in text_of(page)
+    assert "/do/apply-policy" not in page.text
+    other = {"sec-fetch-site": "cross-site"}
+    assert client.post("/policy/draft", data={}, headers=other).status_code == 403
