@@ -10,7 +10,7 @@ from dispatcher.surfaces.console import ConsoleSettings
 from tests.integration.console_house import make_console
 from tests.integration.ledger_cases import Case, policy
 from tests.integration.test_console import RULES, SAME, text_of
-from tests.integration.test_console_acts import HOST, inputs, preview
+from tests.integration.test_console_acts import HOST, as_role, inputs, preview
 from tests.patience import until
 
 
@@ -123,7 +123,7 @@ def test_a_rule_leads_to_its_nearest_sets_and_a_set_to_who_could_complete_it(
 
 def test_the_sets_of_a_person_span_records(client):
     (row,) = client.get("/rules/history?format=json").json()["items"]
-    assert (row["worker"], row["f"], row["left"]) == ("a1", "1/4", 2)
+    assert (row["worker"], row["f"], row["left"]) == ("a1", "1/2", 1)
     address = f"/rules/history/{row['set']}?format=json&table=ladder"
     records = {one["record"] for one in client.get(address).json()["items"]}
     assert len(records) == 3
