@@ -20,6 +20,7 @@ RUN_BY = {
     "dispatcher.surfaces.api.__main__": "tests/integration/test_api.py",
     "dispatcher.surfaces.console.acting": "tests/integration/test_console_acts.py",
     "dispatcher.surfaces.console.read_cache": "tests/integration/test_console.py",
+    "dispatcher.operations.rules": "tests/integration/test_console_screens.py",
     "dispatcher.surfaces.console.tables": "tests/integration/test_console_acts.py",
     "policies.solvers.kernels.__main__": "Makefile",  # before the tests of all targets
     "policies.solvers.kernels.pick_next_best": f"{SEARCH}/test_greedy.py",

@@ -18,7 +18,7 @@ from dispatcher.surfaces.charts.plot import Chart
 from dispatcher.surfaces.console.pages import SECOND
 from dispatcher.surfaces.console.tables import Column, Empty, Row, Table, number
 from dispatcher.surfaces.console.view import View
-from policies.planning.frontier import Frontier, Needed, Point
+from policies.planning.frontier import AdversariesNeeded, Frontier, Point
 from policies.solvers import Verdict
 
 RUNS: Final = Table(
@@ -269,5 +269,7 @@ def _point(one: Mapping[str, Any]) -> Point:
         ratio("utility"),
         ratio("utility_at_most"),
         ratio("worst_f"),
-        Needed(one["workers_least"], one["workers_enough"], never=one["workers_never"]),
+        AdversariesNeeded(
+            one["workers_least"], one["workers_enough"], never=one["workers_never"]
+        ),
     )
