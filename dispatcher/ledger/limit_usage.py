@@ -145,7 +145,8 @@ def _judged_by(rule: Rule, force: ActivePolicy, table: Ints) -> Ints:
     """Return the rows that a rule judges."""
     subject = rule.scope is Scope.SUBJECT
     mine = [force.field_ids[name] for name in sorted(rule.fields)]
-    return table[(table[:, 0] & 1 == subject) & np.isin(table[:, 1], mine)]
+    found: Ints = table[(table[:, 0] & 1 == subject) & np.isin(table[:, 1], mine)]
+    return found
 
 
 @dataclass(frozen=True, slots=True)
