@@ -8,12 +8,18 @@ import os
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
+from dispatcher.ledger.chains import seal
+from dispatcher.operations.sampling import Sampler
+from dispatcher.store import lease, tasks
+from dispatcher.store import pause as pauses
 from dispatcher.surfaces.console.screens import SCREENS
+from tests import builders
 from tests.e2e.test_accessibility import fill
 from tests.e2e.test_console_browser import Running, sign_in
-from tests.integration.ledger_cases import Case
-from tests.integration.test_console import PLACES
+from tests.integration.ledger_cases import Case, policy
+from tests.integration.test_console import PLACES, RULES
 
 pytestmark = [
     pytest.mark.browser,
@@ -24,13 +30,17 @@ pytestmark = [
 KEPT = os.environ.get("SPARSI_PICTURES")
 """Folder that pictures are written to; without it, of each screen one is taken."""
 LOOKS = (
-    [(scheme, width) for scheme in ("light", "dark") for width in (1280, 375, 320)]
+    [("light", 1280), ("dark", 1280), ("light", 375), ("dark", 320)]
     if KEPT
     else [("dark", 375)]
 )
 ACTS = {
-    "act-form": "/do/merge-workers?accounts=inhouse/worker-2&accounts=inhouse/worker-3"
-    "&reason=one payout address",
+    "act-form": "/do/merge-workers?reason=one payout address&accounts="
+    + (
+        "inhouse/ann&accounts=mturk/A11X"
+        if KEPT
+        else "inhouse/worker-2&accounts=inhouse/worker-3"
+    ),
 }
 
 
@@ -40,8 +50,50 @@ def places(*, full: bool) -> dict[str, str]:
     for screen in SCREENS:
         place = PLACES.get(screen.path, screen.path)
         if place is not None and (full or screen.path == place):
-            found[screen.name] = place.replace("/x/ann", "/inhouse/worker-0")
+            found[screen.name] = place.replace(
+                "/x/ann", f"/inhouse/{'ann' if KEPT else 'worker-0'}"
+            )
     return found | (ACTS if full else {})
+
+
+def work(case: Case, clock) -> None:
+    """Nine hours of work at two connectors, as the daemon would have kept them."""
+    case.apply(policy(RULES))
+    people = [f"inhouse/{name}" for name in ("ann", "bob", "cat", "dan", "eve", "fay")]
+    people += [f"mturk/A{number}X" for number in range(11, 19)]
+    case.add(*people)
+    case.load(*((f"rx-{n}", f"person-{n % 40}", n, "abcd") for n in range(80)))
+    clock.now = case.now
+    with case.store.write() as tx:
+        epoch = lease.take(
+            tx, lease.SHARD, "host-a/b/4121/9", clock(), clock() + 10**12
+        )
+    sampler = Sampler(case.store, clock)
+    for step in range(36):
+        clock.advance(15 * 60)
+        case.now = clock.now
+        for turn in range(1 + (step * 5) % 3):
+            number = step * 2 + turn
+            who = people[number % len(people)]
+            seen = f"rx-{number}.a rx-{number}.c" + (
+                f" rx-{number}.d" * (number % 9 == 0)
+            )
+            case.book((who, seen))
+        with case.store.read() as tx:
+            ids = [task.id for task in tasks.open_tasks(tx)]
+        builders.answer_tasks(case.store, ids[:-2], at=clock())
+        done = [case.entries[f"rx-{step * 2}.{name}"] for name in "ac"]
+        builders.save_results(
+            case.store, done, "conflict" if step % 11 == 5 else "answered"
+        )
+        sampler.tick(epoch)
+    builders.settle_messages(
+        case.store, "dead", account=people[7], tries=12, error="token expired"
+    )
+    builders.block(case.store, people[2])
+    with case.store.write() as tx:
+        pauses.pause(tx, "connector:mturk", "token expired", clock() - 23 * 60 * 10**6)
+        seal(tx, at=case.tick())
 
 
 @pytest.mark.parametrize("state", ["full", "empty"])
@@ -49,7 +101,7 @@ def test_every_screen_can_be_looked_at(state, sqlite_store, clock, open_page, tm
     case = Case(sqlite_store)
     full = state == "full"
     if full:
-        fill(case)
+        (work if KEPT else lambda case, _: fill(case))(case, clock)
     clock.now = case.now
     served = Running(case, clock)
     folder = Path(KEPT) if KEPT else tmp_path
@@ -72,5 +124,8 @@ def test_every_screen_can_be_looked_at(state, sqlite_store, clock, open_page, tm
                     after = folder / f"act-preview-{scheme}-{width}.png"
                     page.screenshot(path=after, full_page=True)
             page.close()
+        for picture in folder.glob("*.png") if KEPT else ():
+            with Image.open(picture) as image:
+                image.convert("RGB").quantize(96).save(picture, optimize=True)
     finally:
         served.stop()

@@ -252,10 +252,10 @@ class Rows:
     @property
     def hint(self) -> str:
         """An example of what the filter box takes."""
-        for column in self.table.columns:
-            if column.kind == "state":
-                return f"{column.key}:…"
-        return f"{self.table.columns[0].key}:…"
+        columns = self.table.columns
+        states = [one.key for one in columns if one.kind == "state"]
+        texts = [one.key for one in columns if one.kind in ("text", "code")]
+        return f"{(states or texts or [columns[0].key])[0]}:…"
 
     def file(self) -> Response | None:
         """Return these rows as the file that the address asks for, if it asks for one."""

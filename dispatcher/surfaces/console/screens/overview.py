@@ -22,6 +22,7 @@ HELPS: Final = (
     ("dispatcher connectors", "/connectors", "Look"),
     ("dispatcher answers list", "/answers", "Look"),
     ("dispatcher records list --state conflict", "/answers", "Judge"),
+    ("dispatcher records list --state conflict", "/records?state=conflict", "Look"),
     ("dispatcher workers suspects", "/workers", "Look"),
     ("dispatcher workers list", "/workers?q=state:stopped", "Look"),
     ("dispatcher workers add", "/do/add-workers", "Add workers"),
