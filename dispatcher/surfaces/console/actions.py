@@ -14,7 +14,8 @@ from typing import Any, Final, get_type_hints
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from dispatcher.surfaces.api import accounts, content, evidence, work
+from dispatcher.access import ROLES
+from dispatcher.surfaces.api import accounts, content, evidence, webhooks, work
 from dispatcher.surfaces.api.calls import Call
 from dispatcher.surfaces.api.problems import ProblemError
 from dispatcher.surfaces.api.routes import ROUTES, Route
@@ -292,6 +293,7 @@ def _sets_past(document: Mapping[str, Any]) -> int:
 
 _SEEN: Final = "What was shown stays in the ledger for good, and counts for ever."
 
+_ROLES: Final = f"One a line, of: {', '.join(ROLES)}."
 _LOOKED: Final = "The audit log keeps that you looked, and why."
 _WHY: Final = "One line for the audit log, which is written before anything is shown."
 
@@ -493,6 +495,122 @@ ACTIONS: Final[tuple[Action, ...]] = (
         "Reveal refused answers",
         "Reveal",
         "/answers",
+        forever=_LOOKED,
+        hints={"reason": _WHY},
+    ),
+    Action(
+        accounts.add_user,
+        "Add a user",
+        "Add a user",
+        "/settings",
+        hints={"roles": _ROLES},
+    ),
+    Action(
+        accounts.set_roles,
+        "Set the roles of a user",
+        "Roles",
+        "/settings",
+        hints={"roles": f"These and no others. {_ROLES}"},
+    ),
+    Action(accounts.disable_user, "Disable a user", "Disable", "/settings"),
+    Action(accounts.enable_user, "Enable a user", "Enable", "/settings"),
+    Action(
+        accounts.reset_user,
+        "Reset a user",
+        "Reset",
+        "/settings",
+        forever="Their password, second factor and tokens are gone at once.",
+    ),
+    Action(
+        accounts.revoke_session,
+        "End a session",
+        "End",
+        "/settings",
+        forever="Whoever has it must sign in again.",
+    ),
+    Action(
+        accounts.make_token,
+        "Make a token",
+        "Make a token",
+        "/settings",
+        hints={
+            "scopes": "One a line, such as status:read or records:write.",
+            "user": "Whose token it is; it never may more than they do.",
+        },
+    ),
+    Action(
+        accounts.revoke_token,
+        "Revoke a token",
+        "Revoke",
+        "/settings",
+        forever="No program gets in with it any more.",
+    ),
+    Action(
+        webhooks.add_webhook,
+        "Add a webhook",
+        "Add a webhook",
+        "/settings",
+        labels={"url": "Address", "types": "Notices"},
+        hints={
+            "types": "One a line, such as connector.down; empty: all but heartbeats."
+        },
+    ),
+    Action(webhooks.try_webhook, "Send a test", "Test", "/settings/webhooks/{webhook}"),
+    Action(
+        webhooks.rotate_webhook,
+        "Rotate the secret of a webhook",
+        "Rotate",
+        "/settings/webhooks/{webhook}",
+    ),
+    Action(
+        webhooks.remove_webhook,
+        "Remove a webhook",
+        "Remove",
+        "/settings",
+        forever="Its log goes with it, and what waits for it is not delivered.",
+    ),
+    Action(
+        webhooks.redeliver_notice,
+        "Deliver again",
+        "Deliver again",
+        "/settings/webhooks/{webhook}",
+    ),
+    Action(evidence.create_backup, "Make a backup", "Make a backup", "/settings"),
+    Action(
+        evidence.prune_backups,
+        "Delete old backups",
+        "Delete old backups",
+        "/settings",
+        forever="Backups that are deleted cannot be restored.",
+        hints={"keep": "So many of the newest stay."},
+    ),
+    Action(
+        work.disable_connector,
+        "Disable a connector",
+        "Disable",
+        "/connectors",
+        hints={"reason": "One line; it is shown to whoever asks why nothing moves."},
+    ),
+    Action(
+        work.enable_connector,
+        "Enable a connector",
+        "Enable",
+        "/connectors",
+        labels={"untested": "Without asking it first whether it works"},
+    ),
+    Action(work.test_connector, "Test a connector", "Test", "/connectors"),
+    Action(
+        content.find_record,
+        "Find a record by its key",
+        "Find by key",
+        "/records/{id}",
+        hints={"key": "As your files have it; it gets into no address and no log."},
+    ),
+    Action(
+        content.reveal_record,
+        "Reveal a record",
+        "Reveal",
+        "/records/{record}",
         forever=_LOOKED,
         hints={"reason": _WHY},
     ),

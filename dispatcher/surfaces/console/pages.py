@@ -30,7 +30,7 @@ TONES: Final[Mapping[str, str]] = {
         "good": (
             "OK", "active", "answered", "done", "paid", "sent", "applied", "up", "yes",
             "verified", "in force", "enabled", "passed", "accepted", "completed", "VERIFIED",
-            "loaded", "allow",
+            "loaded", "allow", "valid",
         ),
         "busy": (
             "ready", "leased", "shown", "published", "running", "open", "draft", "due",
@@ -38,7 +38,7 @@ TONES: Final[Mapping[str, str]] = {
         ),
         "warn": (
             "WARN", "stopped", "warning", "more", "removed", "conflict", "paused", "held", "unknown", "burnt",
-            "degraded", "interrupted", "near", "expired", "disabled", "withdrawn",
+            "degraded", "interrupted", "near", "expired", "disabled", "withdrawn", "invited",
         ),
         "bad": (
             "FAIL", "dead", "blocked", "failed", "refused", "down", "crossed",

@@ -326,6 +326,14 @@ class ReadCache:
         with self._store.read() as tx:
             return record_states.record_named(tx, pseudonym)
 
+    def entries_of(self, pseudonym: str, fields: Sequence[str]) -> dict[int, str]:
+        """Numbers of entries of a record, with their fields."""
+        with self._store.read() as tx:
+            found = {
+                record_states.entry_named(tx, pseudonym, name): name for name in fields
+            }
+        return {number: name for number, name in found.items() if number is not None}
+
     def ledger(self, limit: int) -> Sealed:
         """Return the state of the ledger with its last seals."""
 

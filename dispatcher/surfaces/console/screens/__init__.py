@@ -6,6 +6,7 @@ from typing import Final
 
 from dispatcher.surfaces.console.screens import (
     answers,
+    connectors,
     fields,
     ledger,
     operations,
@@ -15,6 +16,7 @@ from dispatcher.surfaces.console.screens import (
     records,
     rules,
     runs,
+    settings,
     workers,
 )
 from dispatcher.surfaces.console.view import Screen
@@ -118,9 +120,26 @@ SCREENS: Final = (
         part_of="rules",
     ),
     Screen("/queue", "queue", "Queue", "queue.list", queue.queue, key="q"),
+    Screen(
+        "/connectors",
+        "connectors",
+        "Connectors",
+        "connectors.list",
+        connectors.list_connectors,
+        key="c",
+    ),
     Screen("/answers", "answers", "Answers", "answers.list", answers.show_answers, "v"),
     Screen("/fields", "fields", "Fields", "fields.list", fields.list_fields, "f"),
     Screen("/records", "records", "Records", "records.list", records.records),
+    Screen(
+        "/records/{record}",
+        "record",
+        "Record",
+        "records.show",
+        records.show_record,
+        listed=False,
+        part_of="records",
+    ),
     Screen(
         "/operations/{operation}",
         "operation",
@@ -138,5 +157,22 @@ SCREENS: Final = (
         listed=False,
     ),
     Screen("/ledger", "ledger", "Ledger", "ledger.root", ledger.ledger, key="a"),
+    Screen(
+        "/settings",
+        "settings",
+        "Settings",
+        "users.list",
+        settings.show_settings,
+        key="s",
+    ),
+    Screen(
+        "/settings/webhooks/{webhook:int}",
+        "webhook",
+        "Webhook",
+        "notices.list",
+        settings.show_webhook,
+        listed=False,
+        part_of="settings",
+    ),
 )
 """Every screen. A role sees those whose operation it may do."""

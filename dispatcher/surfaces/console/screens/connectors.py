@@ -1,0 +1,108 @@
+"""Connectors: whether each works, since when it does not, and what it has to do."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from starlette.responses import Response
+
+from dispatcher.operations import connectors, figures
+from dispatcher.surfaces.console.tables import Column, Empty, Row, Table
+from dispatcher.surfaces.console.view import View
+
+
+def _queue(row: Row) -> str:
+    return f"/queue?state=ready&connector={row['name']}"
+
+
+CONNECTORS: Final = Table(
+    "connectors",
+    "Connectors and their state",
+    (
+        Column("name", "Connector"),
+        Column("kind", "Kind"),
+        Column("state", "State", "state"),
+        Column("since", "Since", "time"),
+        Column("why", "Why", wide=True),
+        Column("open", "Open tasks", "number"),
+        Column("answered", "Answered", "number"),
+        Column("in_doubt", "In doubt", "number"),
+        Column("messages", "Messages", "number", link=_queue),
+        Column("retry_at", "Tried again", "time"),
+        Column("succeeded_in", "Last success in the hour of", "time"),
+        Column("calls", "Calls in 24 h", "number"),
+        Column("binding", "Binds workers"),
+    ),
+    Empty(
+        "Every market and page that tasks go out by.",
+        "None is set up:",
+        command="dispatcher connectors add NAME --kind KIND",
+    ),
+    acts=(
+        ("test-connector", lambda row: {"connector": row["name"]}),
+        (
+            "disable-connector",
+            lambda row: (
+                {"connector": row["name"]} if row["state"] != "disabled" else None
+            ),
+        ),
+        (
+            "enable-connector",
+            lambda row: (
+                {"connector": row["name"]} if row["state"] == "disabled" else None
+            ),
+        ),
+    ),
+)
+
+
+def list_connectors(view: View) -> Response:
+    """``GET /connectors``."""
+    found = view.cache.status()
+    work = {one.connector: one for one in found.connectors}
+    down = {one.connector: one for one in found.down}
+    calls = {
+        one.connector: one for one in figures.connector_calls(view.store, found.at)
+    }
+    waits: dict[str, int] = {}
+    for row in view.cache.waiting():
+        if row.state in ("ready", "leased"):
+            waits[row.connector] = waits.get(row.connector, 0) + row.messages
+    rows = []
+    for one in connectors.list_connectors(view.workspace):
+        paused = found.paused.get(f"connector:{one.name}")
+        own, called = work.get(one.name), calls.get(one.name)
+        retry_at = own.retry_at if own else None
+        since, why = None, ""
+        if paused is not None:
+            state, since, why = "disabled", paused.since, paused.reason
+        elif one.name in down:
+            state, why = "down", down[one.name].error
+        else:
+            state = "up" if retry_at is None else "degraded"
+        succeeded = (
+            [hour.at for hour in called.hours if hour.calls["ok"]] if called else []
+        )
+        rows.append(
+            {
+                "name": one.name,
+                "kind": one.kind,
+                "state": state,
+                "since": since,
+                "why": why,
+                "open": own.open if own else 0,
+                "answered": own.answered if own else 0,
+                "in_doubt": own.in_doubt if own else 0,
+                "messages": waits.get(one.name, 0),
+                "retry_at": retry_at,
+                "succeeded_in": max(succeeded, default=None),
+                "calls": sum(called.whole.calls.values()) if called else 0,
+                "binding": str(one.manifest.binding),
+            }
+        )
+    listed = CONNECTORS.rows(view.request, rows)
+    counts = {state: sum(r["state"] == state for r in rows) for state in _STATES}
+    return view.show(listed, counts=counts)
+
+
+_STATES: Final = ("up", "degraded", "down", "disabled")
