@@ -412,9 +412,15 @@ EMPTY = (
     "/queue",
     "/records",
     "/ledger",
+    "/runs",
+    "/policy",
+    "/policy/draft",
+    "/audit",
     "/do/merge-workers",
 )
 FILLED = (*EMPTY, "/workers?page=2", "/workers/inhouse/worker-0", "/rules/stranger",
+          "/runs/default", "/rules/history", "/policy/1", "/policy/playground",
+          "/do/draft-plan",
           "/queue?state=ready", "/queue?state=lost", "/records?after=5",
           "/workers/inhouse/nobody", "/nowhere")  # fmt: skip
 

@@ -21,7 +21,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
 ]
 
-PAGES = ("/", "/workers", "/rules", "/queue?state=ready", "/records", "/ledger")
+PAGES = ("/", "/workers", "/rules", "/queue?state=ready", "/records", "/audit")
 
 
 class Running(Served):

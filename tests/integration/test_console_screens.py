@@ -184,3 +184,39 @@ def test_who_may_not_write_the_policy_gets_no_way_to_apply_it(app, case, clock):
     assert "/do/apply-policy" not in page.text
     other = {"sec-fetch-site": "cross-site"}
     assert client.post("/policy/draft", data={}, headers=other).status_code == 403
+
+
+# -- audit ---------------------------------------------------------------------------------
+
+
+def test_the_ledger_is_verified_and_its_evidence_fetched_once(app, case, clock):
+    client = as_role(app, case, clock, "privacy-officer")
+    assert "NOT YET Nobody has checked this ledger" in text_of(client.get("/audit"))
+    page = done(client, "verify-ledger")
+    assert "Ok yes" in text_of(page)
+    told = text_of(client.get("/audit"))
+    assert "VERIFIED Every line and seal followed from the one before" in told
+    page = done(client, "export-evidence")
+    address = re.search(r'href="(/operations/op_\w+/file)"', page.text)[1]
+    bundle = client.get(address)
+    assert bundle.content[:2] == b"PK"
+    assert 'filename="evidence.zip"' in bundle.headers["content-disposition"]
+    assert client.get(address).status_code == 404
+
+
+def test_the_audit_log_is_filtered_by_its_address(app, client, case, clock):
+    for reason in ("first", "second"):
+        client.post("/do/pause", data=inputs(preview(client, "pause", reason=reason)))
+        client.post("/do/resume", data=inputs(preview(client, "resume")))
+    officer = as_role(app, case, clock, "privacy-officer")
+    found = officer.get("/audit?operation=pause&format=json&table=acts").json()
+    assert [row["reason"] for row in found["items"]] == ["second", "first"]
+    assert {row["outcome"] for row in found["items"]} == {"done"}
+    found = officer.get("/audit?actor=nobody&format=json&table=acts").json()
+    assert found["items"] == []
+    events = officer.get("/audit/events?format=json").json()["items"]
+    assert "policy.activated" in {row["action"] for row in events}
+    page = client.get("/audit")  # an operator sees the ledger, and not who did what
+    assert page.status_code == 200
+    assert "Audit log" not in page.text
+    assert client.get("/audit/events").status_code == 403

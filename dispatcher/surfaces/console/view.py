@@ -169,6 +169,7 @@ class View:
             },
             operator=self.operator,
             may=self.may,
+            stays=self.screen.posts,
             chart=self.cache.chart,
             now=self.site.clock(),
             **named,

@@ -6,6 +6,7 @@ from typing import Final
 
 from dispatcher.surfaces.console.screens import (
     answers,
+    audit,
     connectors,
     fields,
     ledger,
@@ -156,7 +157,25 @@ SCREENS: Final = (
         operations.fetch_file,
         listed=False,
     ),
-    Screen("/ledger", "ledger", "Ledger", "ledger.root", ledger.ledger, key="a"),
+    Screen("/audit", "audit", "Audit", "ledger.root", audit.audit, key="a"),
+    Screen(
+        "/audit/events",
+        "events",
+        "Everything that happened",
+        "audit.events",
+        audit.events,
+        listed=False,
+        part_of="audit",
+    ),
+    Screen(
+        "/ledger",
+        "ledger",
+        "Seals of the ledger",
+        "ledger.root",
+        ledger.ledger,
+        listed=False,
+        part_of="audit",
+    ),
     Screen(
         "/settings",
         "settings",

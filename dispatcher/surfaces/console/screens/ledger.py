@@ -6,7 +6,8 @@ from typing import Final
 
 from starlette.responses import Response
 
-from dispatcher.surfaces.console.tables import Column, Empty, Table
+from dispatcher.store.statistics import SealRow
+from dispatcher.surfaces.console.tables import Column, Empty, Row, Table
 from dispatcher.surfaces.console.view import View
 
 SEALS_SHOWN: Final = 200
@@ -24,15 +25,23 @@ SEALS: Final = Table(
         "One line a minute with the root over all chains.",
         "Not sealed yet: the daemon seals once a minute what the chains have grown by.",
     ),
+    prefix="s.",
 )
 
 
 def ledger(view: View) -> Response:
     """``GET /ledger``."""
     sealed = view.cache.ledger(SEALS_SHOWN)
-    rows = [
-        {"seal": one.seq, "sealed": one.at, "grown": one.grown, "root": one.root,
-         "head": one.hash}
-        for one in sealed.seals
-    ]  # fmt: skip
+    rows = [seal_row(one) for one in sealed.seals]
     return view.show(SEALS.rows(view.request, rows), sealed=sealed)
+
+
+def seal_row(one: SealRow) -> Row:
+    """Row of the table of seals."""
+    return {
+        "seal": one.seq,
+        "sealed": one.at,
+        "grown": one.grown,
+        "root": one.root,
+        "head": one.hash,
+    }

@@ -132,8 +132,9 @@ def show_rule(view: View) -> Response:
         }
         for one in found.nearest
     ]
+    tables = [SETS.rows(view.request, rows)] if view.may("workers.show") else []
     return view.show(
-        SETS.rows(view.request, rows),
+        *tables,
         title=name,
         rule=found.rule,
         found=found,
