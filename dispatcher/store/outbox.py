@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from sqlalchemy import BigInteger, Row, Text, and_, bindparam, exists, func, or_, update
+from sqlalchemy.orm import aliased
 from sqlalchemy.types import String
 from sqlmodel import col, select
 
@@ -315,6 +316,11 @@ _MESSAGES: Final = (
     .order_by(col(Outbox.id))
     .limit(bindparam("most"))
 )
+_last = aliased(Outbox)
+_LAST_DUE: Final = func.coalesce(
+    select(_last.due).where(_last.id == bindparam("after")).scalar_subquery(), -1
+)
+"""When the last message of the part before is due: the index has its state and this."""
 _CONNECTOR_ASKED: Final = bindparam("of_connector", type_=String())
 _MESSAGES_OF: Final = (
     select_columns(
@@ -332,9 +338,10 @@ _MESSAGES_OF: Final = (
     .where(
         Outbox.state == bindparam("wanted"),
         or_(_CONNECTOR_ASKED.is_(None), col(Outbox.connector) == _CONNECTOR_ASKED),
-        col(Outbox.id) > bindparam("after"),
+        col(Outbox.due) >= _LAST_DUE,
+        or_(col(Outbox.due) > _LAST_DUE, col(Outbox.id) > bindparam("after")),
     )
-    .order_by(col(Outbox.id))
+    .order_by(col(Outbox.due), col(Outbox.id))
     .limit(bindparam("most"))
 )
 _AT: Final = bindparam("wanted", type_=String())
@@ -374,7 +381,7 @@ def messages(
 def messages_of(
     tx: Tx, state: str, connector: str | None, after: int, limit: int
 ) -> Sequence[Row[*tuple[Any, ...]]]:
-    """Messages of a state above an id, with their moments, by the names of columns."""
+    """Messages of a state behind one, as they are due, by the names of columns."""
     given = {"wanted": state, "of_connector": connector, "after": after, "most": limit}
     return tx.execute(_MESSAGES_OF, given).all()
 

@@ -337,4 +337,4 @@ def test_a_pressed_twice_act_is_done_once(running, case, page):
     page.reload()
     expect(page.get_by_role("heading", name="Pause")).to_contain_text("done")
     with case.store.read() as tx:
-        assert [one.operation for one in audit_log.newest(tx)] == ["pause"]
+        assert len(audit_log.newest(tx, operation="pause")) == 1

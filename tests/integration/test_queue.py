@@ -5,7 +5,8 @@ import pytest
 from dispatcher.ledger import recall
 from dispatcher.store import outbox
 from tests import builders, sql
-from tests.integration.ledger_cases import Case, policy
+from tests.builders import FAR
+from tests.integration.ledger_cases import Case, Explained, policy
 
 
 @pytest.fixture
@@ -48,6 +49,28 @@ def test_a_list_is_of_one_state_and_no_longer_than_asked(case):
         assert len(outbox.messages(tx, "ready", 10)) == 2
         assert len(outbox.messages(tx, "dead", 10)) == 1
         assert len(outbox.messages(tx, None, 2)) == 2
+
+
+def test_messages_of_a_state_are_read_part_by_part_as_they_are_due(case):
+    builders.settle_messages(case.store, "ready", account="x/ann", due=FAR)
+    found, after = [], 0
+    with case.store.read() as tx:
+        while rows := outbox.messages_of(tx, "ready", None, after, 2):
+            found += [(row.worker, row.due == FAR) for row in rows]
+            after = rows[-1].id
+        assert [row.worker for row in outbox.messages_of(tx, "ready", "y", 0, 9)] == [
+            "y/bob"
+        ]
+    assert found == [("y/bob", False), ("x/ann", True), ("x/ann", True)]
+
+
+def test_a_part_of_the_queue_is_read_by_an_index(sqlite_store):
+    given = {"wanted": "sent", "of_connector": None, "after": 5, "most": 50}
+    with sqlite_store.read() as tx:
+        found = tx.execute(Explained(outbox._MESSAGES_OF), given)
+        plan = " ".join(str(row[-1]) for row in found)
+    assert "state=? AND due>?" in plan
+    assert "TEMP B-TREE" not in plan
 
 
 def test_dead_messages_are_found_by_number_and_connector(case):
