@@ -106,7 +106,7 @@ def test_a_rule_leads_to_its_nearest_sets_and_a_set_to_who_could_complete_it(
     assert (row["worker"], row["left"], row["f"]) == ("a1", 1, "0")
     found = client.get(f"/rules/who-what/{row['set']}")
     told = text_of(found)
-    assert "1 worker could complete it next: a1 with b" in told
+    assert "1 worker could reach the limit next: a1 with b" in told
     assert "key-canary" not in found.text
     ladder = client.get(f"/rules/who-what/{row['set']}?format=json&table=ladder").json()
     assert [(one["field"], one["a1"]) for one in ladder["items"]] == [
@@ -138,6 +138,7 @@ def test_a_draft_is_checked_in_place_compared_and_put_in_force(client, case):
     assert "In 1 part workers could see more than before" in page
     assert "rule history" in page
     assert "tau 0.75 -> 1" in page
+    assert "CSV" not in page  # its rows are at no address
     wrong = looser.replace("version = 1", "versoin = 1")
     page = client.post("/policy/draft", data={"source": wrong})
     assert "cannot be put in force" in text_of(page)

@@ -155,7 +155,7 @@ def show_set(view: View) -> Response:
             "share": float(one.f / (tau or 1)),
             "after": float(one.after / (tau or 1)),
             "left": one.left,
-            "refused": [field for _, field in sorted(one.refused)],
+            "refused": sorted({field for _, field in one.refused}),
         }
         for one in found.holders
     ]
