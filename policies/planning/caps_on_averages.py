@@ -28,7 +28,7 @@ from policies.rules.tabulated_links import TabulatedLinkRule, ends_held
 
 Members = Mapping[int, frozenset[int]]
 
-_LARGE: Final = 32
+LARGE: Final = 32
 """Entries of a unit up to which the share of each in f is computed exactly."""
 
 
@@ -49,10 +49,12 @@ class AverageCaps:
     ----------
     made : PlanningProblem
         If averages are capped, its backlog is the whole store.
+    exact : int
+        Entries of a unit up to which the share of each in f is computed exactly.
     """
 
-    def __init__(self, made: PlanningProblem) -> None:
-        self._made = made
+    def __init__(self, made: PlanningProblem, *, exact: int = LARGE) -> None:
+        self._made, self._exact = made, exact
         rules = enumerate(made.expansion.rules)
         capped = {p for cap in made.problem.averages for p in cap.properties}
         self._capped = {number: rule for number, rule in rules if number in capped}
@@ -210,7 +212,7 @@ class AverageCaps:
         for one in self._rules.values():
             for unit in one.around.get(d, ()):
                 every = one.members[unit]
-                if len(every) > _LARGE:
+                if len(every) > self._exact:
                     whole += self._alone(one, unit, d)
                 else:
                     mine = every & held

@@ -46,13 +46,15 @@ Prescriptions of 1,340 fields, 40 workers, 10 s of CPU: from a gap of .42 % to .
 .08 with 4,000; with 8,000 no block is solved in its second.
 """
 
-_PRICED: Final = 250_000  # groups x adversaries up to which prices are computed
-_LEAST: Final = 250
+LEAST: Final = 250
 """And the least, where a busy machine does not solve more in the time of a block."""
 
+PRICED: Final = 250_000
+"""Groups x adversaries up to which the prices of a bound are computed."""
+
 _FIRST: Final = 0.5  # share of the search for the whole at once, before blocks
-_BLOCK_WORK: Final = 0.25  # work, and seconds, of one block at most
-_BLOCK_SECONDS: Final = 1.0
+_BLOCK_WORK: Final = 0.25  # work of one block, at most
+_BLOCK_SECONDS: Final = 1.0  # the same under a clock
 _CLOSE: Final = Fraction(1, 10_000)  # a gap that is not worth a further search
 _TRIES: Final = 3  # times that an entry is freed in vain
 
@@ -172,12 +174,12 @@ class _Groups:
     worth: Ints
 
     @classmethod
-    def of(cls, problem: Problem) -> _Groups:
+    def of(cls, problem: Problem, priced: int) -> _Groups:
         n, k = problem.n_entries, problem.n_adversaries
         weights, barred = problem.weights, problem.forbidden
         alone = np.zeros(n, np.int64)
         apart = np.unique(barred.entry)
-        if len(apart) * k <= _PRICED:
+        if len(apart) * k <= priced:
             alone[apart] = apart + 1
         key = np.column_stack([weights.kind, weights.base, problem.hi, alone])
         rows, group, count = np.unique(
@@ -219,8 +221,17 @@ class _Groups:
         return np.asarray(total[np.arange(len(left)), self.copies], np.int64)
 
 
-def transport_bound(problem: Problem) -> tuple[int, Ints, Ints]:
+def transport_bound(
+    problem: Problem, *, priced: int = PRICED
+) -> tuple[int, Ints, Ints]:
     """Bound the utility of all plans by copies and capacities.
+
+    Parameters
+    ----------
+    problem : Problem
+    priced : int
+        Groups of equal entries times adversaries up to which prices are computed;
+        above, the bound is that without capacities.
 
     Returns
     -------
@@ -231,9 +242,9 @@ def transport_bound(problem: Problem) -> tuple[int, Ints, Ints]:
     best : int64 array, shape (n entries,)
         The most that an entry can be worth at these prices.
     """
-    groups, room = _Groups.of(problem), problem.room()
+    groups, room = _Groups.of(problem, priced), problem.room()
     price = np.zeros(len(room), np.int64)
-    if 0 < groups.worth.size <= _PRICED:
+    if 0 < groups.worth.size <= priced:
         price = groups.prices(room)
     best = groups.best(price)
     bound = int(best @ groups.count) + int(price @ room)
@@ -369,7 +380,7 @@ class _Search:
         start = Pairs(np.searchsorted(entries, own.entry), own.adversary)
         found = self._ask(part, start, limits)
         done = found.stopped in ("optimal", "gap")
-        self.size = min(BLOCK, 2 * self.size) if done else max(self.size // 2, _LEAST)
+        self.size = min(BLOCK, 2 * self.size) if done else max(self.size // 2, LEAST)
         if found.verdict is not Verdict.SOLVED:
             return 0
         new = Pairs(entries[found.plan.entry], found.plan.adversary)

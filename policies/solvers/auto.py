@@ -89,6 +89,16 @@ Step = Callable[["Search", Limits, Callable[[], bool]], "Solution | None"]
 # Tradeoffs of 6 to 9 entries, as many sets and 2 or 3 adversaries: 320,000 numbers take .02 s
 # of CPU, and without the row .01 to .04 once engines are loaded; 1,300,000 .08, and .01 to .03.
 _LISTED: Final = 400_000  # numbers to enumerate for all plans
+# How the shares below were measured: 1.5 s of CPU, one core, half or less and twice or more
+# of each. Quadratic worst 60, 12, 2, 2 (seed 0) ends in .493047 of .501972 with all of them.
+# - linear worst 500, 50, 3, 2 is .4964 and .4962 (two runs), .4958 to .4964 with others, and
+#   .4970 with a _PRICED of .8; bounds are the same;
+# - sparse 200, 500, 3, 2 is .6426 and .6509; _BESIDE of .12 and .5 .6396 and .6416, _HEAD of
+#   .05 and .3 .6353 and .6279, _PROVEN of .1 and 1 .6514 and .6455. Runs differ as much: with
+#   others of _BEFORE, which is not used there, it is .6377 and .6224;
+# - cosine, 100 users, is .93727 with an _AGAIN of 1, 5 and 10.
+# - with a _SPARE of 0 a call takes 1.50 s, with .03 1.46, with .1 1.37, for the same plans.
+# Loading kernels takes .7 s of CPU: more than half of _LOADING, a sixth of _LOADED.
 _TINY: Final = 64  # pairs up to which exact solvers come before heuristics
 _PAIRWISE: Final = 20_000  # pairs above which GREEDY takes seconds
 _COMPILED: Final = 10_000  # members x observers from which kernels pay at any limit
@@ -102,7 +112,7 @@ _LOOK: Final = 0.01  # seconds between two checks whether the search may begin
 _PRICED: Final = 0.4  # share of a search's time for the Lagrangian bound
 _LEAST: Final = 0.02  # seconds that every step gets
 _SPARE: Final = 0.03  # share of the time reserved for building the answer,
-_SPARED: Final = 0.15
+_SPARED: Final = 0.15  # and no more seconds than these
 _CHEAP: Final = 0.4  # largest share of the time for a slow greedy plan
 # A repair of GREEDYL in vain takes .1 s of CPU. With all three, CP-SAT no longer proves
 # sparse 200-400-2-1 (seed 1) in 1 s; of 14 problems without a plan they solved one more.

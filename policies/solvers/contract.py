@@ -35,7 +35,7 @@ from policies.model.weights import Weights
 from policies.solvers.interfaces import Limits, Solution, Solver, Verdict
 
 SEEDS = range(8)
-WORK = 2.0
+WORK = 2.0  # of each call: drawn problems have a few entries
 GOALS = (
     Goal(),
     Goal(Objective.TRADEOFF, Fraction(1), Fraction(1)),

@@ -26,7 +26,12 @@ from policies.model.sets import Ints
 
 _STEPS = 1_000_000
 """Weights are rounded to this part of the largest, as the flow needs integers: a slot is
-then worth at most a millionth of the best less. Rounding changes no limit."""
+then worth at most a millionth of the best less. Rounding changes no limit.
+
+The flow costs -2 rint(worth / top * _STEPS) a component, and 1 more above the even load. It
+is exact: a plan is optimal if no cycle of the rest network lowers its cost, and a cycle
+changes the load of at most two adversaries, by one each, so evenness by at most 1, and worth
+by a multiple of 2. So worth comes first, and evenness decides among equals."""
 
 _PREFERRED = 1_000
 """Size of the table up to which large numbers are matched first: fewer, longer rounds."""

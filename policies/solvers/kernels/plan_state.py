@@ -1,7 +1,9 @@
 """The plan state of kernels: the arrays of a plan under construction.
 
 The delta evaluation (:mod:`policies.solvers.kernels.moves`) and annealing
-(:mod:`policies.solvers.kernels.annealing`) read and change the same arrays.
+(:mod:`policies.solvers.kernels.annealing`) read and change the same arrays. Backlogs
+are planned on a sparse state (:mod:`policies.solvers.search.plan_state`), which says what
+each is for.
 
 Axes: n entries, k adversaries, h observers (adversaries, then coalitions), q units
 (sensitive sets, then links), c caps on means, m memberships (an entry in a unit).

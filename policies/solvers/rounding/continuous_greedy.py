@@ -45,10 +45,10 @@ Floats = npt.NDArray[np.float64]
 # 1.6 times the CPU seconds; a fourth mixture of .3 wins 6 % on the third and loses 3 % on the
 # second. There 5, 10 and 20 steps end within .4 %, and 2, 3 and 4 samples within 1 %, in as
 # many CPU seconds (seeds 0 to 5, four utilities).
-STEPS: Final = 20
-SAMPLES: Final = 4
-ROUNDINGS: Final = 8
-THETAS: Final = (0.0, 0.02, 0.1)
+STEPS: Final = 20  # of the ascent
+SAMPLES: Final = 4  # plans drawn for the gains of a step
+ROUNDINGS: Final = 8  # of the mixture, of which the best is kept
+THETAS: Final = (0.0, 0.02, 0.1)  # shares of the even row in the mixture
 DELTA: Final = 0.01
 """Probability, at most, with which a set is past its limit under R1's mixture.
 

@@ -73,8 +73,8 @@ LONG: Final = 6_000_000  # steps of one smooth run, at most
 RUN_BORDER: Final = 125_000
 """Steps of the first run along a limit on a mean."""
 
-RUN_ACROSS: Final = 8_000_000  # steps of the first penalty run, and of one at most
-LONG_ACROSS: Final = 32_000_000
+RUN_ACROSS: Final = 8_000_000  # steps of the first penalty run
+LONG_ACROSS: Final = 32_000_000  # steps of one penalty run, at most
 
 # How the numbers below were measured (one core, CPU seconds; drawn by
 # benchmarks/paper_data.py and families.py, entries, sets, k, t; two runs each):
@@ -99,13 +99,13 @@ _LARGEST_ACROSS: Final = 50_000  # pairs above which a run tries each too seldom
 _POOLS: Final = 2_000  # coalitions above which a problem is refused
 _LOOK: Final = 100  # least steps between two evaluations of the true objective
 _SWEEP: Final = 100.0  # loads read in the time that it takes to change one
-_COOL: Final[Cooling] = ((0.3, 4e-3), (0.1, 1e-3))
 # temperatures, in units of an entry's mean share of utility; runs alternate in pairs
-_COOL_LOADS: Final[Cooling] = ((5e-2, 5e-4),)
-_COOL_BORDER: Final[Cooling] = ((5e-3, 5e-5), (5e-2, 2e-4))
+_COOL: Final[Cooling] = ((0.3, 4e-3), (0.1, 1e-3))
+_COOL_LOADS: Final[Cooling] = ((5e-2, 5e-4),)  # for tradeoffs over loads
+_COOL_BORDER: Final[Cooling] = ((5e-3, 5e-5), (5e-2, 2e-4))  # along a limit on a mean
 _SHARP: Final = (1.0, 12.0)  # beta, in units of the entries of a set
-_SHARP_LOADS: Final = (0.7, 10.0)
-_SHARP_BORDER: Final = (5.0, 50.0)
+_SHARP_LOADS: Final = (0.7, 10.0)  # for tradeoffs over loads
+_SHARP_BORDER: Final = (5.0, 50.0)  # along a limit on a mean
 _RATE: Final = (0.02, 0.002)  # relative changes of prices, from first to last
 _NEAR: Final = 1e-9  # relative distance of a mean from a strict limit
 _AT: Final = 1e-12  # rounding error by which a mean may exceed a limit
@@ -113,8 +113,8 @@ _PRICE: Final = 2.0  # first price of a limit on a set, in mean shares of utilit
 _LOW: Final = 0.05  # its lowest value, so that it can soon rise again
 _HIGH: Final = 6.0  # its highest, where no pair is worth much more than others;
 _SURE: Final = 1.0  # else so many times the worth of the best pair
-_OFF: Final = (0.0, -0.3, 0.3, -1.0, 0.0, 1.0)
 # entries of a mean set above the best plan's level, in turn
+_OFF: Final = (0.0, -0.3, 0.3, -1.0, 0.0, 1.0)
 _TRIAL: Final = 4  # a run at a level below it is so many times shorter
 _FREE: Final = 4  # one in so many pairs of runs allows whole sets to be disclosed
 _AFRESH: Final = 3  # one in so many runs starts from the first plan, not the best

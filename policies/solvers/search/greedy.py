@@ -46,7 +46,7 @@ from policies.solvers.search.local_search import (
 )
 
 _SLOW = 0.005  # seconds of a pick from which several threads pay off
-_PACE = 60_000  # member rows between two checks of the clock
+PACE: Final = 60_000  # member rows between two checks of the clock
 # Loading compiled kernels takes .5 s of CPU. GREEDYL over so many pairs takes less without
 # them: 500 entries, 50 sets, k = 10 (80,000 pairs) .04 (step) to .15 s (linear mean).
 _PLAIN: Final = 100_000
@@ -120,7 +120,7 @@ class Greedy:
         best, kept = empty, Plan()
         for i in range(self.repeats):
             gains.reset()
-            self._construct(gains, rng, meter)
+            self.construct(gains, rng, meter)
             climb(gains, rng, meter, passes=1 if limits.paper else None)
             # as printed: compared with the empty plan each time, not with the best
             if gains.key < (empty if limits.paper else best) or i == 0:
@@ -145,7 +145,7 @@ class Greedy:
             form = f"entry by entry ({self.order} order, {self.local})"
         return f"{self.repeats} greedy constructions {form}, best of {self.width}"
 
-    def _construct(self, gains: Gains, rng: np.random.Generator, meter: Meter) -> None:
+    def construct(self, gains: Gains, rng: np.random.Generator, meter: Meter) -> None:
         """Algorithm 2."""
         if meter.ended or (self.myopic and self.local == "rounds"):
             self._by_entry(gains, rng, meter)
@@ -253,7 +253,7 @@ def _by_pair(gains: Gains, width: int, rng: np.random.Generator, meter: Meter) -
     if not k or not meter.spend(gains.rows * n * k):
         return False
     top = gains.prepare(width)
-    step = max(1, int(_PACE / max(looks, 1)))  # no pairs, no looks
+    step = max(1, int(PACE / max(looks, 1)))  # no pairs, no looks
     threads, clock = min(meter.limits.threads, k), meter.limits.clock
     slow, at = False, 0
     with ThreadPoolExecutor(threads) as pool:

@@ -52,7 +52,7 @@ _PAIRS: Final = 80  # pairs of halves examined for one amount, per listed set
 _FIRST: Final = 64  # the first amount is the gap divided by this
 _GROWTH: Final = 1.3  # factor from one amount to the next
 _LEVELS: Final = 8  # levels of loss into which a half is divided
-_DENSE: Final = 300_000  # pairs up to which all are examined
+DENSE: Final = 300_000  # pairs up to which all are examined
 _CHUNK: Final = 500_000  # pairs examined at once: a few arrays of 4 MB
 _AXES: Final = 3  # rows by which halves are matched
 _SCANT: Final = 1e-12  # relative price of a row whose mean may be arbitrarily low
@@ -279,6 +279,8 @@ class Join:
     most : int
         Pairs to examine, at most.
     over : callable
+    dense : int
+        Pairs up to which all are examined.
     seen : int
         Pairs examined so far.
     """
@@ -292,6 +294,7 @@ class Join:
     least: float
     most: int
     over: Over
+    dense: int
     pair: tuple[int, int] | None = None
     seen: int = 0
 
@@ -318,9 +321,8 @@ class Join:
                     return False
         return True
 
-    @staticmethod
-    def _small(mine: int, other: int) -> bool:
-        return mine * other <= _DENSE
+    def _small(self, mine: int, other: int) -> bool:
+        return mine * other <= self.dense
 
     def _every(self, mine: slice, other: slice) -> None:
         i = np.arange(len(self.left.loss))[mine]
@@ -421,7 +423,14 @@ class Boxes:
 
 
 def nearest(
-    b: Balance, prices: Floats, row: Ints, gap: float, most: int, over: Over
+    b: Balance,
+    prices: Floats,
+    row: Ints,
+    gap: float,
+    most: int,
+    over: Over,
+    *,
+    dense: int = DENSE,
 ) -> tuple[Bools | None, float, bool]:
     """Return the plan of least loss at the prices, and a lower bound on every loss.
 
@@ -439,6 +448,8 @@ def nearest(
     most : int
         Sets of deviations listed for a half, at most.
     over : callable
+    dense : int
+        Pairs of halves up to which all are examined, without sorting them into boxes.
 
     Returns
     -------
@@ -457,7 +468,7 @@ def nearest(
     lost, amount, least, plan = 0.0, gap / _FIRST, gap, None
     while choices is not None and lost < gap and not over():
         deviations = Deviations.of(b, choices, row, share, amount)
-        join = _join(deviations, share, (it.lambda_, amount, least, most), over)
+        join = _join(deviations, share, (it.lambda_, amount, least, most), over, dense)
         whole = join is not None and join.run()
         if join is not None and join.pair is not None:
             plan, least = _plan(b, choices, deviations, join), join.least
@@ -474,6 +485,7 @@ def _join(
     share: Floats,
     numbers: tuple[float, float, float, int],
     over: Over,
+    dense: int,
 ) -> Join | None:
     """Deal entries into halves by their least loss; None if the halves are too large."""
     lambda_, amount, least, most = numbers
@@ -487,9 +499,8 @@ def _join(
     if left is None or right is None:
         return None
     pairs = most * _PAIRS
-    return Join(
-        left, right, deviations.start, share, lambda_, amount, least, pairs, over
-    )
+    start = deviations.start
+    return Join(left, right, start, share, lambda_, amount, least, pairs, over, dense)
 
 
 def _plan(b: Balance, choices: Choices, deviations: Deviations, join: Join) -> Bools:

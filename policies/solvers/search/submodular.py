@@ -50,7 +50,7 @@ def sealed(problem: Problem) -> bool:
 
 
 class SubmodularPlan:
-    """A plan under construction: what limits allow, and the gains of u.
+    """Lazy greedy on a plan state, which knows the limits, and an oracle of u's gains.
 
     Parameters
     ----------

@@ -67,7 +67,7 @@ LATE: Final = 4.0
 LOADED: Final = 1.5
 """The same for heuristics, which only load and compile."""
 
-LEVELS: Final = 0.4
+LEVELS: Final = 0.4  # see SLOPES
 SLOPES: Final = 0.5
 """Shares of the remaining time for levels, then for slopes; the rest is for climbing."""
 

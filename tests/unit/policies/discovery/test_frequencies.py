@@ -5,11 +5,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from policies.discovery.coded_table import TableSampler
-from policies.discovery.frequencies import Frequencies, _gain, _right
+from policies.discovery.frequencies import Frequencies
 from policies.rules.belief import Beliefs, World, mean_information_gain
 
 VISITS = [
@@ -136,25 +136,43 @@ def test_more_columns_never_single_out_fewer(rows):
 
 @given(tables)
 def test_the_guess_is_the_most_common_value_of_the_other_rows(rows):
-    group = np.unique([x for x, _, _ in rows], return_inverse=True)[1]
-    value = np.unique([y for _, y, _ in rows], return_inverse=True)[1]
-    chance, alone = _right(group, value)
-    for i in range(len(rows)):
-        others = Counter(
-            value[j] for j in range(len(rows)) if j != i and group[j] == group[i]
-        )
-        assert alone[i] == (not others)
+    """Of rows that are equal in what is seen, if that is better than of all rows."""
+    found = frequencies(("p", "x", "y"), rows)
+    guess = found.guess("y", ["x"], np.random.default_rng(0))
+    known = [(x, y) for _, x, y in rows if y]
+    if len(known) < 2:
+        assert guess is None
+        return
+
+    def chance(i, alike):
+        others = Counter(known[j][1] for j in alike if j != i)
         top = max(others.values(), default=0)
-        leads = others and others[value[i]] == top
-        ties = sum(count == top for count in others.values())
-        assert chance[i] == pytest.approx(1 / ties if leads else 0)
+        leads = top and others[known[i][1]] == top
+        return leads / sum(count == top for count in others.values()) if leads else 0
+
+    everybody = range(len(known))
+    blind = [chance(i, everybody) for i in everybody]
+    informed = []
+    for i, (x, _) in enumerate(known):
+        alike = [j for j in everybody if known[j][0] == x]
+        informed.append(blind[i] if alike == [i] else chance(i, alike))
+    assert guess.blind == pytest.approx(np.mean(blind))
+    assert guess.informed == pytest.approx(max(np.mean(blind), np.mean(informed)))
+
+
+class Level:
+    """Shuffles a column until all its values are equal: chance alone tells nothing."""
+
+    def permutation(self, column):
+        return np.zeros_like(column)
 
 
 @given(tables)
 def test_the_information_gained_is_that_of_the_papers_measure(rows):
-    part = Fraction(1, len(rows))
-    beliefs = Beliefs(tuple(World((x,), y, part) for x, y, _ in rows))
-    exact = mean_information_gain(beliefs, [0])
-    group = np.unique([x for x, _, _ in rows], return_inverse=True)[1]
-    value = np.unique([y for _, y, _ in rows], return_inverse=True)[1]
-    assert _gain(group, value) == pytest.approx(float(exact), abs=1e-9)
+    guess = frequencies(("p", "x", "y"), rows).guess("y", ["x"], Level())
+    known = [(x, y) for _, x, y in rows if y]
+    assume(guess is not None)
+    part = Fraction(1, len(known))
+    worlds = (World((x if guess.by else "",), y, part) for x, y in known)
+    exact = mean_information_gain(Beliefs(tuple(worlds)), [0])
+    assert guess.gain == pytest.approx(float(exact), abs=1e-9)

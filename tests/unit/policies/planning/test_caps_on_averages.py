@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policies.model.problem import Average, Pairs
-from policies.planning import caps_on_averages
 from policies.planning.caps_on_averages import AverageCaps
 from policies.policy import Disclosure, Property, Scope
 from policies.rules.record_rules import Rule
@@ -88,9 +87,7 @@ def test_what_is_too_much_is_taken_and_no_more(large, rows, limits, seen):
     history = Pairs.of((d, a) for d in seen for a in (0, 1))
     made = translated(rows, history, limits)
     plan = Pairs.of((d, a) for d in range(len(rows)) if d not in seen for a in (0, 1))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(caps_on_averages, "_LARGE", large)
-        found = AverageCaps(made).excess(plan)
+    found = AverageCaps(made, exact=large).excess(plan)
     for a, judged in ((0, {"told", "days"}), (1, {"told"})):
         taken = [d for d, who in found if who == a]
         rest = set(range(len(rows))) - set(taken)

@@ -69,11 +69,8 @@ def test_a_plan_that_is_proven_best_is_returned_without_a_search(monkeypatch):
     assert (set(plan), bound) == ({(0, 1), (1, 0)}, 13)
 
 
-def test_where_there_are_too_many_groups_for_prices_the_bound_is_that_without_capacities(
-    monkeypatch,
-):
-    monkeypatch.setattr(improving, "_PRICED", 0)
-    assert transport_bound(CROSSED.problem())[0] == 17
+def test_where_there_are_too_many_groups_for_prices_the_bound_is_that_without_capacities():
+    assert transport_bound(CROSSED.problem(), priced=0)[0] == 17
 
 
 def test_a_pair_that_must_not_be_planned_is_worth_nothing_to_the_bound():
@@ -115,7 +112,7 @@ def test_in_blocks_no_plan_gets_worse(tiny):
     plans = [p for p in every_plan(problem) if judge(problem, p).feasible]
     assume(plans)
     most = max(worth(problem, plan) for plan in plans)
-    with patch.multiple(improving, WHOLE=0, BLOCK=2, _LEAST=2):
+    with patch.multiple(improving, WHOLE=0, BLOCK=2, LEAST=2):
         plan, bound = searched(problem, plans[0])
     assert judge(problem, plan).feasible
     assert worth(problem, plans[0]) <= worth(problem, plan) <= most <= bound
@@ -126,7 +123,7 @@ def test_a_tradeoff_gains_utility_in_blocks_and_discloses_no_more():
     goal = Goal(Objective.TRADEOFF, Fraction(1), Fraction(1))
     problem = Tiny(3, 2, [step(0, 1)], weights=[[9, 5], [9, 1], [1, 1]], goal=goal)
     start = Plan.of([(0, 0), (1, 1), (2, 0)])
-    with patch.multiple(improving, WHOLE=0, BLOCK=4, _LEAST=4):
+    with patch.multiple(improving, WHOLE=0, BLOCK=4, LEAST=4):
         plan, _ = searched(problem.problem(), start)
     assert {(0, 1), (1, 0)} <= set(plan)
 
@@ -143,7 +140,7 @@ def test_a_block_that_is_not_solved_in_its_time_is_followed_by_smaller_ones(
     monkeypatch.setattr(improving, "solve_by_highs", slow)
     monkeypatch.setattr(improving, "WHOLE", 0)
     monkeypatch.setattr(improving, "BLOCK", 32)
-    monkeypatch.setattr(improving, "_LEAST", 4)
+    monkeypatch.setattr(improving, "LEAST", 4)
     rows = [[9, 5], [8, 1]] * 20
     problem = Tiny(40, 2, weights=rows, capacity=[20, 20]).problem()
     plan = Plan.of([(d, d % 2) for d in range(40)])

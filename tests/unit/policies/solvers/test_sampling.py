@@ -104,9 +104,8 @@ def test_resampling_is_the_same_function_compiled(triples, monkeypatch):
     assert pairs_of(plain.plan) == pairs_of(quick.plan)
 
 
-def test_resampling_gives_up_without_a_leak(monkeypatch):
+def test_resampling_gives_up_without_a_leak():
     """A triangle of pairs, two workers: no plan exists, the relaxation does not see it."""
-    monkeypatch.setattr(moser_tardos, "_BATCHES", 2)
     tiny = Tiny(3, 2, [step(0, 1), step(1, 2), step(0, 2)])
     made = solve("moser-tardos", tiny.problem(), work=0.1)
     assert made.verdict is Verdict.UNKNOWN

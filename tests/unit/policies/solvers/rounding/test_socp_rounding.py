@@ -3,6 +3,7 @@
 from dataclasses import replace
 from fractions import Fraction
 
+import clarabel
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -94,14 +95,21 @@ def test_other_problems_are_left_to_others(changed):
     assert not SocpRounding().supports(replace(square(), **changed).problem())
 
 
-def test_each_cone_is_made_of_one_adversary_alone():
+def test_each_cone_is_made_of_one_adversary_alone(monkeypatch):
     """Zeros that are written down would make every step as if all were coupled."""
+    asked, solver = [], clarabel.DefaultSolver
+    monkeypatch.setattr(
+        clarabel, "DefaultSolver", lambda *parts: asked.append(parts) or solver(*parts)
+    )
     it = load_tables(square().problem())
+    assert cone_relaxation.solved_cone(it, Limits()) is not None
+    _, _, rows, _, (signs, *cones), _ = asked[0]
     entry, adversary = np.nonzero(it.may)
-    rows, _, (linear, sizes) = cone_relaxation._cones(it, entry, adversary)
     assert rows.data.all()
+    assert len(cones) == it.shape[1]
+    sizes = [cone.dim for cone in cones]
     for a, size in enumerate(sizes):
-        start = linear + sum(sizes[:a])
+        start = signs.dim + sum(sizes[:a])
         columns = rows[start : start + size].tocoo().col
         pairs = columns[columns < len(entry)]
         assert len(pairs)
@@ -111,7 +119,7 @@ def test_each_cone_is_made_of_one_adversary_alone():
 def test_a_step_that_takes_longer_than_there_is_time_is_not_begun(monkeypatch):
     """The cone solver looks at its clock between steps only."""
     it = load_tables(square().problem())
-    monkeypatch.setattr(cone_relaxation, "_cones", None)
+    monkeypatch.setattr(clarabel, "DefaultSolver", None)
     assert cone_relaxation.solved_cone(it, Limits(seconds=1e-6, clock=timeless)) is None
 
 

@@ -12,7 +12,6 @@ from policies.model.measures import Measure
 from policies.model.sets import NO_CAP
 from policies.solvers import Limits
 from policies.solvers.load_tables import Balance, load_tables, relaxed_balance
-from policies.solvers.search import meet_in_the_middle
 from policies.solvers.search.exchange import proven
 from policies.solvers.search.meet_in_the_middle import (
     Boxes,
@@ -62,10 +61,8 @@ def test_every_plan_loses_what_is_said_and_one_loses_no_more(tiny, weights, dens
     if true is None or not b.it.lambda_:
         return
     gap = true + 1.0
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(meet_in_the_middle, "_DENSE", dense)
-        row = np.arange(tiny.k)
-        plan, lost, whole = nearest(b, prices, row, gap, 10**6, never)
+    row = np.arange(tiny.k)
+    plan, lost, whole = nearest(b, prices, row, gap, 10**6, never, dense=dense)
     assert whole
     assert lost == pytest.approx(true, abs=1e-7)
     assert b.bound(prices) - b.value(plan) == pytest.approx(true, abs=1e-7)
