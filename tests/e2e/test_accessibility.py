@@ -416,6 +416,9 @@ EMPTY = (
     "/policy",
     "/policy/draft",
     "/audit",
+    "/answers",
+    "/fields",
+    "/connectors",
     "/do/merge-workers",
 )
 FILLED = (*EMPTY, "/workers?page=2", "/workers/inhouse/worker-0", "/rules/stranger",

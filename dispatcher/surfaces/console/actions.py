@@ -471,7 +471,7 @@ ACTIONS: Final[tuple[Action, ...]] = (
     Action(
         content.unburn_fields,
         "Ask more workers",
-        "Ask more workers",
+        "Reopen",
         "/fields",
         forever="More workers will see these fields; what is shown stays shown.",
         labels={"fields": "Fields", "extra": "How many more workers, of each field"},

@@ -20,7 +20,6 @@ CONNECTORS: Final = Table(
     "Connectors and their state",
     (
         Column("name", "Connector"),
-        Column("kind", "Kind"),
         Column("state", "State", "state"),
         Column("since", "Since", "time"),
         Column("why", "Why", wide=True),
@@ -29,9 +28,9 @@ CONNECTORS: Final = Table(
         Column("in_doubt", "In doubt", "number"),
         Column("messages", "Messages", "number", link=_queue),
         Column("retry_at", "Tried again", "time"),
-        Column("succeeded_in", "Last success in the hour of", "time"),
-        Column("calls", "Calls in 24 h", "number"),
-        Column("binding", "Binds workers"),
+        Column("succeeded_in", "Last success", "time"),
+        Column("calls", "Calls a day", "number"),
+        Column("kind", "Kind"),
     ),
     Empty(
         "Every market and page that tasks go out by.",
@@ -97,7 +96,6 @@ def list_connectors(view: View) -> Response:
                 "retry_at": retry_at,
                 "succeeded_in": max(succeeded, default=None),
                 "calls": sum(called.whole.calls.values()) if called else 0,
-                "binding": str(one.manifest.binding),
             }
         )
     listed = CONNECTORS.rows(view.request, rows)
