@@ -20,7 +20,7 @@ from dispatcher.surfaces.console import ConsoleSettings
 from dispatcher.surfaces.console.actions import ACTIONS
 from dispatcher.surfaces.console.screens import SCREENS
 from tests import builders
-from tests.integration.console_house import make_console
+from tests.integration.console_house import console_that_acts
 from tests.integration.ledger_cases import Case, policy
 from tests.integration.test_console import EVIL, PLACES, RULES, SAME, text_of
 
@@ -40,7 +40,9 @@ def case(sqlite_store):
 @pytest.fixture
 def app(case, clock, tmp_path):
     clock.now = case.now
-    return make_console(case.store, clock, tmp_path, settings=ConsoleSettings(stale=0))
+    settings = ConsoleSettings(stale=0)
+    with console_that_acts(case.store, clock, tmp_path, settings=settings) as app:
+        yield app
 
 
 @pytest.fixture

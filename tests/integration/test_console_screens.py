@@ -7,7 +7,7 @@ from starlette.testclient import TestClient
 
 from dispatcher import access
 from dispatcher.surfaces.console import ConsoleSettings
-from tests.integration.console_house import make_console
+from tests.integration.console_house import console_that_acts
 from tests.integration.ledger_cases import Case, policy
 from tests.integration.test_console import RULES, SAME, text_of
 from tests.integration.test_console_acts import HOST, as_role, inputs, preview
@@ -27,7 +27,9 @@ def case(sqlite_store):
 @pytest.fixture
 def app(case, clock, tmp_path):
     clock.now = case.now
-    return make_console(case.store, clock, tmp_path, settings=ConsoleSettings(stale=0))
+    settings = ConsoleSettings(stale=0)
+    with console_that_acts(case.store, clock, tmp_path, settings=settings) as app:
+        yield app
 
 
 @pytest.fixture

@@ -378,18 +378,6 @@ ACTIONS: Final[tuple[Action, ...]] = (
         },
     ),
     Action(
-        work.draw_policy,
-        "Draw what one stranger could know",
-        "Draw",
-        "/policy",
-        labels={"source": "Policy (TOML)"},
-        hints={
-            "source": "Empty: the policy in force, on its records.",
-            "time_limit": "Seconds of search, at most.",
-        },
-        at_once=True,
-    ),
-    Action(
         evidence.verify_ledger,
         "Verify the ledger",
         "Verify now",

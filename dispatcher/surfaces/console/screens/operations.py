@@ -46,7 +46,7 @@ def _onward(number: str, operation: str, result: Any) -> list[tuple[str, str]]: 
             return [(f"/plans/{result['plan']}", "Look at the plan"), ("/runs", "Runs")]
         case "sweep_frontier":
             return [("/runs", "Runs and plans")]
-        case "export_evidence" | "export_run" | "draw_policy":
+        case "export_evidence":
             return [(f"/operations/{number}/file", "Fetch the file (once)")]
         case "verify_ledger":
             return [("/audit", "Audit")]
