@@ -196,7 +196,9 @@ def test_a_mistake_is_told_with_its_way_out_and_loses_nothing(
     mend()
     rows, files = contents(house)
     changed = {name for name in rows if rows[name] != before[0][name]}
-    assert changed <= {"lease"}  # a daemon that had led for a moment gave it back
+    # That it led for a moment, its line in the audit log, and its notice, stay.
+    assert changed <= {"lease", "setting", "audit_line", "notice", "id_block"}
+    assert set(before[0]["audit_line"]) <= set(rows["audit_line"])
     assert files == before[1]
 
 

@@ -322,7 +322,9 @@ def test_means_are_searched_where_greedy_falls_short(parts, verdict):
 
 def test_no_proof_of_a_component_is_one_within_caps_on_means(monkeypatch):
     """Counting says that either set can be kept apart, and nothing of the mean."""
-    monkeypatch.setattr("policies.solvers.planned.build", lambda hands, *_, **__: {0})
+    monkeypatch.setattr(
+        "policies.solvers.planned.build_plan", lambda hands, *_, **__: {0}
+    )
     caps = (Average((0,), Fraction(1, 3)),)
     tiny = Tiny(3, 9, [step(0, 1), step(1, 2)], averages=caps)
     answer = solve("auto", tiny, exact_size=0, stopped=lambda: True)
@@ -331,7 +333,9 @@ def test_no_proof_of_a_component_is_one_within_caps_on_means(monkeypatch):
 
 def test_a_proof_stands_in_for_a_plan_that_was_not_found(monkeypatch):
     """The search ends at once, but the local lemma says that a plan exists."""
-    monkeypatch.setattr("policies.solvers.planned.build", lambda hands, *_, **__: {0})
+    monkeypatch.setattr(
+        "policies.solvers.planned.build_plan", lambda hands, *_, **__: {0}
+    )
     answer = solve(
         "auto", Tiny(3, 9, [step(0, 1), step(1, 2)]), exact_size=0, stopped=lambda: True
     )

@@ -152,7 +152,9 @@ def test_capacities_that_leave_too_little_are_not_searched_for_a_clash(monkeypat
         raise AssertionError("searched for what is certain")
 
     monkeypatch.setattr("policies.solvers.planned.feasible", feasible)
-    monkeypatch.setattr("policies.solvers.planned.build", lambda hands, *_, **__: {0})
+    monkeypatch.setattr(
+        "policies.solvers.planned.build_plan", lambda hands, *_, **__: {0}
+    )
     tiny = Tiny(2, 2, [step(0, 1)], capacity=[2, 0])
     found = solve(tiny.problem(), work=1.0, exact_size=1)
     assert found.verdict is Verdict.INFEASIBLE  # by the search over the whole
