@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from dispatcher.access import OPERATIONS
+from dispatcher.access.roles import scopes_of
+from dispatcher.access.sessions import LINK_ROLES
 from dispatcher.ledger.chains import seal
 from dispatcher.operations.sampling import Sampler
 from dispatcher.store import lease, tasks
@@ -45,11 +48,12 @@ ACTS = {
 
 
 def places(*, full: bool) -> dict[str, str]:
-    """Where each screen is, by the name of its picture."""
+    """Where each screen is that a session by link may see, by the name of its picture."""
     found = {}
     for screen in SCREENS:
         place = PLACES.get(screen.path, screen.path)
-        if place is not None and (full or screen.path == place):
+        seen = OPERATIONS[screen.operation] in scopes_of(LINK_ROLES)
+        if seen and place is not None and (full or screen.path == place):
             found[screen.name] = place.replace(
                 "/x/ann", f"/inhouse/{'ann' if KEPT else 'worker-0'}"
             )
