@@ -33,7 +33,11 @@ ROUNDS: Final = 8
 """Plans to solve for, each without the excess of those before."""
 
 FIRST: Final = 0.6
-"""Share of the remaining time of one solve, if others may follow."""
+"""Share of the remaining time of one solve, if others may follow.
+
+100 check-ins of Brightkite by the example policy, 3 s of CPU: 8 workers 88.07 of 88.41 in 1.90 s,
+with half the same in .95, with .9 in 2.84; 3 workers 77.57, proven in .1 to .2 s with each.
+"""
 
 
 def solve(

@@ -98,6 +98,20 @@ _LISTED: Final = 400_000  # numbers to enumerate for all plans
 #   others of _BEFORE, which is not used there, it is .6377 and .6224;
 # - cosine, 100 users, is .93727 with an _AGAIN of 1, 5 and 10.
 # - with a _SPARE of 0 a call takes 1.50 s, with .03 1.46, with .1 1.37, for the same plans.
+# - with half of _SPARED a call of 8 s takes 7.93 s, as it is 7.85, with twice 7.76 (linear worst
+#   500, 50, 3, 2: .4981, .4966, .4977).
+# - _TINY: linear worst 20, 6, 3, 2 (60 pairs) is proven in .18 s, with half in .30; 40, 8, 2, 2
+#   (80 pairs) in .13 s, with twice in .10.
+# - _COMPILED, 1 s in a new process: linear worst 200, 30, 3, 2 (5,454) is .4692, with half .4683;
+#   500, 50, 3, 2 (22,656) .4971 and .4945 (two runs), with four times .4948 and .4930.
+# - _PAIRWISE: sparse 1000, 2500, 15, 2 with half and 2000, 5000, 15, 2 with twice (1.5, 2, 6 s)
+#   end in the same plans.
+# - _CHEAP: linear worst 500, 50, 3, 2 is .4963, with half .4964, with twice .4964; cosine, 100
+#   users, 1 s, is .93727 with each.
+# - _SEALED: step tradeoffs 100 and 200, 50, 2, 2 and sparse 100, 260, 2, 1 as a tradeoff are proven
+#   in .1 to .3 s with each; sparse 200, 500, 3, 2 as one is 1.638, with half 1.578, with .9 1.638.
+# - _RELAXATIONS: half and twice end in the same plans and bounds in 2 s: quadratic worst 60, 12,
+#   2, 2 and quadworst_D200_P10_k3_t2_gap.
 # Loading kernels takes .7 s of CPU: more than half of _LOADING, a sixth of _LOADED.
 _TINY: Final = 64  # pairs up to which exact solvers come before heuristics
 _PAIRWISE: Final = 20_000  # pairs above which GREEDY takes seconds

@@ -35,6 +35,7 @@ from policies.model.weights import Weights
 from policies.solvers.interfaces import Limits, Solution, Solver, Verdict
 
 SEEDS = range(8)
+# Half and twice give the same 40 verdicts, values and bounds: six solvers, what they support.
 WORK = 2.0  # of each call: drawn problems have a few entries
 GOALS = (
     Goal(),

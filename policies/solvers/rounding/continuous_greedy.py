@@ -44,7 +44,8 @@ Floats = npt.NDArray[np.float64]
 # step_sparse_D60_P100_k2_t1_34 and step_caps_D60_k6_t2: 16 roundings win .3 to 3.4 % over 8 in
 # 1.6 times the CPU seconds; a fourth mixture of .3 wins 6 % on the third and loses 3 % on the
 # second. There 5, 10 and 20 steps end within .4 %, and 2, 3 and 4 samples within 1 %, in as
-# many CPU seconds (seeds 0 to 5, four utilities).
+# many CPU seconds (seeds 0 to 5, four utilities). Half and twice of THETAS end in the same plans
+# on the second and third.
 STEPS: Final = 20  # of the ascent
 SAMPLES: Final = 4  # plans drawn for the gains of a step
 ROUNDINGS: Final = 8  # of the mixture, of which the best is kept

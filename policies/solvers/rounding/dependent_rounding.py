@@ -32,7 +32,11 @@ from policies.solvers.search.local_search import Meter, climb, fits, with_end
 REPEATS: Final = 100  # roundings that are tried
 
 THETAS: Final = (0.0, 0.02, 0.1, 0.3)
-"""Shares of the uniform row to try, in turn."""
+"""Shares of the uniform row to try, in turn.
+
+Half and twice of each end in the same plans at work 1: step_caps_tight_D60_k6_t2,
+step_sparse_D60_P100_k2_t1_34 and step_syn_D100_P10_k2_t2.
+"""
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,7 +25,11 @@ from policies.solvers.search.delta_evaluation import Floats, Gains
 from policies.solvers.search.local_search import Meter, climb, fits, with_end
 
 THETAS: Final = (0.02, 0.1, 0.3, 1.0)
-"""Shares of the even row, tried in this order; .02 sealed 20 of 20 (guarantees, R1)."""
+"""Shares of the even row, tried in this order; .02 sealed 20 of 20 (guarantees, R1).
+
+Work 1: half of each ends in the same plans on step_caps_tight_D60_k6_t2,
+step_sparse_D60_P100_k2_t1_34 and step_syn_D100_P10_k2_t2; with twice the first has none.
+"""
 
 _RUNS = 4  # successful runs, of which the best is kept
 _BATCH = 20  # draws per required copy between two checks of the clock

@@ -30,7 +30,12 @@ from policies.solvers.rounding.lp_rounding import rounded_once
 from policies.solvers.search.annealing import SmoothAnnealer, most_steps
 
 ROUNDINGS: Final = 4
-"""Random roundings of the relaxation, beside the one by largest x."""
+"""Random roundings of the relaxation, beside the one by largest x.
+
+Annealing, which follows, levels them: linear average 500, 50, 5, 2 (work 1) .6569, with none
+.6571, with 2 .6568, with 8 .6572; quadratic average 60, 12, 5, 1 and linear average 60, 12, 2, 2
+(work .5) the same with 0 and 2, with 8 .07 and .01 % more.
+"""
 
 _POWER: Final = 2
 """Highest power of loads in the cones."""

@@ -87,6 +87,18 @@ LONG_ACROSS: Final = 32_000_000  # steps of one penalty run, at most
 # - across limits, 200, 500, 3, 2 of 2 to 3 entries, 1.5 s: .63089 .65667; _HOT twice, _COLD
 #   twice or half, _RISE 0 or 6, a quarter of RUN_ACROSS: .6411 to .6559; _CROSSING twice:
 #   .63478 .62411.
+# - _COOL: linear sets, mean at most .5, 100 entries, 1.5 s: .9488, .9517, .9526 (three runs), half
+#   .9530, twice .9494; collusion_any2_D100_P60_k5_t2_46 .9013, half .9004, twice .9007.
+# - _SHARP_BORDER: the same sets .9517, half .9540, twice .9487; 300 entries, at most .4: .8825,
+#   half .8858, twice .8812. _COOL_BORDER there, from a relaxation: .9498 and .8843, half .9502
+#   and .8825, twice .9489 and .8832.
+# - _OFF: linear worst 500, 50, 3, 2, 1.5 s: .4959, half .4961, twice .4967, none .4960; where it
+#   is not used two runs differ by as much.
+# - linear worst 500, 50, 3, 2, 1.5 s, annealing alone: .4959 to .4967 (three runs); _SHARE .25
+#   .4961, .9 .4961; _GROWTH 1.5 .4970, 4 .4968. Half and twice of _RELAXATIONS give the same bound
+#   (60, 12, 2, 2, work 2).
+# - LONG_ACROSS cuts runs after the fourth, half of it after the second: sparse 200, 500, 3, 2, 4 s:
+#   .6417, half .6539, twice .6540; collusion_any2_D100_P60_k5_t2_46, 3 s: .9013 with each.
 # - levels of f help linear sets and not squares: quadratic worst 500, 50, 3, 2 and 10, 2,
 #   4 s: .7466 and .9456 with them, .7475 and .9459 without.
 _MOST: Final = 25.0  # units of work if neither work nor time is limited
