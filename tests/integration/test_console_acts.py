@@ -385,6 +385,9 @@ def test_a_table_is_sorted_and_filtered_by_its_address(client, case):
     assert names(client.get("/workers?sort=-worker"))[0] == "inhouse/zoe"
     assert names(client.get("/workers?q=history>0.3")) == ["inhouse/ann"]
     assert names(client.get("/workers?q=state:blocked")) == []
+    assert names(client.get("/workers?q=-state:blocked")) == names(
+        client.get("/workers")
+    )
     assert client.get("/workers?sort=nothing").status_code == 400
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from connectors.formats.formula_guard import guard
+from dispatcher.surfaces.filters import LONGEST, Filter
 
 Kind = Literal[
     "text", "number", "time", "state", "code", "hash", "share", "percent", "figure"
@@ -28,9 +28,7 @@ SIZE: Final = 50
 """Rows on a page."""
 MOST: Final = 10_000
 """Rows that a file has at most."""
-LONGEST_FILTER: Final = 200
 _LARGEST: Final = 2**62
-_TERM: Final = re.compile(r"([a-z_][a-z0-9_.-]*)(:|>|<)(\S+)")
 _OWN: Final = ("sort", "q", "page", "after")
 
 
@@ -290,8 +288,7 @@ class _Asked:
     q: str
     sort: str
     page: int
-    terms: tuple[tuple[str, str, str], ...]
-    words: tuple[str, ...]
+    filter: Filter
     columns: tuple[Column, ...]
 
     @classmethod
@@ -310,34 +307,18 @@ class _Asked:
         page = number(request, f"{table.prefix}page", 1)
         if (sort and sort.removeprefix("-") not in keys) or page < 1:
             raise HTTPException(400)
-        if len(q) > LONGEST_FILTER:
+        if len(q) > LONGEST:
             raise HTTPException(400)
-        terms, words = [], []
-        for word in q.split():
-            match = _TERM.fullmatch(word)
-            if match is not None and match[1] in keys:
-                terms.append((match[1], match[2], match[3]))
-            else:
-                words.append(word.casefold())
-        return cls(q, sort, page, tuple(terms), tuple(words), table.columns)
+        return cls(q, sort, page, Filter.read(q, keys), table.columns)
 
     def matches(self, row: Row) -> bool:
         """Whether a row has all that the filter says."""
-        if self.words:
-            told = " ".join(str(_plain(one, row)) for one in self.columns).casefold()
-            if not all(word in told for word in self.words):
-                return False
-        return all(_holds(row.get(key), sign, text) for key, sign, text in self.terms)
-
-
-def _holds(value: object, sign: str, text: str) -> bool:
-    if sign == ":":
-        return str(value).casefold().startswith(text.casefold())
-    try:
-        bound, given = float(text), float(str(value))
-    except ValueError:
-        return False
-    return given > bound if sign == ">" else given < bound
+        return self.filter.matches(
+            {
+                one.key: _plain(one, row) if one.kind == "time" else row.get(one.key)
+                for one in self.columns
+            }
+        )
 
 
 def _sorted(rows: Sequence[Row], by: str) -> list[Row]:
