@@ -39,6 +39,14 @@ def list_payments(
         return payables.listed(tx, states, run, connector, limit)
 
 
+def list_payments_of(
+    store: Store, account_id: int, states: Sequence[str], *, limit: int
+) -> Sequence[ListedRow]:
+    """Payments of one account in some states, the latest change first."""
+    with store.read() as tx:
+        return payables.listed_of(tx, states, account_id, limit)
+
+
 def history(store: Store, name: str) -> Sequence[EventRow]:
     """Every change of one payment, with who made it, the first one first.
 

@@ -40,6 +40,7 @@ _LISTED: Final = (
     .order_by(col(Payment.at).desc(), col(Payment.kind), col(Payment.about))
     .limit(bindparam("most"))
 )
+_LISTED_OF: Final = _LISTED.where(Payment.account_id == bindparam("account"))
 _OWED: Final = (
     select_columns(
         col(Run.name).label("run"),
@@ -126,6 +127,16 @@ def listed(
     """Payments in some states, those that changed last first."""
     wanted = {"states": list(states), "run": run, "connector": connector}
     return tx.execute(_LISTED, {**wanted, "most": limit}).all()
+
+
+def listed_of(
+    tx: Tx, states: Sequence[str], account_id: int, limit: int
+) -> Sequence[ListedRow]:
+    """Payments of one account in some states, those that changed last first."""
+    wanted = {"states": list(states), "run": None, "connector": None}
+    return tx.execute(
+        _LISTED_OF, {**wanted, "account": account_id, "most": limit}
+    ).all()
 
 
 def events(tx: Tx, kind: str, about: int) -> Sequence[EventRow]:

@@ -12,6 +12,7 @@ from connectors.base import (
     Rejected,
 )
 from dispatcher.model import DAY
+from dispatcher.operations import payments
 from dispatcher.stages.serving import Given
 from tests import builders
 from tests.contract.paying_market import PayingMarket
@@ -123,6 +124,18 @@ def test_a_field_on_our_page_is_owed_once_its_answers_are_settled(house):
     house.settle()
     assert house.payments() == {"field-1": "due", "field-2": "due"}
     house.check_books()
+
+
+def test_what_one_worker_is_owed_is_listed_however_much_others_are(house):
+    house.budget(bonus=12)
+    fields = [house.record(n, age="36")["age"] for n in (1, 2, 3)]
+    ann, bob = (house.account(name, "inhouse") for name in ("ann", "bob"))
+    house.plan((ann, fields[:1]), (bob, fields[1:]))
+    house.work(ann)
+    house.work(bob, 2)
+    house.settle()
+    found = payments.list_payments_of(house.store, ann.account_id, ["due"], limit=1)
+    assert [row.account for row in found] == ["inhouse/ann"]
 
 
 @pytest.mark.parametrize("way", ["given back", "expired", "recalled"])

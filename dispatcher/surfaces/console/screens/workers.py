@@ -133,11 +133,8 @@ def show_worker(view: View) -> Response:
         SEEN.rows(view.request, view.cache.seen_by(adversary)),
     ]
     if view.may("payments.list"):
-        owed = payments.list_payments(
-            view.store,
-            ["held", "unknown", "due"],
-            connector=found.account.connector,
-            limit=1_000,
+        owed = payments.list_payments_of(
+            view.store, found.account.id, ["held", "unknown", "due"], limit=1_000
         )
         own = [
             {
@@ -149,7 +146,6 @@ def show_worker(view: View) -> Response:
                 "why": row.why or "",
             }
             for row in owed
-            if row.account == name
         ]
         tables.append(PAYMENTS.rows(view.request, own))
     return view.show(*tables, title=name, found=found, worker=name)
