@@ -4,9 +4,13 @@ import os
 from types import SimpleNamespace
 
 import pytest
+from starlette.testclient import TestClient
 
+from dispatcher import access
 from dispatcher.store import open_store
 from dispatcher.surfaces.cli.start import main
+from dispatcher.surfaces.console import ConsoleSettings
+from tests.integration.console_house import HOST, SAME, console_that_acts
 from tests.integration.ledger_cases import Case
 
 
@@ -66,3 +70,20 @@ def set_up(run, tmp_path, sqlite_template):
             assert done.code == 0, done.err
 
     return made
+
+
+@pytest.fixture
+def app(case, clock, tmp_path):
+    """The console over the store of a test's ``case``, with a directory to act in."""
+    clock.now = case.now
+    settings = ConsoleSettings(stale=0)
+    with console_that_acts(case.store, clock, tmp_path, settings=settings) as app:
+        yield app
+
+
+@pytest.fixture
+def client(app, case, clock):
+    """A browser on it in which an operator is signed in by link."""
+    client = TestClient(app, base_url=HOST, client=("127.0.0.1", 5), headers=SAME)
+    client.post("/login", data={"code": access.make_link(case.store, clock())})
+    return client

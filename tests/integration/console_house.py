@@ -11,6 +11,10 @@ from dispatcher.surfaces.api.events import Stream
 from dispatcher.surfaces.api.requests import Requests
 from dispatcher.surfaces.console import console_app
 
+HOST = "http://127.0.0.1:8420"
+SAME = {"sec-fetch-site": "same-origin"}
+"""What a browser says of a request that comes from our own page."""
+
 
 def make_console(
     store,

@@ -22,10 +22,9 @@ from dispatcher.store import answers, lease, settings, tasks
 from dispatcher.surfaces.console import ConsoleSettings
 from dispatcher.surfaces.console.screens import SCREENS
 from tests import builders, sql
-from tests.integration.console_house import make_console
+from tests.integration.console_house import SAME, make_console
 from tests.integration.ledger_cases import Case, policy
 
-SAME = {"sec-fetch-site": "same-origin"}
 PLACES = {
     "/workers/{connector}/{name:path}": "/workers/x/ann",
     "/operations/{operation}": None,  # of one that was begun

@@ -16,15 +16,12 @@ from dispatcher.access import OPERATIONS, ROLES, sessions, users
 from dispatcher.model import Answer, Quarantine
 from dispatcher.store import answers, audit_log, collecting, people, records
 from dispatcher.store import pause as pauses
-from dispatcher.surfaces.console import ConsoleSettings
 from dispatcher.surfaces.console.actions import ACTIONS
 from dispatcher.surfaces.console.screens import SCREENS
 from tests import builders
-from tests.integration.console_house import console_that_acts
+from tests.integration.console_house import HOST, SAME
 from tests.integration.ledger_cases import Case, policy
-from tests.integration.test_console import EVIL, PLACES, RULES, SAME, text_of
-
-HOST = "http://127.0.0.1:8420"
+from tests.integration.test_console import EVIL, PLACES, RULES, text_of
 
 
 @pytest.fixture
@@ -35,21 +32,6 @@ def case(sqlite_store):
     made.load(*((f"key-canary-{n}", "person-canary", n, "abcd") for n in range(3)))
     made.book(("inhouse/ann", "key-canary-0.a key-canary-1.d"))
     return made
-
-
-@pytest.fixture
-def app(case, clock, tmp_path):
-    clock.now = case.now
-    settings = ConsoleSettings(stale=0)
-    with console_that_acts(case.store, clock, tmp_path, settings=settings) as app:
-        yield app
-
-
-@pytest.fixture
-def client(app, case, clock):
-    client = TestClient(app, base_url=HOST, client=("127.0.0.1", 5), headers=SAME)
-    client.post("/login", data={"code": access.make_link(case.store, clock())})
-    return client
 
 
 def as_role(app, case, clock, *roles) -> TestClient:

@@ -3,14 +3,10 @@
 import re
 
 import pytest
-from starlette.testclient import TestClient
 
-from dispatcher import access
-from dispatcher.surfaces.console import ConsoleSettings
-from tests.integration.console_house import console_that_acts
 from tests.integration.ledger_cases import Case, policy
-from tests.integration.test_console import RULES, SAME, text_of
-from tests.integration.test_console_acts import HOST, as_role, inputs, preview
+from tests.integration.test_console import RULES, text_of
+from tests.integration.test_console_acts import as_role, inputs, preview
 from tests.patience import until
 
 
@@ -22,21 +18,6 @@ def case(sqlite_store):
     made.load(*((f"key-canary-{n}", "person-canary", n, "abcd") for n in range(3)))
     made.book(("inhouse/ann", "key-canary-0.a key-canary-0.c key-canary-1.d"))
     return made
-
-
-@pytest.fixture
-def app(case, clock, tmp_path):
-    clock.now = case.now
-    settings = ConsoleSettings(stale=0)
-    with console_that_acts(case.store, clock, tmp_path, settings=settings) as app:
-        yield app
-
-
-@pytest.fixture
-def client(app, case, clock):
-    client = TestClient(app, base_url=HOST, client=("127.0.0.1", 5), headers=SAME)
-    client.post("/login", data={"code": access.make_link(case.store, clock())})
-    return client
 
 
 def done(client, action, **given):
