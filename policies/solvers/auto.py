@@ -759,12 +759,21 @@ def _cpsat(search: Search, limits: Limits, done: Callable[[], bool]) -> Solution
 def _feasible(
     search: Search, limits: Limits, done: Callable[[], bool]
 ) -> Solution | None:
-    """Ask CP-SAT for any plan if there is none yet."""
+    """Ask CP-SAT for any plan if there is none yet.
+
+    Where each entry has one copy and no heuristic found a plan, plans lie far apart: it
+    goes on from the first with the utility, as no search of a plan's neighbourhood does.
+    """
     if search.best is not None:
         return None
-    return first_plan(
-        search.problem, search.rng, limits, utility=False, done=done, sums=True
+    problem, rng = search.problem, search.rng
+    began = limits.clock()
+    found = first_plan(
+        problem, rng, limits, utility=False, done=done, sums=True, eager=True
     )
+    if found.verdict is not Verdict.SOLVED or problem.hi.max() > 1:
+        return found
+    return exactly(problem, rng, limits.left(began), found.plan, done, eager=True)
 
 
 def _highs(search: Search, limits: Limits, done: Callable[[], bool]) -> Solution | None:

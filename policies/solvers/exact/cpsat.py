@@ -252,14 +252,39 @@ class _Writer:
 
 def _alike(problem: Problem) -> bool:
     """Whether all adversaries are identical."""
+    factor = problem.weights.factor
+    return _interchangeable(problem) and bool((factor == factor[:1]).all())
+
+
+def _interchangeable(problem: Problem) -> bool:
+    """Whether all adversaries have the same limits: only their weights may differ."""
     return (
         problem.capacity is None
         and problem.trusted is None
         and not problem.coalitions.groups  # any m are symmetric, declared groups not
         and not len(problem.history)
         and not len(problem.forbidden)
-        and bool((problem.weights.factor == problem.weights.factor[:1]).all())
     )
+
+
+def _renamed(problem: Problem, plan: Plan | None) -> Plan | None:
+    """Give each adversary's entries to the one with whom all together are worth most.
+
+    Any plan by interchangeable adversaries keeps its limits under other names. Where it
+    was searched for without regard to utility, this is the cheapest part of it: a linear
+    assignment.
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    if plan is None or not len(plan) or not _interchangeable(problem):
+        return plan
+    used, place = np.unique(plan.adversary, return_inverse=True)
+    everybody = np.arange(problem.n_adversaries)
+    worth = np.zeros((len(used), len(everybody)))
+    for entry, at in zip(plan.entry, place, strict=True):
+        worth[at] += problem.weights.of(np.full(len(everybody), entry), everybody)
+    name = linear_sum_assignment(worth, maximize=True)[1]
+    return Plan(plan.entry, name[place])
 
 
 class CpSat:
@@ -305,7 +330,8 @@ def search_plan(
     problem : Problem
     rng, limits
     utility : bool
-        Whether to maximise; else the first feasible plan will do.
+        Whether to maximise; else the first feasible plan will do, renamed to the
+        adversaries with whom it is worth most.
     hint : Pairs, optional
         A plan to start from.
     done : callable, optional
@@ -338,7 +364,7 @@ def search_plan(
         return refuted(problem, "all assignments were searched")
     if utility and best and top != inf:
         bound = min(bound, int(top) * unit)
-    judged = _better(problem, plan, hint)
+    judged = _better(problem, plan if utility else _renamed(problem, plan), hint)
     if judged is None:
         return Solution(Verdict.UNKNOWN, bound=bound, tried=("CP-SAT ran out of work",))
     plan, seen = judged

@@ -20,6 +20,7 @@ from policies.judging.certificates import certify
 from policies.judging.judge import judge
 from policies.model.problem import Pairs
 from policies.solvers import SOLVERS, Limits, Verdict
+from policies.solvers.auto import Auto
 from policies.solvers.interfaces import Cause
 from tests.unit.policies.tiny import Tiny, pairs_of, step, tinies
 
@@ -281,6 +282,22 @@ def test_schur_numbers(n, k, says):
         if x + y <= n
     }
     assert verdict(n, k, sums) is says
+
+
+def test_44_numbers_in_four_sum_free_classes_have_a_plan_whatever_they_are_worth():
+    """Only 273 colourings exist. With weights the engine sees no symmetry."""
+    sums = {
+        frozenset((x - 1, y - 1, x + y - 1))
+        for x, y in product(range(1, 45), repeat=2)
+        if x + y <= 44
+    }
+    weights = np.random.default_rng(1).integers(1, 100, (44, 4)).tolist()
+    tiny = Tiny(
+        44, 4, [step(*one) for one in sorted(map(sorted, sums))], weights=weights
+    )
+    auto = Auto(off=frozenset({"greedyl", "annealed", "prices", "highs"}))
+    found = auto(tiny.problem(), np.random.default_rng(0), Limits(work=0.5))
+    assert found.verdict is SOLVED
 
 
 def test_the_bound_of_an_infeasible_problem_is_still_one():

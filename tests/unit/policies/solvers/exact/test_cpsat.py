@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from fractions import Fraction
-from itertools import count
+from itertools import combinations, count
 
 import numpy as np
 import pytest
@@ -217,3 +217,28 @@ def test_only_colourings_without_utility_are_left_to_rules(change):
     plain = Tiny(3, 4, [step(0, 1, 2)])
     assert build(plain.problem()).ruled
     assert not build(replace(plain, **change).problem()).ruled
+
+
+def test_a_plan_found_without_regard_to_utility_is_renamed_to_the_best_adversaries():
+    """Six entries that exclude one another: plans differ by the names of adversaries."""
+    weights = np.random.default_rng(7).integers(1, 100, (6, 6)).tolist()
+    clique = [step(a, b) for a, b in combinations(range(6), 2)]
+    problem = Tiny(6, 6, clique, weights=weights).problem()
+    limits = Limits(work=1.0)
+    any_plan = cpsat.search_plan(
+        problem, np.random.default_rng(0), limits, utility=False
+    )
+    best = cpsat.exactly(problem, np.random.default_rng(0), limits)
+    assert any_plan.value == best.value
+    assert best.stopped == "optimal"
+
+
+def test_adversaries_with_limits_of_their_own_keep_their_names():
+    """Entry 1 is forbidden to adversary 0, with whom it would be worth most."""
+    problem = Tiny(
+        2, 2, [step(0, 1)], weights=[[1, 1], [9, 1]], forbidden=[(1, 0)]
+    ).problem()
+    found = cpsat.search_plan(
+        problem, np.random.default_rng(0), Limits(work=1.0), utility=False
+    )
+    assert list(found.plan) == [(0, 0), (1, 1)]
