@@ -80,7 +80,7 @@ def confidence_of(entry: Filled | None) -> float | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class ExportColumn:
     """A column that each asked field gets: FIELD_SUFFIX.
 
     A cell is made of what there is of the field's entry (:class:`Filled`); what else it
@@ -98,9 +98,9 @@ class Column:
 
 
 COLUMNS: Final = (
-    Column("answer", answer_of, bare=True),
-    Column("confidence", confidence_of, number=True),
-    Column("state", state_of),
+    ExportColumn("answer", answer_of, bare=True),
+    ExportColumn("confidence", confidence_of, number=True),
+    ExportColumn("state", state_of),
 )
 
 
@@ -283,7 +283,7 @@ def is_export(columns: Sequence[str]) -> bool:
     )
 
 
-def _ends_with(columns: Sequence[str], layout: Sequence[Column]) -> bool:
+def _ends_with(columns: Sequence[str], layout: Sequence[ExportColumn]) -> bool:
     if len(columns) < len(layout):
         return False
     names = [unguard(name).rstrip("_") for name in columns[-len(layout) :]]
@@ -296,14 +296,14 @@ def _ends_with(columns: Sequence[str], layout: Sequence[Column]) -> bool:
     )
 
 
-class Rows(Protocol):
+class ReadRows(Protocol):
     """Consecutive rows of a table that is read."""
 
     columns: tuple[str, ...]
     rows: list[Sequence[str]]
 
 
-Batch = TypeVar("Batch", bound=Rows)
+Batch = TypeVar("Batch", bound=ReadRows)
 
 
 def unguarded(
@@ -328,14 +328,14 @@ def unguarded(
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class ExportForm:
     """How an export was written: its form, and for CSV whether formulas are guarded."""
 
     form: str
     guarded: bool
 
 
-def how_written(path: Path) -> Written:
+def how_written(path: Path) -> ExportForm:
     """Detect how an export was written, so that it can be rewritten alike.
 
     Raises
@@ -345,7 +345,7 @@ def how_written(path: Path) -> Written:
     """
     form = _form(path)
     if form != "csv":
-        return Written(form, guarded=False)
+        return ExportForm(form, guarded=False)
     csv.field_size_limit(max(csv.field_size_limit(), _LONGEST))
     with path.open(encoding="utf-8", errors="replace", newline="") as text:
         cells = (cell for row in islice(csv.reader(text), _SAMPLE) for cell in row)
@@ -353,7 +353,7 @@ def how_written(path: Path) -> Written:
             bare = any(guard(cell) != cell and unguard(cell) == cell for cell in cells)
         except csv.Error:  # it was edited; its values must go nevertheless
             bare = False
-    return Written(form, guarded=not bare)
+    return ExportForm(form, guarded=not bare)
 
 
 def _form(path: Path) -> str:

@@ -343,7 +343,7 @@ def decimal(text: str) -> Fraction:
     return Fraction(found[0])
 
 
-class Entry(NamedTuple):
+class UnitEntry(NamedTuple):
     """An entry as a unit needs it, and who holds it since when."""
 
     of: str  # the record or subject
@@ -362,7 +362,7 @@ class Entry(NamedTuple):
 Worlds = list[tuple[Fraction, int, list[int]]]  # chance, secret, value of each column
 
 
-class Table:
+class DisclosureTable:
     """What is learnt about a secret, by a finite table, from the columns seen.
 
     f is the maximum over all values of the columns (or their mean), and over all
@@ -528,7 +528,9 @@ class Rule:
         self.vector = how.get("vector")
         self.tabled = self.kind in TABLED
         self.linked = self.tabled and self.scope[:8] == "relation"
-        self.table = Table(self.kind, self.columns(), worlds) if self.tabled else None
+        self.table = (
+            DisclosureTable(self.kind, self.columns(), worlds) if self.tabled else None
+        )
         self.needs = {"subject"} if self.scope != "record" else set()
         self.needs |= {"record"} if self.linked else set()
         self.needs |= ({"time"} if self.window else set()) | how.keys() & {
@@ -563,7 +565,7 @@ class Rule:
         ends = ("left.", "right.") if self.linked else ("",)
         return [end + field for end in ends for field in sorted(self.fields)]
 
-    def hold(self, state: State, entry: Entry) -> State:
+    def hold(self, state: State, entry: UnitEntry) -> State:
         """Return what is held of a unit with one more entry."""
         if not self.window and not self.vector and not self.linked:
             return (state or 0) + self.one[entry.field]
@@ -731,7 +733,7 @@ class Policy:
             self.accepted[item["chain"]].add((item["property"], *item["unit"]))
 
     def hold(
-        self, held: Held, key: Row, unit: Row, after: int, entry: Entry
+        self, held: Held, key: Row, unit: Row, after: int, entry: UnitEntry
     ) -> list[tuple[Rule, State]]:
         """Add an entry to what is held of a unit; return rules after some version."""
         found = []
@@ -855,7 +857,7 @@ class Point(NamedTuple):
     others: list[str]  # chains that were joined to this one here
 
 
-class Chain:
+class ChainSummary:
     """What is kept of a chain: its end, its seals, and all lines but exposures."""
 
     def __init__(self) -> None:
@@ -889,7 +891,7 @@ class Audit:
         spools = (Spool(file, 1 + size // PART) for _ in range(5))
         self.keys, self.shown, self.units, self.ends, self.links = spools
         self.policies = [Policy({}, {}, {})]
-        self.chains: dict[str, Chain] = defaultdict(Chain)
+        self.chains: dict[str, ChainSummary] = defaultdict(ChainSummary)
         self.loads: list[tuple[int, Json]] = []  # version in force, the line
         self.unburnt = Counter[str]()  # showings, by entry
         self.accounts: dict[str, Row] = {}  # chain and seq of its first line; groups
@@ -1006,7 +1008,7 @@ class Audit:
                 noted.discard(line["root"])
                 self.counts["seals"] += 1
         self.heads = {name: chain.last for name, chain in self.chains.items()}
-        system = self.chains.pop("system", Chain())
+        system = self.chains.pop("system", ChainSummary())
         right = all(chain.sealed == chain.seq for chain in self.chains.values())
         right = right and self.seal["seq"] == system.seq > 0
         need(right, "the last line of system is not a seal of all lines")
@@ -1062,7 +1064,7 @@ class Audit:
             self.counts["accepted"] += len(policy.line.get("accepted", ()))
 
     def read_point(
-        self, name: str, chain: Chain, seq: int, barrier: int, line: Json
+        self, name: str, chain: ChainSummary, seq: int, barrier: int, line: Json
     ) -> None:
         """Read a line that changes accounts or versions; add its points."""
         policy, others = self.policies[barrier or line["policy"]], list[str]()
@@ -1089,7 +1091,7 @@ class Audit:
             place = line["at"], line["chain"], line["seq"]
             chain.points.append(Point(seq, barrier, judged, now, items, place, others))
 
-    def read_member(self, name: str, chain: Chain, line: Json) -> None:
+    def read_member(self, name: str, chain: ChainSummary, line: Json) -> None:
         """Add an account, or replace its groups; it belongs to one adversary only."""
         seq, groups = line["seq"], tuple(line["groups"])
         home, since, old = self.accounts.get(line["account"], (name, seq, None))
@@ -1180,7 +1182,7 @@ class Audit:
             self.judge_showings(field, extra, new)
         if new and not self.needs[field] <= known.keys():  # else none is lacking
             first = min(row[4] for row in new)
-            self.check_members(Entry(entry, field, facts, held), first)
+            self.check_members(UnitEntry(entry, field, facts, held), first)
         if shown or self.policies[-1].averaging:
             wanted = self.needs[field] - {"subject"}
             visible = [
@@ -1221,7 +1223,7 @@ class Audit:
                 if version < after:  # the last one under the version is named
                     self.violate(at, chain, seq, chain, "budget.t")
 
-    def check_members(self, one: Entry, first: int) -> None:
+    def check_members(self, one: UnitEntry, first: int) -> None:
         """Check that from a version on an entry has all members that rules need."""
         for version, policy in enumerate(self.policies[first:], first):
             lacking = policy.needs[one.field] - one.known(version).keys()
@@ -1256,7 +1258,7 @@ class Audit:
         whole, last = Held(dict), self.policies[-1]
         for scope, unit, after, rows in units:
             mine: dict[str, list[Row]] = {}
-            for entry in map(Entry._make, rows):
+            for entry in map(UnitEntry._make, rows):
                 row = (scope, entry.field), unit, after, entry
                 for name, (seq, at) in entry.since.items():
                     if name in mine:
@@ -1270,7 +1272,7 @@ class Audit:
                     arrivals[name] += few
         self.judge_arrivals(arrivals, whole)
 
-    def judge_few(self, chain: Chain, name: str, arrivals: list[Row]) -> bool:
+    def judge_few(self, chain: ChainSummary, name: str, arrivals: list[Row]) -> bool:
         """Judge a unit for one adversary, unless a point changes it or how it is judged."""
         rules = chain.rules if len(arrivals) > 1 else chain.alone
         held: dict[Rule, State] = {}

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _TEXT: Final = "latin-1"
 
 
-class Client(Protocol):
+class AwsClient(Protocol):
     """A boto3 client: one method for each operation of the service."""
 
     def __getattr__(self, operation: str) -> Callable[..., dict[str, Any]]:
@@ -37,7 +37,7 @@ def make_client(
     key_id: str,
     key: str,
     style: str = "auto",
-) -> Client:
+) -> AwsClient:
     """Return a client; uses no network.
 
     Parameters
@@ -98,7 +98,7 @@ def make_client(
     )
     client = session.client(service, endpoint_url=endpoint, config=once)
     client.meta.events.register(f"before-send.{service}", send)
-    return cast("Client", client)
+    return cast("AwsClient", client)
 
 
 def _session() -> object:

@@ -16,7 +16,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any, Final, NoReturn
 
 from connectors.errors import ConnectorError, Misconfigured, Rejected, TryLater
-from connectors.http.aws import Client
+from connectors.http.aws import AwsClient
 
 LONG_AGO: Final = datetime(2015, 1, 1, tzinfo=UTC)
 """Expiry set on withdrawn HITs: so far in the past that no clock disagrees."""
@@ -106,7 +106,7 @@ class Api:
         Attempts before the caller gets an error, >= 1.
     """
 
-    def __init__(self, client: Client, pace: Pace, tries: int = _TRIES) -> None:
+    def __init__(self, client: AwsClient, pace: Pace, tries: int = _TRIES) -> None:
         self._client = client
         self._pace = pace
         self._tries = tries

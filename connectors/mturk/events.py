@@ -17,7 +17,7 @@ from hashlib import sha256
 from typing import Final
 
 from connectors.base import Quarantined, TryLater
-from connectors.http.aws import Client
+from connectors.http.aws import AwsClient
 from connectors.mturk.api import raise_classed
 
 ACCEPTED: Final = "AssignmentAccepted"
@@ -54,7 +54,7 @@ class Events:
 
     def __init__(
         self,
-        client: Client | None = None,
+        client: AwsClient | None = None,
         queue: str = "",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -90,7 +90,7 @@ class Events:
         finally:
             self._looking.release()
 
-    def _take(self, client: Client) -> int:
+    def _take(self, client: AwsClient) -> int:
         try:
             response = client.receive_message(
                 QueueUrl=self.queue, MaxNumberOfMessages=_BATCH, WaitTimeSeconds=0

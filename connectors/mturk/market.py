@@ -38,7 +38,7 @@ from connectors.base import (
     Wall,
     pull_manifest,
 )
-from connectors.http.aws import Client, make_client
+from connectors.http.aws import AwsClient, make_client
 from connectors.http.client import Http
 from connectors.listing_cache import Index
 from connectors.mturk.api import Api, Pace
@@ -330,7 +330,7 @@ def open_mturk(settings: Settings) -> Mturk:
     values["submit"] = SUBMIT.get(place, own_server)
     values["frames"] = " ".join(FRAMES.get(place, (own_server,)))
 
-    def client(service: str, url: str) -> Client:
+    def client(service: str, url: str) -> AwsClient:
         return make_client(service, http, endpoint=url, region=_REGION, extra="mturk",
                            key_id=key_id, key=key)  # fmt: skip
 

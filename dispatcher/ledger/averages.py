@@ -20,7 +20,7 @@ from dispatcher.ledger.refusals import Cause
 from dispatcher.ledger.relations import Around
 from dispatcher.model import record_unit, subject_unit
 from dispatcher.store import averages as rows
-from dispatcher.store.ledger import EntryRow
+from dispatcher.store.ledger import GateEntry
 from dispatcher.store.transaction import Tx
 from policies.policy import Scope
 from policies.rules.link_rules import LinkRule
@@ -192,7 +192,7 @@ class AveragesAfter:
 def averages_after(
     tx: Tx,
     force: ActivePolicy,
-    entry: EntryRow,
+    entry: GateEntry,
     adversary: int,
     around: Iterable[Around],
 ) -> AveragesAfter:
@@ -238,7 +238,7 @@ def past_averages(
     return past
 
 
-def _added(tx: Tx, force: ActivePolicy, entry: EntryRow, adversary: int) -> Sums:
+def _added(tx: Tx, force: ActivePolicy, entry: GateEntry, adversary: int) -> Sums:
     added: Sums = {}
     field_standing = force.fields[entry.field_id]
     for subject, unit in ((False, entry.record_id), (True, entry.subject_id)):

@@ -23,7 +23,7 @@ from dispatcher.ledger.active_policy import (
     lock_policy,
     locked_policy,
 )
-from dispatcher.ledger.bulk import Batch, Verdicts, runs
+from dispatcher.ledger.bulk import BookingBatch, Verdicts, runs
 from dispatcher.ledger.count_updates import counts_added, counts_of
 from dispatcher.ledger.decision import AskFacts, decide, judge, missing, read_facts
 from dispatcher.ledger.refusals import Refusal
@@ -33,7 +33,7 @@ from dispatcher.store import relations as visits
 from dispatcher.store import tasks as task_rows
 from dispatcher.store.column_blocks import Block
 from dispatcher.store.decisions import AskRow, Known
-from dispatcher.store.ledger import AccountRow, ChainRow
+from dispatcher.store.ledger import ChainRow, GateAccount
 from dispatcher.store.transaction import Tx
 
 
@@ -192,7 +192,7 @@ class _Booking:
         return Booked(tasks, messages, new)
 
     def one_by_one(
-        self, asks: Sequence[tuple[AccountRow, Sequence[int]]], *, skip_refused: bool
+        self, asks: Sequence[tuple[GateAccount, Sequence[int]]], *, skip_refused: bool
     ) -> Booked:
         """Book asks one after another: where a mean is capped, each changes the next."""
         asked = np.concatenate([np.asarray(ids, np.int64) for _, ids in asks])
@@ -204,11 +204,11 @@ class _Booking:
         return Booked(tasks, messages, new, refused)
 
     def _grant_all(
-        self, asks: Sequence[tuple[AccountRow, Sequence[int]]], *, skip_refused: bool
-    ) -> tuple[list[tuple[AccountRow, list[int]]], int, list[Refusal]]:
+        self, asks: Sequence[tuple[GateAccount, Sequence[int]]], *, skip_refused: bool
+    ) -> tuple[list[tuple[GateAccount, list[int]]], int, list[Refusal]]:
         """Judge and write asks one by one; return bookings, showings, refusals."""
         refused: list[Refusal] = []
-        booked: list[tuple[AccountRow, list[int]]] = []
+        booked: list[tuple[GateAccount, list[int]]] = []
         new = 0
         for account, entry_ids in asks:
             mine: list[int] = []
@@ -225,10 +225,10 @@ class _Booking:
         return booked, new, refused
 
     def bulk(
-        self, asks: Sequence[tuple[AccountRow, Sequence[int]]], *, skip_refused: bool
+        self, asks: Sequence[tuple[GateAccount, Sequence[int]]], *, skip_refused: bool
     ) -> Booked:
         """Book many asks at once."""
-        batch = Batch(self.tx, self.force, asks)
+        batch = BookingBatch(self.tx, self.force, asks)
         verdicts = batch.decide()
         if verdicts.refused and not skip_refused:
             raise verdicts.refused[0].error()
@@ -274,7 +274,7 @@ class _Booking:
         )
         self.heads |= {head.id: head for head in heads}
 
-    def _expose_all(self, batch: Batch, verdicts: Verdicts) -> None:
+    def _expose_all(self, batch: BookingBatch, verdicts: Verdicts) -> None:
         """Write the exposure lines of a batch, chain by chain."""
         names = batch.names()
         allowed = np.flatnonzero(verdicts.allowed)
@@ -297,7 +297,7 @@ class _Booking:
         self._append(grown)
 
     def _deliver(
-        self, booked: Sequence[tuple[AccountRow, list[int]]]
+        self, booked: Sequence[tuple[GateAccount, list[int]]]
     ) -> tuple[range, list[int]]:
         """Write the tasks and, for a push, their messages."""
         total = sum(len(ids) for _, ids in booked)
@@ -326,7 +326,7 @@ class _Booking:
     def _tasks(
         self,
         first: int,
-        parts: Iterable[tuple[AccountRow, list[int]]],
+        parts: Iterable[tuple[GateAccount, list[int]]],
         state: str,
         last: Iterable[int],
     ) -> Iterator[Block]:
@@ -348,8 +348,8 @@ class _Booking:
 
 
 def _messages(
-    booked: Sequence[tuple[AccountRow, list[int]]], delivery: Push
-) -> Iterator[tuple[AccountRow, list[int]]]:
+    booked: Sequence[tuple[GateAccount, list[int]]], delivery: Push
+) -> Iterator[tuple[GateAccount, list[int]]]:
     for account, ids in booked:
         size = delivery.tasks_per_message or len(ids) or 1
         step = min(size, delivery.most.get(account.connector, size))
@@ -413,7 +413,7 @@ def lock_ask(tx: Tx, entry_id: int, account_id: int, epoch: int | None) -> _Lock
 
 def lock_adversaries(
     tx: Tx, account_ids: Sequence[int]
-) -> tuple[dict[int, AccountRow], dict[int, ChainRow]]:
+) -> tuple[dict[int, GateAccount], dict[int, ChainRow]]:
     """Lock the adversaries of some accounts; what is read afterwards stays valid.
 
     Raises
@@ -430,7 +430,7 @@ def lock_adversaries(
     raise _restless()
 
 
-def _accounts(tx: Tx, ids: list[int]) -> dict[int, AccountRow]:
+def _accounts(tx: Tx, ids: list[int]) -> dict[int, GateAccount]:
     found = rows.accounts(tx, ids)
     for number in ids:
         if number not in found:

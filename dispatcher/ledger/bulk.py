@@ -30,11 +30,11 @@ from dispatcher.ledger.decision import (
 )
 from dispatcher.ledger.refusals import Refusal
 from dispatcher.ledger.relations import Granted, Visit, around, visit_of
-from dispatcher.ledger.violations import Rows, over_limit
+from dispatcher.ledger.violations import EntryTallies, over_limit
 from dispatcher.model import record_unit, subject_unit
 from dispatcher.store import decisions, exposure_counts, relations
 from dispatcher.store import ledger as rows
-from dispatcher.store.ledger import AccountRow, EntryRow
+from dispatcher.store.ledger import GateAccount, GateEntry
 from dispatcher.store.transaction import Tx
 
 Held = dict[tuple[str, int], int]
@@ -60,7 +60,7 @@ class Verdicts:
     refused: list[Refusal]
 
 
-class Batch:
+class BookingBatch:
     """The asks of one booking, with the data that decides them.
 
     Parameters
@@ -68,7 +68,7 @@ class Batch:
     tx : Tx
         The policy and the adversaries are locked; the entries will be.
     force : ActivePolicy
-    asks : Sequence of (AccountRow, Sequence of int)
+    asks : Sequence of (GateAccount, Sequence of int)
         Accounts, and the entries asked for each, in order.
     """
 
@@ -76,7 +76,7 @@ class Batch:
         self,
         tx: Tx,
         force: ActivePolicy,
-        asks: Sequence[tuple[AccountRow, Sequence[int]]],
+        asks: Sequence[tuple[GateAccount, Sequence[int]]],
     ) -> None:
         self.tx, self.force = tx, force
         self.accounts = [account for account, _ in asks]
@@ -190,12 +190,12 @@ class Batch:
                 found[i] = refusal
         return found
 
-    def entry_of(self, i: int) -> EntryRow:
+    def entry_of(self, i: int) -> GateEntry:
         """Return the entry of ask ``i``."""
         number = int(self.ask_entry[i])
         own, subject = int(self._own[number]), int(self.subject[number])
         place, visits = self._places.get(int(self.ids[number]), (None, None))
-        return EntryRow(
+        return GateEntry(
             id=int(self.ids[number]),
             record_id=int(self.record[number]),
             field_id=int(self.field[number]),
@@ -208,7 +208,7 @@ class Batch:
             visits=visits,
         )
 
-    def account_of(self, i: int) -> AccountRow:
+    def account_of(self, i: int) -> GateAccount:
         """Return the account of ask ``i``."""
         return self.accounts[int(self.ask_account[i])]
 
@@ -239,10 +239,10 @@ class Batch:
         doubt[at] = mine
         return doubt
 
-    def _rows(self, at: Ints, subject: bool) -> Rows:
+    def _rows(self, at: Ints, subject: bool) -> EntryTallies:
         entry = self.ask_entry[at]
         units = self.subject if subject else self.record
-        return Rows(
+        return EntryTallies(
             adversary=self.ask_adversary[at],
             unit=units[entry],
             field=self.field[entry],
@@ -277,11 +277,11 @@ class Batch:
         mine = np.isin(place * span + table[:, 1], asked[0] * span + asked[1])
         self.known = table[mine]
 
-    def _known_rows(self, subject: bool) -> Rows:
+    def _known_rows(self, subject: bool) -> EntryTallies:
         """Return what is held of subjects or of records, by adversary index."""
         table = self.known[self.known[:, 1] & 1 == subject]
         place = np.searchsorted(self.adversaries, table[:, 0])
-        return Rows.of(np.column_stack([place, table[:, 1:]]))
+        return EntryTallies.of(np.column_stack([place, table[:, 1:]]))
 
     # -- one by one ------------------------------------------------------------
 
@@ -353,7 +353,7 @@ class Batch:
         return held
 
     def _add(
-        self, held: dict[tuple[int, int], Held], adversary: int, entry: EntryRow
+        self, held: dict[tuple[int, int], Held], adversary: int, entry: GateEntry
     ) -> None:
         field = self.force.fields[entry.field_id]
         time = (entry.time or 0) if field.timed else 0

@@ -8,17 +8,17 @@ import numpy as np
 
 from dispatcher.ledger import averages
 from dispatcher.ledger.active_policy import ActivePolicy, FieldPolicy
-from dispatcher.ledger.bulk import Batch, Flags, Ints
+from dispatcher.ledger.bulk import BookingBatch, Flags, Ints
 from dispatcher.model import record_unit, subject_unit
 from dispatcher.store import averages as means
 from dispatcher.store import exposure_counts, relations
 from dispatcher.store.column_blocks import Block
-from dispatcher.store.ledger import EntryRow
+from dispatcher.store.ledger import GateEntry
 from dispatcher.store.transaction import Tx
 
 
 def counts_of(
-    force: ActivePolicy, adversary: int, entry: EntryRow
+    force: ActivePolicy, adversary: int, entry: GateEntry
 ) -> list[tuple[int, int, int, int, int]]:
     """Return what one exposure adds to the counts."""
     field_standing = force.fields[entry.field_id]
@@ -53,7 +53,9 @@ def counts_whole(force: ActivePolicy, held: Mapping[int, Ints], entries: Ints) -
     return np.vstack([keys, count]).T
 
 
-def counts_added(batch: Batch, new: Ints) -> tuple[Block, Iterator[Sequence[int]]]:
+def counts_added(
+    batch: BookingBatch, new: Ints
+) -> tuple[Block, Iterator[Sequence[int]]]:
     """Return what the showings of a batch add to the counts, by key, in order.
 
     Returns

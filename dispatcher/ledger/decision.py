@@ -23,7 +23,7 @@ from dispatcher.model import record_unit, subject_unit
 from dispatcher.store import decisions
 from dispatcher.store import ledger as rows
 from dispatcher.store.decisions import AskRow, Known
-from dispatcher.store.ledger import AccountRow, EntryRow
+from dispatcher.store.ledger import GateAccount, GateEntry
 from dispatcher.store.transaction import Tx
 from policies.policy import Scope
 from policies.rules.asks import EntryFacts, Finding, judge_ask
@@ -39,8 +39,8 @@ class AskFacts(NamedTuple):
 
     Attributes
     ----------
-    entry : EntryRow
-    account : AccountRow
+    entry : GateEntry
+    account : GateAccount
     paused : set of str
         Active pauses: ``all``, ``connector:NAME``, ``run#ID``.
     recused : set of (int, int)
@@ -59,8 +59,8 @@ class AskFacts(NamedTuple):
         Where an average is capped, the sums behind it, including this exposure.
     """
 
-    entry: EntryRow
-    account: AccountRow
+    entry: GateEntry
+    account: GateAccount
     paused: AbstractSet[str] = NOTHING_PAUSED
     recused: AbstractSet[tuple[int, int]] = NOBODY_RECUSED
     held: bool = False
@@ -191,7 +191,7 @@ def _any_refuses(force: ActivePolicy, ask: AskFacts) -> bool:
     return False
 
 
-def units_of(entry: EntryRow) -> list[int]:
+def units_of(entry: GateEntry) -> list[int]:
     """Return the units that an entry belongs to: its record, and its subject if any."""
     units = [record_unit(entry.record_id)]
     if entry.subject_id is not None:

@@ -50,7 +50,7 @@ WHAT = "the change of who is one adversary"
 
 
 @dataclass(frozen=True)
-class Added:
+class AddedAccounts:
     """Result of adding accounts.
 
     Attributes
@@ -102,7 +102,7 @@ class Merged:
 
 def add_accounts(
     tx: Tx, names: Iterable[tuple[str, str]], *, at: int, accept: int | None = 0
-) -> Added:
+) -> AddedAccounts:
     """Add accounts; each becomes an adversary, or joins that of its groups.
 
     Parameters
@@ -132,7 +132,7 @@ def add_accounts(
     known = tuple(f"{c}/{n}" for c, n in wanted if (c, n) in there)
     acceptance = Acceptance(tx, WHAT, accept)
     if not fresh:
-        return Added((), known, 0, acceptance.settle())
+        return AddedAccounts((), known, 0, acceptance.settle())
     first = tx.reserve("account", len(fresh))
     new = [
         Account(
@@ -147,7 +147,7 @@ def add_accounts(
     change.finish()
     ids = {account.id for account in new}
     now = tuple(a for a in rows.all_accounts(tx) if a.id in ids)
-    return Added(now, known, joined, acceptance.settle())
+    return AddedAccounts(now, known, joined, acceptance.settle())
 
 
 def regroup(tx: Tx, force: ActivePolicy, acceptance: Acceptance, *, at: int) -> int:

@@ -11,7 +11,7 @@ from typing import Final
 from dispatcher.core import keys
 from dispatcher.core.errors import NotFound, PastLimit, Refused
 from dispatcher.ledger.lines import adversary_name
-from dispatcher.store.ledger import AccountRow, EntryRow
+from dispatcher.store.ledger import GateAccount, GateEntry
 
 Number = Fraction | int
 
@@ -124,8 +124,8 @@ class Refusal:
 
 
 def refuse(
-    entry: EntryRow,
-    account: AccountRow,
+    entry: GateEntry,
+    account: GateAccount,
     cause: Cause,
     *,
     rule: str = "",
@@ -136,8 +136,8 @@ def refuse(
 
     Parameters
     ----------
-    entry : EntryRow
-    account : AccountRow
+    entry : GateEntry
+    account : GateAccount
     cause : Cause
     rule : str
         The property, where the limit is that of one.

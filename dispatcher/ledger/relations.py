@@ -19,7 +19,7 @@ from typing import Any, Final
 from dispatcher.ledger.active_policy import ActivePolicy, FieldPolicy
 from dispatcher.model import link_unit
 from dispatcher.store import relations as rows
-from dispatcher.store.ledger import EntryRow
+from dispatcher.store.ledger import GateEntry
 from dispatcher.store.transaction import Tx
 from policies.rules.asks import Finding
 from policies.rules.link_rules import End, LinkRule, value, vectors, with_visit
@@ -41,7 +41,7 @@ class Granted:
     """
 
     visits: dict[int, list[Visit]] = field(default_factory=lambda: defaultdict(list))
-    entries: dict[int, list[EntryRow]] = field(
+    entries: dict[int, list[GateEntry]] = field(
         default_factory=lambda: defaultdict(list)
     )
 
@@ -91,7 +91,7 @@ class Around:
 def around(
     tx: Tx,
     force: ActivePolicy,
-    entry: EntryRow,
+    entry: GateEntry,
     adversary_id: int,
     *,
     held: bool,
@@ -184,7 +184,7 @@ def named(
             yield person, names[number], str(place), visits
 
 
-def visit_of(field: FieldPolicy, entry: EntryRow, adversary_id: int) -> list[Visit]:
+def visit_of(field: FieldPolicy, entry: GateEntry, adversary_id: int) -> list[Visit]:
     """Return what one showing adds to the summary of visits."""
     person, place, visits = entry.subject_id, entry.place, entry.visits
     if not field.placed or person is None or place is None or visits is None:

@@ -53,7 +53,7 @@ from policies.rules.tabulated import FieldTable
 
 
 @dataclass(frozen=True)
-class Applied:
+class AppliedPolicy:
     """Result of applying a policy file.
 
     Attributes
@@ -163,7 +163,7 @@ def apply_policy(
     at: int,
     terms: ApplyTerms | None = None,
     links: Beside | None = None,
-) -> Applied:
+) -> AppliedPolicy:
     """Put a policy file in force as the next version.
 
     It is a barrier: it waits for bookings in flight, and judges every later one.
@@ -203,7 +203,7 @@ def apply_policy(
     _check_active(before, terms.if_active)
     old = version_of(tx, before) if before else None
     if old is not None and old.sha256 == sha256 and not beside.adds(tx, before):
-        return Applied(before, sha256, changed=False)
+        return AppliedPolicy(before, sha256, changed=False)
     check_loaded(tx, policy)
     ids = ledger.number_fields(tx, policy.entity.fields)
     force = compile_version(before + 1, sha256, policy, ids, beside.levels)
@@ -225,7 +225,7 @@ def apply_policy(
     unsafe = recall.foresee(tx, force, terms.withdrawing)
     recalled = recall.take_back(tx, unsafe, terms.in_flight, at=at)
     _note(tx, force, terms, found, recalled, at)
-    return Applied(
+    return AppliedPolicy(
         version=force.version,
         sha256=sha256,
         judged=len(living),

@@ -189,12 +189,16 @@ def past_units(
     table = np.array(rows.all_counts(tx, adversary_id), np.int64).reshape(-1, 4)
     whole = np.concatenate([np.zeros((len(table), 1), np.int64), table], axis=1)
     odd = (whole[:, 1] & 1).astype(np.bool_)
-    nothing = Rows.of(whole[:0])
+    nothing = EntryTallies.of(whole[:0])
     found = []
     for subject in (False, True):
         mine = whole[odd == subject]
         over = over_limit(
-            force, [trusted], asked=Rows.of(mine), known=nothing, subject=subject
+            force,
+            [trusted],
+            asked=EntryTallies.of(mine),
+            known=nothing,
+            subject=subject,
         )
         doubtful = np.unique(mine[over, 1])
         found += _past_exactly(
@@ -239,7 +243,7 @@ MASK_BITS: Final = 62
 
 
 @dataclass(frozen=True)
-class Rows:
+class EntryTallies:
     """Entries held or asked for, as columns of equal length.
 
     Attributes
@@ -260,7 +264,7 @@ class Rows:
     entries: Ints
 
     @classmethod
-    def of(cls, table: Ints) -> Rows:
+    def of(cls, table: Ints) -> EntryTallies:
         """Convert rows (adversary, unit id of the tables, field, time, entries)."""
         return cls(table[:, 0], table[:, 1] >> 1, table[:, 2], table[:, 3], table[:, 4])
 
@@ -274,8 +278,8 @@ def over_limit(
     force: ActivePolicy,
     trusted: Sequence[frozenset[str]],
     *,
-    asked: Rows,
-    known: Rows,
+    asked: EntryTallies,
+    known: EntryTallies,
     subject: bool,
 ) -> Flags:
     """Flag the asked rows that belong to a unit which may be past a limit.
@@ -285,7 +289,7 @@ def over_limit(
     force : ActivePolicy
     trusted : Sequence of frozenset of str
         Rules not judged, by adversary.
-    asked, known : Rows
+    asked, known : EntryTallies
         What is asked for, and what is already held: no entry is in both.
     subject : bool
         Whether the units are subjects; else records.
@@ -313,7 +317,7 @@ def over_limit(
     return over & (asked.unit >= 0)
 
 
-def _groups(asked: Rows, known: Rows) -> tuple[Ints, Ints]:
+def _groups(asked: EntryTallies, known: EntryTallies) -> tuple[Ints, Ints]:
     """Number the (adversary, unit) pairs; return rows' groups, groups' adversaries."""
     adversary = np.concatenate([asked.adversary, known.adversary])
     _, unit = np.unique(np.concatenate([asked.unit, known.unit]), return_inverse=True)

@@ -27,7 +27,7 @@ from dispatcher.model.ledger import (
     Link,
     RuleTable,
     SetCount,
-    Visit,
+    VisitCount,
 )
 from dispatcher.model.money import DAY, UNIT, Budget, Payment, PaymentEvent
 from dispatcher.model.notices import (
@@ -143,7 +143,7 @@ __all__ = [
     "SuspectPair",
     "Task",
     "ValueKey",
-    "Visit",
+    "VisitCount",
     "Webhook",
     "WebhookDelivery",
     "WorkerSession",

@@ -90,7 +90,7 @@ class Link(SQLModel, table=True):
     version: int = Field(sa_column=big())  # of the policy that brought it
 
 
-class Visit(SQLModel, table=True):
+class VisitCount(SQLModel, table=True):
     """Summary: where an adversary has seen a subject; ``visits`` are added up.
 
     Rebuildable from the exposures, as ``exposure_count`` is. Kept for fields that a

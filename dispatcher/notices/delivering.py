@@ -26,7 +26,7 @@ from dispatcher.notices.mail import NotMailed, Told
 from dispatcher.notices.webhooks import Outcome
 from dispatcher.store import Clock, Store, Tx, lease
 from dispatcher.store import notices as rows
-from dispatcher.store.notices import MAIL, DueRow, Settled
+from dispatcher.store.notices import MAIL, DueDelivery, Settled
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -93,7 +93,7 @@ class DeliveryTerms:
 class _Batch:
     """Claimed deliveries of one receiver; ``url`` is empty for mail."""
 
-    rows: Sequence[DueRow]
+    rows: Sequence[DueDelivery]
     url: str = ""
     secrets: Sequence[bytes] = field(default=(), repr=False)
 
@@ -236,7 +236,9 @@ class Delivering:
             return _Batch(found)
         return _Batch(found, hook.url, rows.secrets_of(tx, hook, now))
 
-    def _held_back(self, tx: Tx, found: list[DueRow], now: int) -> list[DueRow]:
+    def _held_back(
+        self, tx: Tx, found: list[DueDelivery], now: int
+    ) -> list[DueDelivery]:
         """Return what may be mailed now: a retry of what can wait respects quiet hours."""
         quiet = mail.after_quiet(self._terms.settings, now)
         if quiet == now:
@@ -245,10 +247,12 @@ class Delivering:
         rows.put_off(tx, [(row.id, row.attempts, quiet) for row in held])
         return [row for row in found if row not in held]
 
-    def _post(self, http: Http, batch: _Batch) -> list[tuple[DueRow, Outcome | None]]:
+    def _post(
+        self, http: Http, batch: _Batch
+    ) -> list[tuple[DueDelivery, Outcome | None]]:
         """Post one by one; after a failure, or too long, the others wait."""
         until = self._clock() + TURN
-        made: list[tuple[DueRow, Outcome | None]] = []
+        made: list[tuple[DueDelivery, Outcome | None]] = []
         over = False
         for row in batch.rows:
             now = self._clock()
@@ -263,7 +267,7 @@ class Delivering:
             made.append((row, outcome))
         return made
 
-    def _mail(self, batch: _Batch) -> list[tuple[DueRow, Outcome | None]]:
+    def _mail(self, batch: _Batch) -> list[tuple[DueDelivery, Outcome | None]]:
         """Mail them all in one message."""
         terms, now = self._terms, self._clock()
         told = [
@@ -282,7 +286,7 @@ class Delivering:
         return [(row, outcome) for row in batch.rows]
 
     def _settle(
-        self, tx: Tx, to: int, made: Sequence[tuple[DueRow, Outcome | None]]
+        self, tx: Tx, to: int, made: Sequence[tuple[DueDelivery, Outcome | None]]
     ) -> None:
         now = self._clock()
         untried = [(row.id, row.attempts, now) for row, one in made if one is None]
@@ -382,7 +386,7 @@ def _at_once(work: Callable[[A], B], parts: Sequence[A]) -> list[B]:
         return list(pool.map(work, parts))
 
 
-def _give_up(tx: Tx, found: Sequence[DueRow], why: str, now: int) -> None:
+def _give_up(tx: Tx, found: Sequence[DueDelivery], why: str, now: int) -> None:
     rows.settle(
         tx,
         [Settled(row.id, "failed", row.attempts, now, None, why, now) for row in found],

@@ -72,7 +72,7 @@ class Connector:
     manifest: Manifest
 
 
-class State(StrEnum):
+class CheckState(StrEnum):
     """Result of asking a connector."""
 
     WORKS = "ok"
@@ -81,10 +81,10 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True)
-class Answer:
+class ConnectorCheck:
     """How a connector answers, or why it does not."""
 
-    state: State
+    state: CheckState
     why: str
 
 
@@ -154,25 +154,27 @@ def open_one(workspace: Workspace, name: str) -> Market | Feed:
         return workspace.open_connectors(store, [name])[name]
 
 
-def ask(opened: Market | Feed) -> Answer:
+def ask(opened: Market | Feed) -> ConnectorCheck:
     """Ask a connector for a nonexistent message, and close it."""
     if not opened.manifest.finds:
-        return Answer(
-            State.WORKS,
+        return ConnectorCheck(
+            CheckState.WORKS,
             "it cannot be asked without sending; the first message will tell",
         )
     try:
         opened.find(ABSENT)
     except TryLater as error:
-        return Answer(State.LATER, error.what)
+        return ConnectorCheck(CheckState.LATER, error.what)
     except ConnectorError as error:
         why = f"{error.what}: {error.fix}" if error.fix else error.what
-        return Answer(State.FAILS, why)
+        return ConnectorCheck(CheckState.FAILS, why)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - reported by type
-        return Answer(State.FAILS, f"the connector failed: {type(error).__name__}")
+        return ConnectorCheck(
+            CheckState.FAILS, f"the connector failed: {type(error).__name__}"
+        )
     finally:
         _close(opened)
-    return Answer(State.WORKS, "the outside answers")
+    return ConnectorCheck(CheckState.WORKS, "the outside answers")
 
 
 def _close(opened: Market | Feed) -> None:
@@ -374,14 +376,14 @@ def enable(store: Store, name: str) -> None:
         pause.resume(tx, f"connector:{name}")
 
 
-def check_answer(name: str, answer: Answer) -> None:
+def check_answer(name: str, answer: ConnectorCheck) -> None:
     """Refuse to enable a connector that does not work.
 
     Raises
     ------
     Conflict
     """
-    if answer.state is not State.WORKS:
+    if answer.state is not CheckState.WORKS:
         raise Conflict(
             f"connector {name!r} does not work: {answer.why}",
             why="what is enabled is given work at once",

@@ -27,7 +27,7 @@ from policies.solvers import Limits
 
 
 @dataclass(frozen=True)
-class Plan:
+class StoredPlan:
     """A stored plan, with its numbers."""
 
     row: model.Plan
@@ -40,7 +40,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Applied:
+class AppliedPlan:
     """An applied plan, and how many showings are planned now."""
 
     plan_id: int
@@ -196,23 +196,23 @@ def refused(drafted: Drafted) -> list[str]:
     return [str(Obstacle(**one)) for one in drafted.summary["refused"]]
 
 
-def apply(workspace: Workspace, store: Store, number: int | None = None) -> Applied:
+def apply(workspace: Workspace, store: Store, number: int | None = None) -> AppliedPlan:
     """Apply a plan, by default the latest draft."""
     plan_id = number or _latest_draft(store, "dispatcher plan makes one")
     preflight = workspace.preflight(store)
     planning = Planning(store, workspace.clock, preflight=preflight)
-    applied = Applied(plan_id, planning.apply(plan_id))
+    applied = AppliedPlan(plan_id, planning.apply(plan_id))
     planning.count_safe_workers()
     return applied
 
 
-def list_plans(store: Store) -> list[Plan]:
+def list_plans(store: Store) -> list[StoredPlan]:
     """All plans, the newest first."""
     with store.read() as tx:
-        return [Plan(row) for row in rows.plans(tx)]
+        return [StoredPlan(row) for row in rows.plans(tx)]
 
 
-def show(store: Store, number: int | None = None) -> Plan:
+def show(store: Store, number: int | None = None) -> StoredPlan:
     """Return a plan, by default the latest draft.
 
     Raises
@@ -225,7 +225,7 @@ def show(store: Store, number: int | None = None) -> Plan:
         found = rows.plan(tx, number)
         if found is None:
             raise no_plan(tx, number)
-    return Plan(found)
+    return StoredPlan(found)
 
 
 def _latest_draft(store: Store, fix: str) -> int:

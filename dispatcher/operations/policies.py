@@ -12,7 +12,7 @@ from dispatcher.core.errors import Invalid, NotFound, Usage
 from dispatcher.ledger.active_policy import version_of
 from dispatcher.ledger.links import Beside
 from dispatcher.ledger.recall import InFlightAction
-from dispatcher.ledger.versions import Applied, ApplyTerms, apply_policy
+from dispatcher.ledger.versions import AppliedPolicy, ApplyTerms, apply_policy
 from dispatcher.ledger.violations import ANY, totals
 from dispatcher.model import PolicyVersion
 from dispatcher.operations.dry_run import Finding, findings, rolled_back, withdrawing
@@ -66,7 +66,7 @@ class Preview:
     ----------
     in_force : int
         The version in force; 0: none.
-    applied : Applied
+    applied : AppliedPolicy
     impact : Impact
         Effect on planning.
     findings : tuple of Finding
@@ -74,7 +74,7 @@ class Preview:
     """
 
     in_force: int
-    applied: Applied
+    applied: AppliedPolicy
     impact: Impact
     findings: tuple[Finding, ...]
 
@@ -177,7 +177,7 @@ def apply(
     accept_past: int = 0,
     reason: str = "",
     sample: bool = False,
-) -> Applied:
+) -> AppliedPolicy:
     """Put a policy file in force.
 
     Parameters

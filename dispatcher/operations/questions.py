@@ -21,7 +21,7 @@ _TOLD: Final = 10
 
 
 @dataclass(frozen=True)
-class Added:
+class AddedQuestions:
     """Gold questions added to a field, and how many of the file existed already."""
 
     new: int
@@ -29,7 +29,7 @@ class Added:
 
 
 @dataclass(frozen=True)
-class FieldTest:
+class FieldTestResults:
     """A field's test: number of questions, and workers' results."""
 
     row: StandRow
@@ -87,19 +87,19 @@ def set_test(
     return len(found.found)
 
 
-def list_tests(store: Store) -> list[FieldTest]:
+def list_tests(store: Store) -> list[FieldTestResults]:
     """List fields that require a test, with workers' results."""
     with store.read() as tx:
         asked = {row.field: row.questions for row in worker_quality.stock(tx, "test")}
         return [
-            FieldTest(row, asked.get(row.field, 0))
+            FieldTestResults(row, asked.get(row.field, 0))
             for row in worker_quality.standings(tx)
         ]
 
 
 def add_gold(
     workspace: Workspace, store: Store, field: str, file: Path, *, accept_equal: int = 0
-) -> Added:
+) -> AddedQuestions:
     """Add made-up questions to mix among the real ones of a field.
 
     ``accept_equal``: how many rows show what a loaded record shows.
@@ -110,7 +110,7 @@ def add_gold(
     """
     found = _read(store, file, field, accept_equal)
     new = stage.add_gold(store, found, workspace.clock(), workspace.actor)
-    return Added(new, len(found.found) - new)
+    return AddedQuestions(new, len(found.found) - new)
 
 
 def list_gold(store: Store) -> list[FieldGold]:

@@ -51,7 +51,7 @@ class BudgetChange:
 
 
 @dataclass(frozen=True)
-class Budget:
+class RunBudget:
     """A run's budget and its use; amounts as exact text (``GBP 1.20``).
 
     Attributes
@@ -94,14 +94,14 @@ class Pilot:
     fields : tuple of FieldRow
     gold : Mapping[str, StockRow]
         Made-up questions by field.
-    budget : Budget or None
+    budget : RunBudget or None
     """
 
     row: PilotRow
     waiting: int
     fields: tuple[FieldRow, ...]
     gold: Mapping[str, StockRow]
-    budget: Budget | None
+    budget: RunBudget | None
 
     @property
     def answers(self) -> int:
@@ -145,7 +145,7 @@ class RunDetails:
     created_at: int
     loads: tuple[LoadedFile, ...]
     exports: tuple[Export, ...]
-    budget: Budget | None
+    budget: RunBudget | None
 
 
 def show(workspace: Workspace, store: Store, run: str) -> RunDetails:
@@ -250,7 +250,9 @@ def _progress(row: RunRow, pauses: Mapping[str, model.Pause]) -> RunProgress:
     )
 
 
-def budgets(workspace: Workspace, store: Store, run: str | None = None) -> list[Budget]:
+def budgets(
+    workspace: Workspace, store: Store, run: str | None = None
+) -> list[RunBudget]:
     """Budgets of all runs, or that of one run.
 
     Raises
@@ -263,7 +265,7 @@ def budgets(workspace: Workspace, store: Store, run: str | None = None) -> list[
         return budgets_in(tx, workspace.clock(), wanted)
 
 
-def budgets_in(tx: Tx, now: int, run_id: int | None = None) -> list[Budget]:
+def budgets_in(tx: Tx, now: int, run_id: int | None = None) -> list[RunBudget]:
     """As :func:`budgets`, in a transaction and by the run's id."""
     names = rows.run_names(tx)
     return [
@@ -273,12 +275,12 @@ def budgets_in(tx: Tx, now: int, run_id: int | None = None) -> list[Budget]:
     ]
 
 
-def _budget(run: str, row: model.Budget, now: int) -> Budget:
+def _budget(run: str, row: model.Budget, now: int) -> RunBudget:
     def text(parts: int) -> str:
         sign = "-" if parts < 0 else ""
         return f"{sign}{money.money_of(abs(parts), row.currency)}"
 
-    return Budget(
+    return RunBudget(
         run=run,
         cap=text(row.cap),
         per_day=None if row.per_day is None else text(row.per_day),
@@ -299,7 +301,7 @@ def set_budget(
     run: str,
     change: BudgetChange,
     before: BudgetTerms | Literal["any"] | None = "any",
-) -> Budget:
+) -> RunBudget:
     """Set what a run may cost; a cap below what is taken stops new work.
 
     Parameters

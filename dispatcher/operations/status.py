@@ -14,7 +14,7 @@ from dispatcher.core.processes import describe_process
 from dispatcher.ledger import exhausted_fields
 from dispatcher.ledger.active_policy import asked_fields, showings
 from dispatcher.ledger.limit_usage import LimitUsages, nearest_units
-from dispatcher.operations.runs import Budget, budgets_in
+from dispatcher.operations.runs import RunBudget, budgets_in
 from dispatcher.preflight import Clearance, Obstacle, Preflight
 from dispatcher.store import (
     Store,
@@ -160,7 +160,7 @@ class Status:
         By scope.
     down : sequence of DownRow
         Connectors that fail again and again.
-    budgets : sequence of Budget
+    budgets : sequence of RunBudget
     suspects : int
         Pairs of accounts that may be one person: they arrived with one browser.
     waiting_for_money : int
@@ -199,7 +199,7 @@ class Status:
     sealed_minutes_ago: int | None
     paused: Mapping[str, PauseNow]
     down: Sequence[DownRow]
-    budgets: Sequence[Budget]
+    budgets: Sequence[RunBudget]
     payments: Mapping[str, int]
     waiting_for_money: int
     suspects: int

@@ -16,7 +16,7 @@ from dispatcher.identity import Grouped, GroupMembers
 from dispatcher.ledger import identity_changes
 from dispatcher.ledger.active_policy import current_policy, no_policy
 from dispatcher.ledger.explain import Exposure, exposure
-from dispatcher.ledger.identity_changes import Added, Merged
+from dispatcher.ledger.identity_changes import AddedAccounts, Merged
 from dispatcher.ledger.violations import ANY, totals
 from dispatcher.operations.dry_run import Finding, findings, rolled_back, withdrawing
 from dispatcher.operations.workspace import Workspace
@@ -205,7 +205,7 @@ def check_connectors(workspace: Workspace, names: Iterable[Name]) -> None:
 
 def add(
     workspace: Workspace, store: Store, names: Sequence[Name], *, accept_past: int
-) -> Added:
+) -> AddedAccounts:
     """Add workers; each is an adversary of its own, or part of its groups' one.
 
     Parameters
@@ -227,7 +227,9 @@ def add(
         )
 
 
-def obstacles(workspace: Workspace, store: Store, added: Added) -> list[Obstacle]:
+def obstacles(
+    workspace: Workspace, store: Store, added: AddedAccounts
+) -> list[Obstacle]:
     """Why connectors of workers that were added can be given nothing."""
     connectors = {account.connector for account in added.accounts}
     with store.read() as tx:
@@ -235,7 +237,9 @@ def obstacles(workspace: Workspace, store: Store, added: Added) -> list[Obstacle
     return [one for one in found if one.connector in connectors]
 
 
-def preview_add(workspace: Workspace, store: Store, names: Sequence[Name]) -> Added:
+def preview_add(
+    workspace: Workspace, store: Store, names: Sequence[Name]
+) -> AddedAccounts:
     """What adding workers would do; nothing is changed."""
     with rolled_back(store) as tx:
         return identity_changes.add_accounts(

@@ -71,7 +71,7 @@ NOTHING_GIVEN: Final[LoadRow] = (0, 0, 0, 0)
 
 
 @dataclass(frozen=True)
-class Parcel:
+class RowPart:
     """A part of a row of the plan, in the order in which its entries leave.
 
     ``turn`` sorts the parts of all accounts: by plan, by the first entry of the window,
@@ -84,7 +84,7 @@ class Parcel:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SeparateEntries:
     """Entries that leave in messages of their own, for one account."""
 
     place: Place
@@ -162,7 +162,7 @@ class Booking:
         for connector, count in (asked - refused).items():
             meters.TRANSITIONS.labels(meters.NEW, "booked", connector).inc(count)
 
-    def _keep_pace(self, piece: Sequence[Parcel], took: int) -> None:
+    def _keep_pace(self, piece: Sequence[RowPart], took: int) -> None:
         """Choose the size of the next piece, so that it takes about ``BUSY``.
 
         A clock that jumped meanwhile can only make it as small or large as it may be.
@@ -172,7 +172,7 @@ class Booking:
         )
         self._pace = min(max(fitting, LEAST), 2 * self._pace, MOST)
 
-    def _pieces(self) -> Iterator[list[Parcel]]:
+    def _pieces(self) -> Iterator[list[RowPart]]:
         """Yield pieces: the parcels that there is room for, as many as the pace allows.
 
         They go window by window, over all accounts, so that a piece touches few pages
@@ -196,7 +196,7 @@ class Booking:
             for parcel in _parcels(row, _room(force, row, used), self._rng)
         ]
         parcels.sort(key=lambda parcel: parcel.turn)
-        piece: list[Parcel] = []
+        piece: list[RowPart] = []
         size = turn = 0
         for parcel in parcels:
             piece.append(parcel)
@@ -217,7 +217,7 @@ class Booking:
         self._said = frozenset(obstacles)
 
     def _book(
-        self, piece: Sequence[Parcel], epoch: int, tx: Tx
+        self, piece: Sequence[RowPart], epoch: int, tx: Tx
     ) -> tuple[Booked, Counter[str]] | None:
         """Book a piece of the plan and remove it from the plan.
 
@@ -267,9 +267,9 @@ class Booking:
         tx: Tx,
         force: ActivePolicy,
         clear: Clearance,
-        piece: Sequence[Parcel],
+        piece: Sequence[RowPart],
         now: int,
-    ) -> tuple[list[Asked], dict[Place, Ids], int, bool]:
+    ) -> tuple[list[SeparateEntries], dict[Place, Ids], int, bool]:
         """Split a piece into what is booked now and what stays planned.
 
         Also return how many pairs leave the plan because they cannot be sent, and
@@ -277,7 +277,7 @@ class Booking:
         """
         used = _loads(tx, force, [parcel.row for parcel in piece], now)
         allowance = money.Allowance(tx, now)
-        asked: list[Asked] = []
+        asked: list[SeparateEntries] = []
         left: dict[Place, Ids] = {}
         unsent, short = 0, False
         lengths = _Lengths(tx, force, clear, piece)
@@ -300,7 +300,7 @@ class Booking:
                     left[place] = np.union1d(left[place], mine[~paid])
                     mine = mine[paid]
             parts = lengths.cut(mine, self._bytes[row.connector])
-            asked += [Asked(place, row.connector, part) for part in parts]
+            asked += [SeparateEntries(place, row.connector, part) for part in parts]
             _use(used, row.account_id, len(mine))
         return asked, left, unsent, short
 
@@ -332,7 +332,7 @@ class _Lengths:
     """
 
     def __init__(
-        self, tx: Tx, force: ActivePolicy, clear: Clearance, piece: Sequence[Parcel]
+        self, tx: Tx, force: ActivePolicy, clear: Clearance, piece: Sequence[RowPart]
     ) -> None:
         self._clear = clear
         names = {parcel.row.connector for parcel in piece}
@@ -382,7 +382,7 @@ class _Lengths:
 
 def _parcels(
     row: PlannedRow, room: int | None, rng: np.random.Generator
-) -> Iterator[Parcel]:
+) -> Iterator[RowPart]:
     """Cut what an account has room for into parcels of whole messages.
 
     Entries of one record are adjacent, and two receivers could infer from their order
@@ -400,10 +400,10 @@ def _parcels(
         first = int(entries[begin])
         for number, start in enumerate(range(0, len(mixed), step)):
             turn = row.plan_id, first, number
-            yield Parcel(row, mixed[start : start + step], turn)
+            yield RowPart(row, mixed[start : start + step], turn)
 
 
-def _taken(entries: Ids, parcel: Parcel, room: int | None) -> tuple[Ids, Ids]:
+def _taken(entries: Ids, parcel: RowPart, room: int | None) -> tuple[Ids, Ids]:
     """Split a parcel's entries into those still planned that fit, and all others."""
     at = np.searchsorted(entries, parcel.entries)
     there = at < len(entries)
@@ -431,7 +431,7 @@ def _use(used: dict[int, LoadRow], account_id: int, count: int) -> None:
 
 
 def _kept(
-    asked: Sequence[Asked], left: dict[Place, Ids], booked: Booked
+    asked: Sequence[SeparateEntries], left: dict[Place, Ids], booked: Booked
 ) -> Iterator[tuple[int, int, bytes]]:
     """Select what stays in the plan: what was not booked, and what is only paused."""
     passing: dict[int, list[int]] = defaultdict(list)

@@ -37,7 +37,7 @@ from dispatcher.store import money as purse
 from dispatcher.store import payments as rows
 from dispatcher.store.engine import committed
 from dispatcher.store.money import PaymentRow
-from dispatcher.store.payments import DueRow, Work
+from dispatcher.store.payments import DuePayment, Work
 
 MICRO: Final = 1_000_000
 CALLS: Final = 20
@@ -66,7 +66,7 @@ CAN_NOT_TELL: Final = "the market cannot tell whether it has paid"
 class _Outcome:
     """Result of asking for a payment: its next state, or when to try again."""
 
-    due: DueRow
+    due: DuePayment
     state: str = ""
     again: int = 0
     why: str | None = None
@@ -184,7 +184,7 @@ class MarketPayments:
                 paid += committed(self._store, partial(self._settle, outcome, epoch))
         return paid
 
-    def _claim(self, tx: Tx, epoch: int) -> list[DueRow]:
+    def _claim(self, tx: Tx, epoch: int) -> list[DuePayment]:
         """Lease the next payments of a market."""
         lease.check_epoch(tx, lease.SHARD, epoch)
         now = self._clock()
@@ -198,7 +198,7 @@ class MarketPayments:
         self._circuit.spend(len(found))
         return found
 
-    def _begin(self, due: DueRow, epoch: int, tx: Tx) -> bool:
+    def _begin(self, due: DuePayment, epoch: int, tx: Tx) -> bool:
         """Count a try just before it is made; False if a person decided meanwhile."""
         lease.check_epoch(tx, lease.SHARD, epoch)
         found = purse.lock_payments(tx, due.kind, due.abouts).values()
@@ -207,7 +207,7 @@ class MarketPayments:
         rows.put_off(tx, due, due.attempts + 1, self._clock() + LEASE)
         return True
 
-    def _ask(self, due: DueRow) -> _Outcome:
+    def _ask(self, due: DuePayment) -> _Outcome:
         """Have one payment made; classify a failure by what to do next."""
         pay, now = self._payment(due), self._clock()
         try:
@@ -242,7 +242,7 @@ class MarketPayments:
         )
         return outcome
 
-    def _payment(self, due: DueRow) -> Pay:
+    def _payment(self, due: DuePayment) -> Pay:
         kind = PayKind.REWARD if due.kind == "reward" else PayKind.BONUS
         offer = keys.offer_key(self._store.key("task-key"), due.piece)
         return Pay(
@@ -294,14 +294,14 @@ def _asked(market: Paying, pay: Pay) -> bool | None:
         raise error.as_certain() from error
 
 
-def _unsure(due: DueRow, now: int) -> _Outcome:
+def _unsure(due: DuePayment, now: int) -> _Outcome:
     """Ask again later whether it was paid; in the end a person has to look."""
     if due.attempts < ASKED:
         return _Outcome(due, "", now + ASKING, CAN_NOT_TELL)
     return _Outcome(due, "unknown", why=CAN_NOT_TELL)
 
 
-def _wait(due: DueRow) -> int:
+def _wait(due: DuePayment) -> int:
     return min(LONGEST, 2 * MICRO << min(due.attempts, 20))
 
 

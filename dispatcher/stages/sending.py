@@ -262,7 +262,7 @@ class Sending:
                 meters.TRANSITIONS.labels(before, state, self._name).inc(count)
         return len(sent)
 
-    def _deliver(self, parcel: Parcel, until: int) -> Outcome:
+    def _deliver(self, parcel: PreparedMessage, until: int) -> Outcome:
         """Deliver one message, unless ``until`` has passed."""
         message, now = parcel.message, self._clock()
         if parcel.idle:
@@ -289,7 +289,7 @@ class Sending:
         reference = None if parcel.withdraws else handle.reference
         return Outcome(message.id, "sent", now, 0, reference, None)
 
-    def _failed(self, parcel: Parcel, error: ConnectorError) -> Outcome:
+    def _failed(self, parcel: PreparedMessage, error: ConnectorError) -> Outcome:
         """Classify a connector's error by what to do next."""
         message, now = parcel.message, self._clock()
         reason = heard(error, parcel.offer)
@@ -304,7 +304,7 @@ class Sending:
             return self._again(message, now + pause, reason)
         return self._dead(message, reason)
 
-    def _arrived(self, parcel: Parcel) -> Handle | None:
+    def _arrived(self, parcel: PreparedMessage) -> Handle | None:
         """Ask whether an earlier try arrived; if so it counts as sent in any case."""
         message = parcel.message
         tried = message.attempts > 1 or message.error is not None
@@ -313,7 +313,7 @@ class Sending:
         with meters.calling(self._name):
             return self._connector.find(self._packing.key(message.id))
 
-    def _hand_over(self, parcel: Parcel) -> Handle:
+    def _hand_over(self, parcel: PreparedMessage) -> Handle:
         offer, connector = parcel.offer, self._connector
         if parcel.withdraws is not None:
             if isinstance(connector, Market) and connector.manifest.withdraws:
@@ -335,7 +335,7 @@ class Sending:
                 return connector.publish(offer)
             return connector.send(offer)
 
-    def _own(self, parcel: Parcel, handle: Handle) -> Handle:
+    def _own(self, parcel: PreparedMessage, handle: Handle) -> Handle:
         """Reject another offer's handle: it leaves the fate of this one unknown."""
         if parcel.withdraws is None and handle.key != self._packing.key(
             parcel.message.id
@@ -348,7 +348,7 @@ class Sending:
             return self._dead(message, reason)
         return Outcome(message.id, "ready", due, 0, None, reason)
 
-    def _refused(self, parcel: Parcel) -> Outcome:
+    def _refused(self, parcel: PreparedMessage) -> Outcome:
         """Do not send a message.
 
         A withdrawal that finds nothing outside is done. What was for a blocked account
@@ -377,7 +377,7 @@ class Sending:
 
 
 @dataclass(frozen=True)
-class Parcel:
+class PreparedMessage:
     """A message prepared for sending: the offer, or why there is none."""
 
     message: MessageRow
@@ -405,7 +405,7 @@ class Packing:
 
     def pack(
         self, name: str, connector: Market | Feed, message: MessageRow, epoch: int
-    ) -> Parcel:
+    ) -> PreparedMessage:
         """Build the offer of a message, without what may no longer be sent.
 
         Raises
@@ -428,24 +428,28 @@ class Packing:
             promised = purse.reward_of(tx, message.id) if offers else None
         paused = {"all", f"connector:{name}"} & stopped
         if paused or any(f"run#{row.run_id}" in stopped for row in own):
-            return Parcel(message, idle=True)
+            return PreparedMessage(message, idle=True)
         if message.kind == "withdraw":
             return self._pack_withdrawal(message)
         if blocked:
-            return Parcel(message, blocked=True, refusal="the account is blocked")
+            return PreparedMessage(
+                message, blocked=True, refusal="the account is blocked"
+            )
         if offers:
             token = keys.pseudonym(self._store.key("task-key"), "w", str(message.id))
             offer = self._offer(connector, message, [Item(token)])
             reward = None if promised is None else money.money_of(*promised)
-            return Parcel(message, replace(offer, reward=reward))
+            return PreparedMessage(message, replace(offer, reward=reward))
         barred = tuple(row.task_id for row in own if not _may_go(force, row))
         items = self._items(connector, force, own)
         if not items:
             refusal = "the policy in force sends none of it"
-            return Parcel(message, barred=barred, refusal=refusal)
-        return Parcel(message, self._offer(connector, message, items), barred=barred)
+            return PreparedMessage(message, barred=barred, refusal=refusal)
+        return PreparedMessage(
+            message, self._offer(connector, message, items), barred=barred
+        )
 
-    def _pack_withdrawal(self, message: MessageRow) -> Parcel:
+    def _pack_withdrawal(self, message: MessageRow) -> PreparedMessage:
         """Find what is to be withdrawn: ``handle`` is the id of its message."""
         number = int(message.handle or 0)
         with self._store.read() as tx:
@@ -453,8 +457,10 @@ class Packing:
             waits = reference is None and rows.may_leave(tx, number)
         if reference is None:  # what may yet leave is withdrawn when it has
             refusal = "there is nothing to withdraw"
-            return Parcel(message, idle=waits, refusal="" if waits else refusal)
-        return Parcel(message, withdraws=Handle(self.key(number), reference))
+            return PreparedMessage(
+                message, idle=waits, refusal="" if waits else refusal
+            )
+        return PreparedMessage(message, withdraws=Handle(self.key(number), reference))
 
     def _items(
         self,

@@ -28,8 +28,8 @@ from dispatcher.store.ledger import (
     CHAIN,
     ENTRY,
     ENTRY_NUMBERS,
-    AccountRow,
-    EntryRow,
+    GateAccount,
+    GateEntry,
     parts,
 )
 from dispatcher.store.policies import IN_FORCE
@@ -46,8 +46,8 @@ from dispatcher.store.transaction import Question, Row, Tx
 class AskRow(NamedTuple):
     """One account and one entry, and whether there is more to look up."""
 
-    account: AccountRow
-    entry: EntryRow
+    account: GateAccount
+    entry: GateEntry
     stopped: bool  # something is paused
     recused: bool  # the adversary recused itself from someone
     joined: bool  # other chains ended in the adversary's
@@ -77,7 +77,7 @@ def ask_question(entry_id: int, account_id: int) -> Question:
 
 def ask(row: Row) -> AskRow:
     """Read the row that :func:`ask_question` asks for."""
-    account_row, entry_row = AccountRow._make(row[:5]), EntryRow._make(row[5:15])
+    account_row, entry_row = GateAccount._make(row[:5]), GateEntry._make(row[5:15])
     return AskRow(account_row, entry_row, *row[15:])
 
 

@@ -22,7 +22,7 @@ from dispatcher.model import (
     Subject,
 )
 from dispatcher.store import relations
-from dispatcher.store.ledger import OF_ADVERSARY, EntryRow, parts
+from dispatcher.store.ledger import OF_ADVERSARY, GateEntry, parts
 from dispatcher.store.relations import ends
 from dispatcher.store.statements import in_list, in_words, select_columns
 from dispatcher.store.transaction import Tx
@@ -65,7 +65,7 @@ def _shown(
 
 
 def seen_of_links(
-    tx: Tx, adversary_id: int, entry: EntryRow, relation: str
+    tx: Tx, adversary_id: int, entry: GateEntry, relation: str
 ) -> Sequence[SeenRow]:
     """What an adversary was shown of linked people at the place of an entry."""
     people = relations.friends(tx, relation, entry.subject_id or 0)
@@ -76,7 +76,7 @@ def seen_of_links(
 
 
 def seen_of_people(
-    tx: Tx, adversary_id: int, entry: EntryRow, relation: str, field_ids: Sequence[int]
+    tx: Tx, adversary_id: int, entry: GateEntry, relation: str, field_ids: Sequence[int]
 ) -> list[SeenRow]:
     """What an adversary was shown of linked people, in some fields."""
     people = relations.friends(tx, relation, entry.subject_id or 0)
@@ -91,7 +91,7 @@ def seen_of_people(
 
 
 def seen_of_unit(
-    tx: Tx, adversary_id: int, entry: EntryRow, field_ids: Sequence[int]
+    tx: Tx, adversary_id: int, entry: GateEntry, field_ids: Sequence[int]
 ) -> list[SeenRow]:
     """What an adversary was shown of an entry's record and subject, in some fields."""
     found: list[SeenRow] = []

@@ -57,7 +57,7 @@ class ChainRow(NamedTuple):
     survivor_id: int | None
 
 
-class AccountRow(NamedTuple):
+class GateAccount(NamedTuple):
     """The data of an account that the gate needs."""
 
     id: int
@@ -72,7 +72,7 @@ class AccountRow(NamedTuple):
         return f"{self.connector}/{self.name}"
 
 
-class EntryRow(NamedTuple):
+class GateEntry(NamedTuple):
     """The data of an entry that the gate needs: ids and facts, no value."""
 
     id: int
@@ -224,8 +224,8 @@ def add_exposures(tx: Tx, lines: Iterable[Block]) -> None:
 
 # -- what one decision asks ----------------------------------------------------
 
-ACCOUNT: Final = tuple(getattr(Account, name) for name in AccountRow._fields)
-"""Columns of :class:`AccountRow`."""
+ACCOUNT: Final = tuple(getattr(Account, name) for name in GateAccount._fields)
+"""Columns of :class:`GateAccount`."""
 
 ENTRY: Final = (
     Entry.id,
@@ -239,7 +239,7 @@ ENTRY: Final = (
     Entry.vector,
     Entry.visits,
 )
-"""Columns of :class:`EntryRow`."""
+"""Columns of :class:`GateEntry`."""
 
 ENTRY_NUMBERS: Final = (
     Entry.id,
@@ -305,12 +305,12 @@ _STOPPED: Final = DriverStatement(
 )
 
 
-def accounts(tx: Tx, ids: Sequence[int]) -> dict[int, AccountRow]:
+def accounts(tx: Tx, ids: Sequence[int]) -> dict[int, GateAccount]:
     """Many accounts, by id."""
-    found: dict[int, AccountRow] = {}
+    found: dict[int, GateAccount] = {}
     for part in parts(ids):
         for row in tx.driver_rows(_ACCOUNTS, {"ids": part}):
-            found[row[0]] = AccountRow(*row)
+            found[row[0]] = GateAccount(*row)
     return found
 
 
@@ -319,10 +319,10 @@ def groups_of(tx: Tx, adversary_id: int) -> list[str]:
     return [row[0] for row in tx.driver_rows(_GROUPS, {"adversary": adversary_id})]
 
 
-def entries(tx: Tx, ids: Sequence[int]) -> Iterator[EntryRow]:
+def entries(tx: Tx, ids: Sequence[int]) -> Iterator[GateEntry]:
     """Many entries' facts, in no order; none for an unknown id."""
     for part in parts(ids):
-        yield from map(EntryRow._make, tx.driver_rows(_ENTRIES, {"ids": part}))
+        yield from map(GateEntry._make, tx.driver_rows(_ENTRIES, {"ids": part}))
 
 
 def lock_entries(tx: Tx, ids: Sequence[int]) -> None:

@@ -188,7 +188,7 @@ _FAILED: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class DueRow:
+class DueDelivery:
     """A delivery to make now; ``attempts`` are those before it."""
 
     id: int
@@ -300,16 +300,16 @@ def receivers(tx: Tx, now: int) -> list[int]:
     return tx.scalars(_RECEIVERS, _moment(now))
 
 
-def due(tx: Tx, to: int, now: int, limit: int) -> list[DueRow]:
+def due(tx: Tx, to: int, now: int, limit: int) -> list[DueDelivery]:
     """Deliveries to one receiver that are due, the oldest first."""
     given = {**_moment(now), "to": to, "most": limit}
-    return [DueRow(**row._asdict()) for row in tx.execute(_DUE, given)]
+    return [DueDelivery(**row._asdict()) for row in tx.execute(_DUE, given)]
 
 
-def one(tx: Tx, delivery: int) -> list[DueRow]:
+def one(tx: Tx, delivery: int) -> list[DueDelivery]:
     """Return one delivery, due or not."""
     found = tx.execute(_ONE, {"number": delivery})
-    return [DueRow(**row._asdict()) for row in found]
+    return [DueDelivery(**row._asdict()) for row in found]
 
 
 def put_off(tx: Tx, rows: Sequence[tuple[int, int, int]]) -> None:

@@ -465,7 +465,7 @@ def fields_of(tx: Tx, piece: int) -> list[tuple[PaymentRow, bool]]:
 
 
 @dataclass(frozen=True, slots=True)
-class DueRow:
+class DuePayment:
     """One payment that a market is asked for: a reward, or the bonus of a piece.
 
     ``abouts`` are its payments: the message, or the tasks of all its fields.
@@ -483,14 +483,14 @@ class DueRow:
     abouts: tuple[int, ...]
 
 
-def due_rewards(tx: Tx, connector: str, now: int, limit: int) -> list[DueRow]:
+def due_rewards(tx: Tx, connector: str, now: int, limit: int) -> list[DuePayment]:
     """Rewards that a market is to pay now, locked."""
     given = {"connector": connector, "now": now, "most": limit}
     rows = tx.execute(_DUE_REWARDS, given)
-    return [DueRow(*("reward", *row, (row[0],))) for row in rows]
+    return [DuePayment(*("reward", *row, (row[0],))) for row in rows]
 
 
-def due_bonuses(tx: Tx, connector: str, now: int, limit: int) -> list[DueRow]:
+def due_bonuses(tx: Tx, connector: str, now: int, limit: int) -> list[DuePayment]:
     """Bonuses of pieces whose reward is paid, locked: what their fields earned."""
     found = []
     given = {"connector": connector, "now": now, "most": limit}
@@ -499,12 +499,12 @@ def due_bonuses(tx: Tx, connector: str, now: int, limit: int) -> list[DueRow]:
         total = sum(row.amount for row in fields)
         tries = max(row.attempts for row in fields)
         tasks = tuple(row.about for row in fields)
-        found.append(DueRow(*("field", about, *rest, total, tries, tasks)))
+        found.append(DuePayment(*("field", about, *rest, total, tries, tasks)))
     return found
 
 
 def put_off(
-    tx: Tx, due: DueRow, tries: int, until: int, why: str | None = None
+    tx: Tx, due: DuePayment, tries: int, until: int, why: str | None = None
 ) -> None:
     """Look at a payment again at a moment; say how often it was tried, and why not."""
     money.put_off(tx, due.kind, due.abouts, tries, until, why)

@@ -26,7 +26,7 @@ from dispatcher.model import (
     Link,
     Record,
     Subject,
-    Visit,
+    VisitCount,
 )
 from dispatcher.store.ledger import parts
 from dispatcher.store.statements import (
@@ -200,11 +200,13 @@ _PLACES_OF: Final = DriverStatement(
     )
 )
 _visits: Final = select(
-    Visit.subject_id, Visit.field_id, Visit.place, Visit.visits
-).where(Visit.adversary_id == bindparam("adversary"))
-_VISITS: Final = DriverStatement(_visits.where(in_list(Visit.subject_id, "subjects")))
+    VisitCount.subject_id, VisitCount.field_id, VisitCount.place, VisitCount.visits
+).where(VisitCount.adversary_id == bindparam("adversary"))
+_VISITS: Final = DriverStatement(
+    _visits.where(in_list(VisitCount.subject_id, "subjects"))
+)
 _VISITORS: Final = (
-    select(Visit.adversary_id).distinct().order_by(col(Visit.adversary_id))
+    select(VisitCount.adversary_id).distinct().order_by(col(VisitCount.adversary_id))
 )
 _added_visits: Final = cast(func.sum(Entry.visits), BigInteger)
 _KNOWN_VISITS: Final = (
@@ -272,17 +274,21 @@ def _visits_exposed(*, of_one: bool) -> Columns:
 
 
 _COLUMNS: Final = ("adversary_id", "subject_id", "field_id", "place", "visits")
-_CLEAR: Final = delete(Visit)
-_FORGET: Final = delete(Visit).where(col(Visit.adversary_id) == bindparam("adversary"))
-_DERIVE: Final = insert(Visit).from_select(_COLUMNS, _visits_exposed(of_one=False))
-_DERIVE_ONE: Final = insert(Visit).from_select(_COLUMNS, _visits_exposed(of_one=True))
+_CLEAR: Final = delete(VisitCount)
+_FORGET: Final = delete(VisitCount).where(
+    col(VisitCount.adversary_id) == bindparam("adversary")
+)
+_DERIVE: Final = insert(VisitCount).from_select(_COLUMNS, _visits_exposed(of_one=False))
+_DERIVE_ONE: Final = insert(VisitCount).from_select(
+    _COLUMNS, _visits_exposed(of_one=True)
+)
 
 
 def _count_lacking(one: Columns, other: Columns) -> Columns:
     return select_columns(func.count()).select_from(one.except_(other).subquery())
 
 
-_kept: Final = select_columns(*(getattr(Visit, name) for name in _COLUMNS))
+_kept: Final = select_columns(*(getattr(VisitCount, name) for name in _COLUMNS))
 _made: Final = _visits_exposed(of_one=False)
 _DIFFERING: Final = (_count_lacking(_kept, _made), _count_lacking(_made, _kept))
 

@@ -48,7 +48,7 @@ from dispatcher.store.statements import (
 from dispatcher.store.transaction import Tx
 
 
-class AccountRow(NamedTuple):
+class ServedAccount(NamedTuple):
     """One account; ``invite`` is the number of the invite that is valid now."""
 
     id: int
@@ -69,7 +69,7 @@ class ShownRow(NamedTuple):
     media: str
 
 
-class EntryRow(NamedTuple):
+class CandidateEntry(NamedTuple):
     """Where a candidate belongs."""
 
     id: int
@@ -136,16 +136,16 @@ _PAUSED: Final = DriverStatement(select(Pause.scope))
 _RUNS: Final = DriverStatement(select(Run.id, Run.name, Run.state))
 
 
-def account_named(tx: Tx, connector: str, name: str) -> AccountRow | None:
+def account_named(tx: Tx, connector: str, name: str) -> ServedAccount | None:
     """Account of a connector by its name there."""
     row = tx.driver_one(_ACCOUNT_NAMED, {"connector": connector, "name": name})
-    return None if row is None else AccountRow(*row)
+    return None if row is None else ServedAccount(*row)
 
 
-def account(tx: Tx, account_id: int) -> AccountRow | None:
+def account(tx: Tx, account_id: int) -> ServedAccount | None:
     """Account by id."""
     row = tx.driver_one(_ACCOUNT_OF, {"account": account_id})
-    return None if row is None else AccountRow(*row)
+    return None if row is None else ServedAccount(*row)
 
 
 def shown_entry(tx: Tx, entry_id: int) -> ShownRow | None:
@@ -242,10 +242,10 @@ _RESULTS_OF: Final = DriverStatement(
 )
 
 
-def entry_rows(tx: Tx, entry_ids: Sequence[int]) -> list[EntryRow]:
+def entry_rows(tx: Tx, entry_ids: Sequence[int]) -> list[CandidateEntry]:
     """Where each of the entries belongs."""
     found = tx.driver_rows(_ENTRY_ROWS, {"entries": entry_ids})
-    return [EntryRow(*row) for row in found]
+    return [CandidateEntry(*row) for row in found]
 
 
 def standings(

@@ -13,11 +13,11 @@ from dispatcher.ledger.book import Asks, Booked, Pull, Push, book
 from dispatcher.ledger.identity_changes import add_accounts
 from dispatcher.ledger.links import Beside, RuleFunction
 from dispatcher.ledger.loads import register_keys
-from dispatcher.ledger.versions import Applied, apply_policy
+from dispatcher.ledger.versions import AppliedPolicy, apply_policy
 from dispatcher.stages.intake import record_rows
 from dispatcher.stages.intake.record_builder import PreparedRecord, Row
 from dispatcher.store import Store, Tx, records
-from dispatcher.store.ledger import EntryRow, entries
+from dispatcher.store.ledger import GateEntry, entries
 from dispatcher.store.statements import DriverStatement
 from dispatcher.store.transaction import NOTHING
 from tests import sql
@@ -113,7 +113,7 @@ class Case:
         source: bytes,
         functions: dict[str, RuleFunction] | None = None,
         **links: list[tuple[str, str]],
-    ) -> Applied:
+    ) -> AppliedPolicy:
         """Apply a policy; ``links`` has pairs of people by relation."""
         secret = self.store.key("pseudonym-key")
         told = {
@@ -209,7 +209,7 @@ class Case:
                 skip_refused=skip,
             )
 
-    def entry(self, tx: Tx, name: str) -> EntryRow:
+    def entry(self, tx: Tx, name: str) -> GateEntry:
         """What the gate reads of an entry named ``key.field``."""
         return next(entries(tx, [self.entries[name]]))
 

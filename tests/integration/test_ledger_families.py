@@ -776,5 +776,5 @@ def test_what_was_shown_of_a_unit_and_of_people_linked_with_it(tx: Tx) -> None:
     assert exposure_queries.seen_of_links(tx, 1, one, "friend") == []
 
 
-def ledger_entries(tx: Tx, *ids: int) -> list[ledger.EntryRow]:
+def ledger_entries(tx: Tx, *ids: int) -> list[ledger.GateEntry]:
     return sorted(ledger.entries(tx, ids))

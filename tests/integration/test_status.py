@@ -10,7 +10,7 @@ from dispatcher.ledger.active_policy import asked_fields
 from dispatcher.ledger.identity_changes import merge
 from dispatcher.operations import records
 from dispatcher.operations import status as operation
-from dispatcher.operations.runs import Budget
+from dispatcher.operations.runs import RunBudget
 from dispatcher.operations.status import PauseNow, WaitingPilot, status
 from dispatcher.preflight import Obstacle, Preflight
 from dispatcher.stages.planning import Planning
@@ -276,7 +276,7 @@ def test_answers_that_fit_nothing_and_conflicts_and_what_is_down_are_named(case,
 def test_every_sentence_ends_with_a_command_that_there_is(case, clock):
     """Of each kind one: its last words name a command, its options and its arguments."""
     lead(case, clock)
-    budget = Budget("may", *["0"] * 9, used_up="cap")
+    budget = RunBudget("may", *["0"] * 9, used_up="cap")
     declared = {"x": Memory().manifest}
     with case.store.read() as tx:
         unopened = Preflight({}, declared=declared).look(tx).obstacles

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dispatcher.ledger.active_policy import ActivePolicy
-from dispatcher.ledger.bulk import Batch
+from dispatcher.ledger.bulk import BookingBatch
 from dispatcher.ledger.decision import decide
 from dispatcher.preflight import Clearance
 from dispatcher.stages.planning import backlog as backlogs
@@ -132,7 +132,7 @@ def _refused(tx: Tx, force: ActivePolicy, left: Sequence[LeftRow]) -> int:
     if not asks:
         return 0
     if not force.averages:
-        return len(Batch(tx, force, asks).decide().refused)
+        return len(BookingBatch(tx, force, asks).decide().refused)
     # Where an average is capped, each showing changes the next: judge one by one, each
     # as if it were the next one.
     return sum(

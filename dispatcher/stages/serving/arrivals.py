@@ -25,7 +25,7 @@ from dispatcher.stages.serving.values import IN, SECOND, Present
 from dispatcher.store import Clock, Store, Tx, accounts, events, lease, serving
 from dispatcher.store import arrivals as rows
 from dispatcher.store.engine import committed
-from dispatcher.store.serving import AccountRow
+from dispatcher.store.serving import ServedAccount
 
 TOUCH: Final = 60 * SECOND
 """A session's last use is kept to the minute: looking is no write every time."""
@@ -101,7 +101,7 @@ class Arrivals:
 
     def identify(
         self, connector: str, arrival: Arrival, *, invited: bool = True
-    ) -> AccountRow | None:
+    ) -> ServedAccount | None:
         """Account of a visitor who has proved to be its owner; it may be out.
 
         Parameters
@@ -120,7 +120,7 @@ class Arrivals:
         valid = account.invite - int(account.state == "left")
         return None if invited and arrival.ticket != str(valid) else account
 
-    def identified(self, account_id: int, invite: int) -> AccountRow | None:
+    def identified(self, account_id: int, invite: int) -> ServedAccount | None:
         """Account of a visitor who was identified a moment ago, if that is still right."""
         with self._store.read() as tx:
             account = serving.account(tx, account_id)
@@ -129,7 +129,7 @@ class Arrivals:
 
     def open(
         self,
-        account: AccountRow,
+        account: ServedAccount,
         browser: str,
         *,
         until: int | None = None,
@@ -140,7 +140,7 @@ class Arrivals:
 
         Parameters
         ----------
-        account : AccountRow
+        account : ServedAccount
         browser : str
             Secret that the browser is known again by; the store keeps a keyed hash.
         until : int, optional
@@ -182,7 +182,7 @@ class Arrivals:
         committed(self._store, keep)
         return secret
 
-    def _note(self, account: AccountRow, browser: str, tx: Tx) -> list[int]:
+    def _note(self, account: ServedAccount, browser: str, tx: Tx) -> list[int]:
         """Note who arrives with which browser; return who else did, of other workers."""
         now = self._clock()
         others = rows.note_browser(tx, self._known(browser), account.id, now)
@@ -194,7 +194,7 @@ class Arrivals:
             events.add_event(tx, now, "arriving", "browser.shared", detail)
         return others
 
-    def _forget(self, account: AccountRow, browser: str, tx: Tx) -> None:
+    def _forget(self, account: ServedAccount, browser: str, tx: Tx) -> None:
         rows.forget_arrival(tx, self._known(browser), account.id)
 
     def _known(self, browser: str) -> str:
@@ -202,7 +202,7 @@ class Arrivals:
         return hmac.new(self._browser_key, secret, "sha256").hexdigest()
 
     def _turned(
-        self, account: AccountRow, others: Sequence[int], *, same_person: bool
+        self, account: ServedAccount, others: Sequence[int], *, same_person: bool
     ) -> Turned | None:
         """Why an account may not come in beside those of other workers, if so."""
         if not others or self._terms.shared_browser == "note":

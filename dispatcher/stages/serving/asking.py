@@ -26,7 +26,7 @@ _CELL: Final = re.compile(r"cell-(\d{1,3})-(\d{1,3})")
 
 
 @dataclass(frozen=True)
-class Asked:
+class AskedField:
     """One field as the page asks for it; no value is in it.
 
     Attributes
@@ -62,11 +62,13 @@ def as_written(text: str, **parts: object) -> str:
     return text.format(**parts)
 
 
-def asked(field: Field, draft: str = "", say: Callable[..., str] = as_written) -> Asked:
+def asked(
+    field: Field, draft: str = "", say: Callable[..., str] = as_written
+) -> AskedField:
     """Words and parts of the form for a field; ``say`` translates a text and fills it."""
     ask = field.ask or "transcribe"
     given = [int(m[1]) for m in map(_CELL.fullmatch, spread(field, draft)) if m]
-    return Asked(
+    return AskedField(
         ask=ask,
         question=field.question or say(QUESTIONS[ask], field=field.title),
         help=field.help,

@@ -43,7 +43,7 @@ from dispatcher.store import serving as rows
 from dispatcher.store import tasks as task_rows
 from dispatcher.store.engine import committed
 from dispatcher.store.gold_questions import HandedRow, StandingRow
-from dispatcher.store.serving import AccountRow
+from dispatcher.store.serving import ServedAccount
 from policies.answers.validation import Invalid, Valid, check
 
 LOOK: Final = 128
@@ -451,7 +451,7 @@ def _over(task: HandedRow) -> bool:
     return task.purpose == gold_questions.TEST and task.state == "returned"
 
 
-def earns(tx: Tx, task_id: int, account: AccountRow, run_id: int, now: int) -> bool:
+def earns(tx: Tx, task_id: int, account: ServedAccount, run_id: int, now: int) -> bool:
     """Take what gold earns out of a run's budget; False: it may not be shown.
 
     A worker whom a market pays for a piece of work is asked gold only where fields earn

@@ -45,7 +45,7 @@ from dispatcher.store import money as purse
 from dispatcher.store import serving as rows
 from dispatcher.store import tasks as task_rows
 from dispatcher.store.engine import committed
-from dispatcher.store.serving import AccountRow, EntryRow, Standing
+from dispatcher.store.serving import CandidateEntry, ServedAccount, Standing
 from dispatcher.store.tasks import TaskRow
 
 DECISIONS: Final = 48
@@ -532,7 +532,7 @@ class Question:
 
     Attributes
     ----------
-    account : AccountRow
+    account : ServedAccount
     force : ActivePolicy
         The policy in force.
     plan : PlanIndex
@@ -550,7 +550,7 @@ class Question:
         Whether what is planned for others may be taken.
     """
 
-    account: AccountRow
+    account: ServedAccount
     force: ActivePolicy
     plan: PlanIndex
     own: Ids
@@ -622,7 +622,7 @@ def _left_over(
 
 def _open(
     tx: Tx, question: Question, entry_ids: list[int]
-) -> list[tuple[EntryRow, Standing]]:
+) -> list[tuple[CandidateEntry, Standing]]:
     """Those of the entries that this account may be given at all, in order."""
     standings = rows.standings(tx, entry_ids, LIVE_TASK_STATES)
     found = {row.id: row for row in rows.entry_rows(tx, entry_ids)}
@@ -643,7 +643,7 @@ def _open(
     return kept
 
 
-def _worth(force: ActivePolicy, entry: EntryRow) -> float:
+def _worth(force: ActivePolicy, entry: CandidateEntry) -> float:
     name = force.fields[entry.field_id].name
     return float(force.policy.entity.fields[name].utility)
 

@@ -12,7 +12,7 @@ from dispatcher.core import keys
 from dispatcher.ledger.active_policy import ActivePolicy
 from dispatcher.store import Tx, gold_questions
 from dispatcher.store import tasks as task_rows
-from dispatcher.store.serving import AccountRow
+from dispatcher.store.serving import ServedAccount
 from dispatcher.store.tasks import TaskRow
 from policies.answers.skill import EXPECTED_RIGHT
 from policies.answers.validation import Mark
@@ -251,7 +251,7 @@ IN: Final = frozenset({"active", "stopped"})
 """States of accounts that are let in: who is stopped may end what is in hand."""
 
 
-def out(account: AccountRow | None, number: int) -> bool:
+def out(account: ServedAccount | None, number: int) -> bool:
     """Whether an account is let in no more, or not by this invite."""
     return account is None or account.state not in IN or account.invite != number
 
@@ -280,7 +280,7 @@ def foremost(tx: Tx, account_id: int, now: int, terms: ServingTerms) -> int:
 
 
 def full(
-    tx: Tx, account: AccountRow, force: ActivePolicy, now: int, *, booked: int = 0
+    tx: Tx, account: ServedAccount, force: ActivePolicy, now: int, *, booked: int = 0
 ) -> bool:
     """Whether a capacity of the policy stops the account for now.
 

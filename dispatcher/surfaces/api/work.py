@@ -141,7 +141,7 @@ def show_plan(call: Called, plan: Number) -> d.Plan:
     return _plan(plans.show(call.store, plan))
 
 
-def _plan(plan: plans.Plan) -> d.Plan:
+def _plan(plan: plans.StoredPlan) -> d.Plan:
     return d.Plan(**(plan.row.model_dump() | {"summary": plan.summary}))
 
 

@@ -46,7 +46,7 @@ from dispatcher.surfaces.cli.records import (
 from policies.document.diagnostic import listed
 
 if TYPE_CHECKING:
-    from dispatcher.ledger.versions import Applied
+    from dispatcher.ledger.versions import AppliedPolicy
     from dispatcher.operations.pictures import Picture, Seen
     from dispatcher.operations.policies import PolicyFile, Preview
     from dispatcher.stages.planning.impact import Impact
@@ -734,7 +734,7 @@ def _feasible(seen: Impact) -> str:
     return f"no: {held} held back ({needed}, {seen.present:,} present)"
 
 
-def _applied(applied: Applied) -> dict[str, Any]:
+def _applied(applied: AppliedPolicy) -> dict[str, Any]:
     return {
         "schema": "dispatcher.policy/1",
         "version": applied.version,
@@ -747,7 +747,7 @@ def _applied(applied: Applied) -> dict[str, Any]:
     }
 
 
-def _applied_words(applied: Applied) -> str:
+def _applied_words(applied: AppliedPolicy) -> str:
     if not applied.changed:
         return f"version {applied.version} was in force already"
     lines = [f"version {applied.version} is in force"]

@@ -14,7 +14,7 @@ from dispatcher.surfaces.cli import completion
 from dispatcher.surfaces.cli.context import CliContext, DryRun, told_moment
 
 if TYPE_CHECKING:
-    from dispatcher.operations.runs import Budget, Pilot
+    from dispatcher.operations.runs import Pilot, RunBudget
 
 app = typer.Typer(help="Sets of records and what they may cost.", no_args_is_help=True)
 
@@ -147,7 +147,7 @@ def show_run(ctx: typer.Context, run: RunName) -> None:
     )
 
 
-def lay_out(one: Budget) -> str:
+def lay_out(one: RunBudget) -> str:
     """Lay a budget out for people."""
     day = f", {one.per_day} a day" if one.per_day else ""
     return "\n".join([

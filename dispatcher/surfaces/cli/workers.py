@@ -29,7 +29,7 @@ from policies.document.diagnostic import listed
 if TYPE_CHECKING:
     from connectors.base import Inviting
     from dispatcher.ledger.explain import RuleUsage
-    from dispatcher.ledger.identity_changes import Added
+    from dispatcher.ledger.identity_changes import AddedAccounts
     from dispatcher.operations.workers import Merge, Quality, Worker
     from dispatcher.store import Store
     from dispatcher.store.accounts import Account
@@ -196,7 +196,7 @@ def _show_state(context: CliContext, account: Account) -> None:
 def _show(
     context: CliContext,
     store: Store,
-    added: Added,
+    added: AddedAccounts,
     invited: list[tuple[str, str]],
     days: int,
     markets: Mapping[str, Inviting],

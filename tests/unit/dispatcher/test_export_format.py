@@ -13,9 +13,9 @@ from connectors.formats.formula_guard import guard
 from dispatcher import export_format
 from dispatcher.export_format import (
     COLUMNS,
-    Column,
+    ExportColumn,
+    ExportForm,
     Layout,
-    Written,
     how_written,
     is_export,
     state_of,
@@ -109,7 +109,7 @@ LAYOUTS = [("a", "a_confidence", "a_state")]
 def test_an_export_of_an_earlier_version_is_known(monkeypatch, names):
     """Else the guards of its formulas would be loaded as text."""
     newest = max(column.since for column in COLUMNS)
-    added = Column("workers", state_of, since=newest + 1)
+    added = ExportColumn("workers", state_of, since=newest + 1)
     monkeypatch.setattr(export_format, "COLUMNS", (*COLUMNS, added))
     assert is_export(Layout.of(["id"], ["a"]).names)
     assert is_export(("id", *names))
@@ -216,7 +216,7 @@ def test_whether_formulas_are_guarded_is_read_from_an_export(tmp_path, guarded):
     with path.open("wb") as stream:
         rows = [layout.row(["=1+1"], [Entry(b"gout", 0.5, "answered")])]
         write(stream, "csv", layout.names, rows, guarded=guarded)
-    assert how_written(path) == Written("csv", guarded)
+    assert how_written(path) == ExportForm("csv", guarded)
 
 
 def test_json_lines_keep_numbers_and_gaps():
@@ -249,7 +249,8 @@ def test_a_line_of_json_has_no_other_end_of_line_within(sign):
 
 
 @pytest.mark.parametrize(
-    "how", [Written("csv", True), Written("csv", False), Written("jsonl", False)]
+    "how",
+    [ExportForm("csv", True), ExportForm("csv", False), ExportForm("jsonl", False)],
 )
 def test_an_export_with_a_long_cell_tells_how_it_was_written(tmp_path, how):
     """Else an erasure could not write it anew, and its values would stay."""
@@ -267,4 +268,4 @@ def test_an_export_with_a_long_cell_tells_how_it_was_written(tmp_path, how):
 def test_what_is_no_csv_any_more_is_written_anew_as_guarded_csv(tmp_path):
     file = tmp_path / "export.csv"
     file.write_text("id,note\n" + "x" * (1 << 23))
-    assert how_written(file) == Written("csv", guarded=True)
+    assert how_written(file) == ExportForm("csv", guarded=True)

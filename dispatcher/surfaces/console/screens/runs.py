@@ -188,7 +188,7 @@ def _run_row(one: runs.RunProgress) -> Row:
     }
 
 
-def _plan_row(plan: plans.Plan) -> Row:
+def _plan_row(plan: plans.StoredPlan) -> Row:
     found = plan.summary
     worst = found.get("worst") or {}
     return {
@@ -213,7 +213,7 @@ def _share_of_best(found: Mapping[str, Any]) -> float | None:
     return float(Fraction(found["utility"]) / best) if best else None
 
 
-def _measures(plan: plans.Plan) -> dict[str, Any]:
+def _measures(plan: plans.StoredPlan) -> dict[str, Any]:
     row, found = _plan_row(plan), plan.summary
     return {
         "Utility": row["utility"],

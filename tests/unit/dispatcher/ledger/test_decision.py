@@ -10,7 +10,7 @@ from dispatcher.ledger.decision import AskFacts, findings, judge
 from dispatcher.ledger.refusals import Cause
 from dispatcher.ledger.relations import Around
 from dispatcher.model import record_unit, subject_unit
-from dispatcher.store.ledger import AccountRow, EntryRow
+from dispatcher.store.ledger import GateAccount, GateEntry
 from policies.document import parse
 
 SOURCE = b"""
@@ -65,7 +65,7 @@ def force():
 
 def ask(field=NAME, *, state="active", waiting=False, time=0, **known):
     """Record 7 of person 9 in run 2, asked by account 4 of adversary 5."""
-    entry = EntryRow(
+    entry = GateEntry(
         id=11,
         record_id=7,
         field_id=field,
@@ -75,7 +75,7 @@ def ask(field=NAME, *, state="active", waiting=False, time=0, **known):
         run_id=2,
         waiting=waiting,
     )
-    account = AccountRow(4, "folder", "ann", 5, state)
+    account = GateAccount(4, "folder", "ann", 5, state)
     return AskFacts(entry, account, **{"limit": 3} | known)
 
 

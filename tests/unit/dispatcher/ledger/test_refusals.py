@@ -5,9 +5,9 @@ from fractions import Fraction
 import pytest
 
 from dispatcher.ledger.refusals import PASSING, Cause, refuse
-from dispatcher.store.ledger import AccountRow, EntryRow
+from dispatcher.store.ledger import GateAccount, GateEntry
 
-ENTRY = EntryRow(
+ENTRY = GateEntry(
     id=7,
     record_id=3,
     field_id=2,
@@ -17,7 +17,7 @@ ENTRY = EntryRow(
     run_id=1,
     waiting=False,
 )
-ACCOUNT = AccountRow(9, "folder", "ann", 4, "active")
+ACCOUNT = GateAccount(9, "folder", "ann", 4, "active")
 
 SENTENCES = {
     Cause.FIELDS_SEND: "The policy in force never sends this field (or lacks it).",

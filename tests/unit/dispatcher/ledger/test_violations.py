@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dispatcher.ledger.active_policy import compile_version
-from dispatcher.ledger.violations import Rows, over_limit
+from dispatcher.ledger.violations import EntryTallies, over_limit
 from policies.document import parse
 from policies.policy import Scope
 
@@ -57,7 +57,7 @@ cells = st.dictionaries(
 def rows(found):
     table = [(who, u, f, t * SECOND, n) for (who, u, f, t), n in found.items()]
     columns = np.array(table, np.int64).reshape(-1, 5).T
-    return Rows(*columns)
+    return EntryTallies(*columns)
 
 
 @given(asked=cells, known=cells, trusted=st.sets(st.sampled_from(["pair", "counted"])))
@@ -95,7 +95,7 @@ def test_a_unit_past_a_limit_is_always_named(asked, known, trusted):
 
 def test_rows_without_a_unit_are_never_named():
     one = np.ones(2, np.int64)
-    asked = Rows(0 * one, -one, np.array([1, 2]), 0 * one, 9 * one)
+    asked = EntryTallies(0 * one, -one, np.array([1, 2]), 0 * one, 9 * one)
     nothing = rows({})
     over = over_limit(FORCE, [frozenset()], asked=asked, known=nothing, subject=True)
     assert not over.any()
