@@ -52,11 +52,13 @@ def _people() -> None:
         _text("password", null=True),
         _bytes("totp", null=True),
         _big("totp_step"),
+        _text("identity", 64, null=True),
         _big("key_id", null=True),
         _big("made_at"),
         _big("disabled_at", null=True),
         sa.PrimaryKeyConstraint("id", name="pk_app_user"),
         sa.UniqueConstraint("name", name="uq_app_user_name"),
+        sa.UniqueConstraint("identity", name="uq_app_user_identity"),
     )
     op.create_table(
         "api_token",

@@ -1,8 +1,8 @@
 """Who may come in, and what they may do.
 
 :mod:`.roles` has the table of operations, scopes and roles; :mod:`.users` signs people
-in by password and second factor; :mod:`.sessions` keeps them signed in; :mod:`.tokens`
-lets programs in. What somebody did stands in the audit chain
+in by password and second factor, :mod:`.provider_sign_in` by an OpenID provider
+(:mod:`.oidc`); :mod:`.sessions` keeps them signed in; :mod:`.tokens` lets programs in. What somebody did stands in the audit chain
 (:mod:`dispatcher.store.audit_log`).
 """
 

@@ -68,6 +68,8 @@ class Operator:
         When the session began, and when it ends in any case.
     proven_at : int
         When whoever has it last gave what opens one.
+    by_provider : bool
+        Whether an OpenID provider signs the user in.
     """
 
     principal: Principal
@@ -75,6 +77,7 @@ class Operator:
     opened_at: int
     ends_at: int
     proven_at: int = 0
+    by_provider: bool = False
 
     def must_prove(self, operation: str, now: int) -> bool:
         """Whether an operation asks for password and code once more."""
@@ -170,13 +173,22 @@ def sign_in_by_link(
 
 
 def open_session(
-    tx: Tx, now: int, entropy: Entropy, user: AppUser | None = None
+    tx: Tx,
+    now: int,
+    entropy: Entropy,
+    user: AppUser | None = None,
+    *,
+    proven_at: int | None = None,
 ) -> str:
-    """Open a session, of a user or of whoever had a link; return its secret."""
+    """Open a session, of a user or of whoever had a link; return its secret.
+
+    ``proven_at`` is when whoever has it gave what opens one; None: now.
+    """
     secret = _drawn(entropy)
-    digest = _digest("session", secret)
+    digest = session_digest(secret)
     name = user.name if user else _name(digest)
-    rows.open_session(tx, digest, now, user.id if user else None)
+    proven_at = now if proven_at is None else proven_at
+    rows.open_session(tx, digest, now, proven_at, user.id if user else None)
     rows.note(tx, now, name, "console.sign-in")
     Act(name, "console", "console.sign-in", lambda: now).write(tx)
     _log.info("console.sign-in", actor=name)
@@ -185,7 +197,12 @@ def open_session(
 
 def prove_session(tx: Tx, secret: str, now: int) -> None:
     """Take what was given once more as given now."""
-    rows.prove_session(tx, _digest("session", secret), now)
+    rows.prove_session(tx, session_digest(secret), now)
+
+
+def session_digest(secret: str) -> str:
+    """Return what the store keeps of a session."""
+    return _digest("session", secret)
 
 
 def _drawn(entropy: Entropy) -> str:
@@ -230,7 +247,7 @@ def authenticate_session(
     """
     if not 0 < len(secret) <= _LONGEST:
         return None
-    digest = _digest("session", secret)
+    digest = session_digest(secret)
     with store.read() as tx:
         found = rows.session(tx, digest)
         if found is None or found.ended_at is not None:
@@ -251,6 +268,7 @@ def authenticate_session(
         found.opened_at,
         ends_at,
         found.proven_at or 0,
+        user is not None and user.identity is not None,
     )
 
 
@@ -298,7 +316,7 @@ def revoke_session(store: Store, session_id: str, now: int) -> None:
 
 def sign_out(store: Store, secret: str, now: int) -> None:
     """End the session of a secret; its cookie is invalid from now on."""
-    digest = _digest("session", secret)
+    digest = session_digest(secret)
     with store.write() as tx:
         found = rows.session(tx, digest)
         if found is not None and rows.end_sessions(tx, now, digest):

@@ -394,18 +394,40 @@ def enrol(
         )
     hashed = passwords.hash(password, entropy)
     with store.write() as tx:
-        people.hold(tx)
-        meant = _named_by(tx, link, now)
-        if meant != offered.name or not rows.use_link(tx, link_digest(link), now):
+        found = use_enrolment(tx, link, name, now)
+        if found is None:
             return None
-        if not meant:
-            people.add_user(tx, name, "admin", now)
-        found = people.user_named(tx, name, lock=True)
-        assert found is not None
         people.set_secrets(tx, found.id, hashed, offered.secret)
         people.use_step(tx, found.id, step)
-        rows.end_sessions(tx, now, user_id=found.id)
         return open_session(tx, now, entropy, found)
+
+
+def use_enrolment(tx: Tx, link: str, name: str, now: int) -> AppUser | None:
+    """Consume a link to enrol; all old sessions of its user end.
+
+    Parameters
+    ----------
+    tx : Tx
+    link : str
+    name : str
+        Of the first admin, who is added; otherwise the link says whose it is.
+    now : int
+
+    Returns
+    -------
+    AppUser or None
+        Locked; None if the link is not valid for that any more.
+    """
+    people.hold(tx)
+    meant = _named_by(tx, link, now)
+    if meant is None or not rows.use_link(tx, link_digest(link), now):
+        return None
+    if not meant:
+        people.add_user(tx, name, "admin", now)
+    found = people.user_named(tx, meant or name, lock=True)
+    assert found is not None
+    rows.end_sessions(tx, now, user_id=found.id)
+    return found
 
 
 def _secret_of(link: str) -> bytes:
@@ -490,7 +512,7 @@ def add_user(
 
 
 def reset_user(store: Store, name: str, now: int, entropy: Entropy) -> str:
-    """Take password, second factor, sessions and tokens away; return a new link.
+    """Take password, second factor or identity, sessions and tokens away; a new link.
 
     Raises
     ------

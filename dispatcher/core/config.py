@@ -311,6 +311,48 @@ class Notices(_Section):
         return parse_time(self.digest, "notices.digest") if self.digest else None
 
 
+class Oidc(_Section):
+    """An OpenID Connect provider that signs operators in.
+
+    Without ``issuer`` there is none. ``client_secret_file`` is one line, mode 0600;
+    without it the client is public, with PKCE alone. ``name`` is what the page of
+    sign-in calls the provider. ID tokens must be signed by ``algorithm``. ``acr`` are
+    the levels of sign-in that are taken; empty: all. ``passwords`` says whether users may
+    sign in by password too. ``allow_private`` lists hosts of the own network that the
+    provider may be at, also without TLS.
+    """
+
+    issuer: Annotated[str, Field(max_length=500)] = ""
+    client_id: Annotated[str, Field(max_length=255, pattern=r"^[!-~]*$")] = ""
+    client_secret_file: PathText | None = None
+    name: Annotated[str, Field(min_length=1, max_length=60)] = "single sign-on"
+    algorithm: Literal[
+        "RS256", "RS384", "RS512", "PS256", "PS384", "PS512",
+        "ES256", "ES384", "ES512",
+    ] = "RS256"  # fmt: skip
+    acr: Annotated[tuple[str, ...], Field(max_length=20)] = ()
+    passwords: bool = True
+    allow_private: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _provider(self) -> Self:
+        if not self.issuer:
+            if not self.passwords:
+                msg = "oidc.passwords is false, and oidc.issuer names nobody else"
+                raise ValueError(msg)
+            return self
+        url = urlsplit(self.issuer)
+        listed = url.hostname in {one.lower() for one in self.allow_private}
+        secure = url.scheme == "https" or (url.scheme == "http" and listed)
+        if not secure or not url.hostname or "@" in url.netloc or url.query:
+            msg = "oidc.issuer is no https://HOST/PATH without user and query"
+            raise ValueError(msg)
+        if not self.client_id:
+            msg = "oidc.client_id is missing: the provider gives it"
+            raise ValueError(msg)
+        return self
+
+
 class Config(_Section):
     """The whole of ``dispatcher.toml``."""
 
@@ -329,6 +371,7 @@ class Config(_Section):
     surfaces: Surfaces = Surfaces()
     ledger: Ledger = Ledger()
     notices: Notices = Notices()
+    oidc: Oidc = Oidc()
     connectors: Mapping[str, Mapping[str, PathText]] = Field(
         default_factory=lambda: {"folder": {"spool": "spool"}, "inhouse": {}}
     )
@@ -420,8 +463,21 @@ def key_file_location(
     return (directory / config.key_file).absolute(), False
 
 
-def read_private(file: Path) -> str:
+def read_private(
+    file: Path,
+    *,
+    holds: str = "the store's URL",
+    fix: str = "name another file in DISPATCHER_STORE_FILE, or unset it",
+) -> str:
     """Read the single line of a file with a secret, such as a URL with a password.
+
+    Parameters
+    ----------
+    file : Path
+    holds : str
+        What the secret is, for the message.
+    fix : str
+        What to do about a file that cannot be read.
 
     Raises
     ------
@@ -435,14 +491,14 @@ def read_private(file: Path) -> str:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
         raise Invalid(
             f"{file}: {reason}",
-            why="the file that holds the store's URL cannot be read",
-            fix="name another file in DISPATCHER_STORE_FILE, or unset it",
+            why=f"the file that holds {holds} cannot be read",
+            fix=fix,
         ) from None
     if loose or not text:
         raise Invalid(
             f"{file}: {'others may read it' if loose else 'it is empty'}",
-            why="the file holds a secret: the store's URL, one line, for its owner only",
-            fix=f"chmod 600 {file}" if loose else "write the URL into it",
+            why=f"the file holds a secret: {holds}, one line, for its owner only",
+            fix=f"chmod 600 {file}" if loose else "write it into the file",
         )
     return text
 

@@ -12,16 +12,19 @@ class AppUser(SQLModel, table=True):
     ``roles`` are separated by spaces. ``password`` is argon2id's own text, ``totp`` the
     secret of the second factor, sealed; both are NULL until the person chose them.
     ``totp_step`` is the last time step whose code was used: no code works twice.
+    ``identity`` is the digest of issuer and subject where an OpenID provider signs the
+    person in; then there is no password.
     """
 
     __tablename__ = "app_user"
-    __table_args__ = (UniqueConstraint("name"),)
+    __table_args__ = (UniqueConstraint("name"), UniqueConstraint("identity"))
     id: int = Field(sa_column=number())
     name: str = Field(sa_column=word(120))
     roles: str = Field(sa_column=Column(Text, nullable=False))
     password: str | None = Field(default=None, sa_column=Column(Text, nullable=True))
     totp: bytes | None = Field(default=None, sa_column=content(null=True))
     totp_step: int = Field(default=0, sa_column=big())
+    identity: str | None = Field(default=None, sa_column=word(64, null=True))
     key_id: int | None = Field(default=None, sa_column=big(null=True))
     made_at: int = Field(sa_column=big())
     disabled_at: int | None = Field(default=None, sa_column=big(null=True))

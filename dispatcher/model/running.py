@@ -38,6 +38,9 @@ class SignInLink(SQLModel, table=True):
 
     ``purpose`` is NULL where it opens a session at once, ``enrol`` where ``user_id``
     chooses a password with it, ``first-admin`` where that is the first of all users.
+    ``oidc``, ``oidc-enrol`` and ``oidc-prove`` are ways to an OpenID provider and back,
+    which begin in one browser and end there: to sign in, to enrol, and to give again
+    what opens a session.
     """
 
     __tablename__ = "sign_in_link"

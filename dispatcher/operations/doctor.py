@@ -6,17 +6,20 @@ import shutil
 import stat
 import time
 from collections.abc import Callable, Collection, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import Final
 
-from dispatcher.core.errors import DispatcherError, LedgerBroken
+from dispatcher.access.oidc import LEEWAY, ProviderError
+from dispatcher.core.errors import DispatcherError, Invalid, LedgerBroken
 from dispatcher.custody import erasure_list
 from dispatcher.ledger import comparison
 from dispatcher.ledger.shipping.shipper import look as look_at_shipped
 from dispatcher.operations.notices import MAIL_NAME, list_receivers
+from dispatcher.operations.people import open_provider
 from dispatcher.operations.workspace import Workspace
 from dispatcher.store import (
     Store,
@@ -61,6 +64,7 @@ class Part(StrEnum):
     CONNECTORS = "connectors"
     CLOCK = "clock"
     PERMISSIONS = "permissions"
+    PROVIDER = "provider"
 
 
 @dataclass(frozen=True)
@@ -126,7 +130,7 @@ def _all(workspace: Workspace) -> Findings:
         with workspace.open_store() as store:
             for check in (
                 *(_store, _ledger, _queue, _clock, _shipped),
-                *(_anchored, _erased, _room, _connectors),
+                *(_anchored, _erased, _room, _connectors, _provider),
             ):
                 yield from _guarded(check, workspace, store)
     except DispatcherError as error:
@@ -305,6 +309,38 @@ def _connectors(workspace: Workspace, store: Store) -> Findings:
             fix=one.fix,
             private=f"{one.connector}: {one.what}",
         )
+
+
+def _provider(workspace: Workspace, _: Store) -> Findings:
+    try:
+        provider = open_provider(workspace)
+        if provider is None:
+            return
+        with closing(provider):
+            ahead = provider.clock_difference(workspace.clock)
+    except Invalid as error:
+        yield _failed(Part.PROVIDER, "users cannot sign in by the provider", error)
+        return
+    except ProviderError as error:
+        yield Finding(
+            Part.PROVIDER,
+            Severity.FAIL,
+            "the OpenID provider cannot be used: nobody signs in by it",
+            "its description or its keys were read in vain",
+            "check [oidc] and the provider; meanwhile: dispatcher console link",
+            private=error.what,
+        )
+        return
+    if ahead is not None and abs(ahead) > LEEWAY:
+        yield Finding(
+            Part.PROVIDER,
+            Severity.FAIL,
+            f"the OpenID provider's clock is {abs(ahead):,} s off ours",
+            f"what it signs is refused from {LEEWAY} s on",
+            "set both by NTP",
+        )
+    else:
+        yield Finding(Part.PROVIDER, Severity.OK, "the OpenID provider answers")
 
 
 def _clock(workspace: Workspace, store: Store) -> Findings:

@@ -7,7 +7,9 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from dispatcher.access import sessions, tokens, users
+from dispatcher.access.oidc import Provider
 from dispatcher.access.tokens import NewToken
+from dispatcher.core.config import read_private
 from dispatcher.operations.workspace import Workspace
 from dispatcher.store import Store, audit_log
 
@@ -23,14 +25,17 @@ class UserRow:
     name : str
     roles : tuple of str
     state : str
-        ``active``, ``invited`` (no password yet) or ``disabled``.
+        ``active``, ``invited`` (has not enrolled yet) or ``disabled``.
     made_at : int
+    signs_in_by : str
+        ``password``, ``provider``, or empty: neither yet.
     """
 
     name: str
     roles: tuple[str, ...]
     state: str
     made_at: int
+    signs_in_by: str
 
 
 @dataclass(frozen=True)
@@ -77,17 +82,16 @@ class AuditRow:
 
 def list_users(store: Store) -> list[UserRow]:
     """All users by name."""
-    return [
-        UserRow(
-            one.name,
-            tuple(one.roles.split()),
-            "disabled"
-            if one.disabled_at is not None
-            else ("invited" if one.password is None else "active"),
-            one.made_at,
+    found = []
+    for one in users.list_users(store):
+        by = "password" if one.password else "provider" if one.identity else ""
+        state = "active" if by else "invited"
+        if one.disabled_at is not None:
+            state = "disabled"
+        found.append(
+            UserRow(one.name, tuple(one.roles.split()), state, one.made_at, by)
         )
-        for one in users.list_users(store)
-    ]
+    return found
 
 
 def show_user(store: Store, name: str) -> UserRow:
@@ -183,6 +187,28 @@ def reset_user(
     """
     link = users.reset_user(store, name, workspace.clock(), entropy)
     return _enrol_link(workspace, link)
+
+
+def open_provider(workspace: Workspace) -> Provider | None:
+    """Return the OpenID provider that the settings name; uses no network.
+
+    Raises
+    ------
+    Invalid
+        Its secret cannot be read, or what speaks the protocol is not installed.
+    """
+    settings, surfaces = workspace.config.oidc, workspace.config.surfaces
+    if not settings.issuer:
+        return None
+    secret = ""
+    if settings.client_secret_file is not None:
+        secret = read_private(
+            workspace.directory / settings.client_secret_file,
+            holds="the secret that the OpenID provider gave",
+            fix="correct oidc.client_secret_file, or leave it out",
+        )
+    where = surfaces.operator_url or f"http://{surfaces.operators}"
+    return Provider(settings, where, secret)
 
 
 def _enrol_link(workspace: Workspace, secret: str, base: str | None = None) -> str:

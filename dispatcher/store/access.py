@@ -50,7 +50,7 @@ _OPEN: Final = insert(OperatorSession).values(
     digest=bindparam("cookie"),
     opened_at=bindparam("now"),
     seen_at=bindparam("now"),
-    proven_at=bindparam("now"),
+    proven_at=bindparam("proven"),
     user_id=bindparam("user"),
 )
 _PROVE: Final = (
@@ -125,9 +125,12 @@ def use_link(tx: Tx, digest: str, now: int) -> bool:
     return tx.execute(_USE_LINK, {"link": digest, "now": now}).rowcount == 1
 
 
-def open_session(tx: Tx, digest: str, now: int, user_id: int | None = None) -> None:
+def open_session(
+    tx: Tx, digest: str, now: int, proven_at: int, user_id: int | None = None
+) -> None:
     """Store a new session, of a user or of whoever had a link."""
-    tx.execute(_OPEN, {"cookie": digest, "now": now, "user": user_id})
+    given = {"cookie": digest, "now": now, "proven": proven_at, "user": user_id}
+    tx.execute(_OPEN, given)
 
 
 def live_sessions(tx: Tx, opened: int, seen: int) -> list[OperatorSession]:

@@ -14,6 +14,11 @@ from dispatcher.store.transaction import Tx
 _USERS: Final = select(AppUser).order_by(col(AppUser.name))
 _NAMED: Final = select(AppUser).where(AppUser.name == bindparam("called"))
 _NAMED_TO_CHANGE: Final = _NAMED.with_for_update()
+_IDENTIFIED: Final = (
+    select(AppUser)
+    .where(col(AppUser.identity) == bindparam("digest"))
+    .with_for_update()
+)
 _USER: Final = select(AppUser).where(AppUser.id == bindparam("number"))
 _COUNT: Final = select(func.count()).select_from(AppUser)
 _HERE: Final = col(AppUser.id) == bindparam("number")
@@ -27,8 +32,10 @@ _SECRETS: Final = (
         totp=bindparam("sealed"),
         key_id=bindparam("key"),
         totp_step=0,
+        identity=None,
     )
 )
+_IDENTITY: Final = update(AppUser).where(_HERE).values(identity=bindparam("digest"))
 _STEP: Final = (
     update(AppUser)
     .where(_HERE, col(AppUser.totp_step) < bindparam("step"))
@@ -95,6 +102,11 @@ def user_named(tx: Tx, name: str, *, lock: bool = False) -> AppUser | None:
     return tx.model(_NAMED_TO_CHANGE if lock else _NAMED, {"called": name})
 
 
+def identified_user(tx: Tx, identity: str) -> AppUser | None:
+    """Return whom an OpenID provider signs in under an identity, locked."""
+    return tx.model(_IDENTIFIED, {"digest": identity})
+
+
 def user(tx: Tx, user_id: int) -> AppUser | None:
     """Return the user of an id."""
     return tx.model(_USER, {"number": user_id})
@@ -116,13 +128,28 @@ def set_disabled(tx: Tx, user_id: int, at: int | None) -> None:
 
 
 def set_secrets(tx: Tx, user_id: int, password: str | None, totp: bytes | None) -> None:
-    """Keep a user's password as a hash and the second factor sealed; None: neither."""
+    """Keep a user's password as a hash and the second factor sealed; None: neither.
+
+    An identity at an OpenID provider is forgotten.
+    """
     key = sealed = None
     if totp is not None:
         (key,) = tx.vault.make(tx, 1)
         sealed = tx.vault.seal(tx, TOTP, user_id, key, totp)
     given = {"number": user_id, "hashed": password, "sealed": sealed, "key": key}
     tx.execute(_SECRETS, given)
+
+
+def set_identity(tx: Tx, user_id: int, identity: str) -> None:
+    """Let an OpenID provider sign a user in, instead of a password.
+
+    Raises
+    ------
+    Clash
+        Another user has this identity.
+    """
+    set_secrets(tx, user_id, None, None)
+    tx.execute(_IDENTITY, {"number": user_id, "digest": identity})
 
 
 def totp_secret(tx: Tx, found: AppUser) -> bytes | None:

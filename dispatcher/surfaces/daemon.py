@@ -39,7 +39,7 @@ from dispatcher.ledger.limit_usage import LimitUsages
 from dispatcher.operations.daemon import make_sign_in_link
 from dispatcher.operations.dry_run import withdrawing
 from dispatcher.operations.notices import tell_stopped
-from dispatcher.operations.people import invite_first_admin
+from dispatcher.operations.people import invite_first_admin, open_provider
 from dispatcher.operations.status import status
 from dispatcher.operations.subjects import erase_restored
 from dispatcher.operations.workspace import Workspace
@@ -63,6 +63,7 @@ AT_START: Final = (
     "seed",
     "surfaces",
     "ledger",
+    "oidc",
     "connectors",
 )
 """Keys of the settings that are read when the daemon starts, and not again."""
@@ -316,6 +317,7 @@ class DaemonServers:
         self._registry, self._timing = make_registry(tables, Events(webhooks))
         self._listeners: list[Listener] = []
         self._api: Shared | None = None
+        self._provider = open_provider(workspace)
 
     def bind(self) -> None:
         """Take the ports, before anything ticks.
@@ -334,6 +336,8 @@ class DaemonServers:
         if self._api is not None:
             self._api.requests.close()
             self._api.scratch.close()
+        if self._provider is not None:
+            self._provider.close()
         for listener in self._listeners:
             listener.socket.close()
 
@@ -408,6 +412,7 @@ class DaemonServers:
                 behind_proxy=config.surfaces.behind_proxy,
             ),
             preflight=self._workspace.preflight(self._store, self._connectors),
+            provider=self._provider,
         )
         if config.surfaces.api:
             operators = _by_path(self._rest_api(config), operators)

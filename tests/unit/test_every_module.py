@@ -11,6 +11,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = ("policies", "connectors", "dispatcher")
 
 SEARCH = "tests/unit/policies/solvers/search"
+PROVIDER = "tests/integration/test_provider_sign_in.py"
 RUN_BY = {
     "connectors.prolific.signed_links": "tests/contract/test_prolific.py",
     "connectors.prolific.webhooks": "tests/contract/test_prolific.py",
@@ -19,6 +20,8 @@ RUN_BY = {
     # prints what the test compares
     "dispatcher.surfaces.api.__main__": "tests/integration/test_api.py",
     "dispatcher.surfaces.console.acting": "tests/integration/test_console_acts.py",
+    "dispatcher.access.provider_sign_in": PROVIDER,
+    "dispatcher.surfaces.console.provider": PROVIDER,
     "dispatcher.surfaces.console.read_cache": "tests/integration/test_console.py",
     "dispatcher.operations.rules": "tests/integration/test_console_screens.py",
     "dispatcher.surfaces.console.tables": "tests/integration/test_console_acts.py",

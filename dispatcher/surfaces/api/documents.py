@@ -1331,12 +1331,13 @@ class RecordExplanation(Document):
 
 
 class User(Document):
-    """A user and their roles."""
+    """A user and their roles; ``signs_in_by``: password, provider, or nothing yet."""
 
     name: str
     roles: Sequence[str]
     state: str
     made_at: Moment
+    signs_in_by: str
 
 
 class Roles(Request):

@@ -28,6 +28,7 @@ class Part(StrEnum):
     CONNECTORS = "connectors"
     CLOCK = "clock"
     PERMISSIONS = "permissions"
+    PROVIDER = "provider"
 
 
 def doctor(

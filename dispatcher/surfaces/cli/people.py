@@ -69,12 +69,18 @@ def list_users(ctx: typer.Context) -> None:
     with context.open_store() as store:
         found = people.list_users(store)
     rows = [
-        (one.name, one.state, " ".join(one.roles), told_moment(one.made_at))
+        (
+            one.name,
+            one.state,
+            " ".join(one.roles),
+            one.signs_in_by,
+            told_moment(one.made_at),
+        )
         for one in found
     ]
     context.show(
         {"schema": "dispatcher.users/1", "users": [asdict(one) for one in found]},
-        context.table(rows, ("user", "state", "roles", "added")),
+        context.table(rows, ("user", "state", "roles", "signs in by", "added")),
     )
 
 

@@ -13,6 +13,7 @@ from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from dispatcher.access import Operator, Passwords
+from dispatcher.access.oidc import Provider
 from dispatcher.app.guard import Guard
 from dispatcher.core.errors import DispatcherError
 from dispatcher.ledger.limit_usage import LimitUsages
@@ -24,6 +25,7 @@ from dispatcher.surfaces.console.acting import Acting
 from dispatcher.surfaces.console.actions import ACTIONS
 from dispatcher.surfaces.console.live import Live
 from dispatcher.surfaces.console.pages import Pages, problem_of
+from dispatcher.surfaces.console.provider import ProviderSignIn
 from dispatcher.surfaces.console.read_cache import ReadCache
 from dispatcher.surfaces.console.screens import SCREENS
 from dispatcher.surfaces.console.sessions import ConsoleSettings, Sessions
@@ -55,6 +57,7 @@ def console_app(
     settings: ConsoleSettings = ConsoleSettings(),
     preflight: Preflight | None = None,
     passwords: Passwords | None = None,
+    provider: Provider | None = None,
 ) -> Callable[..., Any]:
     """Make the console's ASGI application.
 
@@ -72,8 +75,15 @@ def console_app(
         Tells what cannot be sent.
     passwords : Passwords, optional
         Argon2id with the library's parameters where none are given.
+    provider : Provider, optional
+        Signs users in too.
     """
-    pages, clock = Pages(), workspace.clock
+    clock = workspace.clock
+    pages = (
+        Pages()
+        if provider is None
+        else Pages(provider.settings.name, provider.settings.passwords)
+    )
     sessions = Sessions(
         store,
         pages,
@@ -85,6 +95,11 @@ def console_app(
     cache = ReadCache(store, clock, near, stale=settings.stale, preflight=preflight)
     site = Site(workspace, store, cache, pages, shared, SCREENS, ACTIONS)
     acting, live = Acting(site, sessions.prove), Live(store)
+    by_provider = (
+        []
+        if provider is None
+        else ProviderSignIn(store, sessions, pages, provider, clock).routes()
+    )
 
     def shown(screen: Screen) -> Route:
         def page(request: Request, operator: Operator) -> Response:
@@ -120,6 +135,7 @@ def console_app(
             Route("/live", sessions.signed_in_to(follow, acts=False), methods=["GET"]),
             Route("/login", sessions.ask, methods=["GET"]),
             Route("/login", sessions.sign_in, methods=["POST"]),
+            *by_provider,
             Route("/enrol", sessions.ask_to_enrol, methods=["GET"]),
             Route("/enrol", sessions.enrol, methods=["POST"]),
             Route(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -136,8 +137,20 @@ def problem_of(error: Exception) -> dict[str, Any]:
     return {"why": "", **(found := document(error)), "title": found["detail"]}
 
 
+@dataclass(frozen=True)
 class Pages:
-    """Renders the pages."""
+    """Renders the pages.
+
+    Attributes
+    ----------
+    provider : str
+        What the OpenID provider is called; empty: there is none.
+    passwords : bool
+        Whether passwords are taken.
+    """
+
+    provider: str = ""
+    passwords: bool = True
 
     def login(
         self, request: Request, *, status: int, refused: str = ""
@@ -169,6 +182,18 @@ class Pages:
             name=name,
         )
 
+    def onward(
+        self, request: Request, address: str, heading: str, text: str
+    ) -> HTMLResponse:
+        """Lead on to an address, from a page of ours.
+
+        A redirect would not do: to the provider it is none that a form may lead to
+        (CSP), and back from there it brings no cookie that is for this site alone.
+        """
+        return self.page(
+            request, "onward.html", 200, address=address, heading=heading, text=text
+        )
+
     def message(
         self, request: Request, status: int, heading: str, text: str
     ) -> HTMLResponse:
@@ -179,5 +204,9 @@ class Pages:
         self, request: Request, template: str, status: int, **context: object
     ) -> HTMLResponse:
         """Render a template."""
-        context["nonce"] = request.state.nonce
+        context |= {
+            "nonce": request.state.nonce,
+            "provider": self.provider,
+            "passwords": self.passwords,
+        }
         return HTMLResponse(_ENVIRONMENT.get_template(template).render(context), status)

@@ -81,8 +81,9 @@ class Sessions:
         self._pace = RateLimiter(settings.sign_in)
         self._passwords = passwords
         self._turns = asyncio.Semaphore(users.AT_ONCE)  # who waits takes no thread
-        self._attempts = Attempts()
+        self.attempts = Attempts()
         self._cookie = f"{'__Host-' if settings.https else ''}console"
+        self._way_cookie = f"{self._cookie}-way"
 
     def signed_in(self, page: Page) -> Handler:
         """Make the handler of a page that only the signed in may see."""
@@ -137,12 +138,12 @@ class Sessions:
 
     async def ask(self, request: Request) -> Response:
         """``GET /login``: the same form for everybody."""
-        self._check_host(request)
+        self.check_host(request)
         return self._pages.login(request, status=200)
 
     async def ask_to_enrol(self, request: Request) -> Response:
         """``GET /enrol``: takes the link, which no server has seen yet."""
-        self._check_host(request)
+        self.check_host(request)
         return self._pages.enrol(request, status=200)
 
     async def sign_in(self, request: Request) -> Response:
@@ -156,8 +157,10 @@ class Sessions:
         HTTPException
             403: the form came from another page. 429: too many attempts.
         """
-        form = await self._secret_form(request)
+        form = await self.secret_form(request)
         if "name" in form:
+            if not self._pages.passwords:
+                raise HTTPException(403)
             async with self._turns:
                 secret = await run_in_threadpool(self._by_password, request, form)
         else:
@@ -165,14 +168,14 @@ class Sessions:
         if secret is None:
             by = "password" if "name" in form else "link"
             return self._pages.login(request, status=403, refused=by)
-        return self._entered(secret)
+        return self.enter(RedirectResponse("/", 303), secret)
 
     def _by_link(self, request: Request, form: Mapping[str, str]) -> str | None:
         now = self._clock()
-        secret = access.sign_in_by_link(self._store, _link_of(form), now)
+        secret = access.sign_in_by_link(self._store, link_of(form), now)
         if secret is None:
             denied = access.Act("unknown", "console", "console.sign-in", self._clock)
-            denials = self._attempts.denials
+            denials = self.attempts.denials
             denials.note(self._store, denied, now, by=caller(request))
         return secret
 
@@ -180,20 +183,21 @@ class Sessions:
         self, request: Request, operator: Operator, form: Mapping[str, str]
     ) -> bool:
         """Take password and code once more, for an act that asks for them."""
-        if not form.get("password") or operator.principal.user_id is None:
+        asked = form.get("password") and self._pages.passwords
+        if not asked or operator.principal.user_id is None:
             return False
         async with self._turns:
             return await run_in_threadpool(
                 access.prove,
                 self._store,
-                request.cookies.get(self._cookie, ""),
+                self.session_of(request),
                 operator,
                 form["password"],
                 form.get("totp", ""),
                 self._clock(),
                 network=caller(request),
                 passwords=self._passwords,
-                attempts=self._attempts,
+                attempts=self.attempts,
             )
 
     def _by_password(self, request: Request, form: Mapping[str, str]) -> str | None:
@@ -205,7 +209,7 @@ class Sessions:
             self._clock(),
             network=caller(request),
             passwords=self._passwords,
-            attempts=self._attempts,
+            attempts=self.attempts,
             entropy=os.urandom,
         )
 
@@ -217,16 +221,16 @@ class Sessions:
         HTTPException
             As :meth:`sign_in`.
         """
-        form = await self._secret_form(request)
+        form = await self.secret_form(request)
         async with self._turns:
             return await run_in_threadpool(self._enrol, request, form)
 
     def _enrol(self, request: Request, form: Mapping[str, str]) -> Response:
-        link, now, wrong = _link_of(form), self._clock(), ""
+        link, now, wrong = link_of(form), self._clock(), ""
         offered = users.enrolment(self._store, link, now)
-        if offered is None or not (offered.name or self._is_here(request)):
+        if offered is None or not (offered.name or self.is_here(request)):
             return self._pages.enrol(request, status=403, refused=True)
-        if "password" in form:
+        if "password" in form and self._pages.passwords:
             try:
                 secret = access.enrol(
                     self._store,
@@ -243,29 +247,51 @@ class Sessions:
             else:
                 if secret is None:
                     return self._pages.enrol(request, status=403, refused=True)
-                return self._entered(secret)
+                return self.enter(RedirectResponse("/", 303), secret)
         return self._pages.choose(
             request, offered, link, wrong=wrong, name=form.get("name", "")
         )
 
-    async def _secret_form(self, request: Request) -> dict[str, str]:
+    async def secret_form(self, request: Request) -> dict[str, str]:
         """Read a form with a secret from a page of ours, slowly enough."""
-        self._check_host(request)
+        self.check_host(request)
         form = await read_form(request)
         ours = own_page(request)
         if ours is False or (ours is None and "code" not in form):
             raise HTTPException(403)
-        if not self._settings.behind_proxy and not self._is_here(request):
-            raise HTTPException(403)
-        pace(self._pace, caller(request), self._clock())
+        self.check_sender(request)
+        self.pace(request)
         return form
 
+    def check_sender(self, request: Request) -> None:
+        """Refuse secrets that came over the network without a proxy with TLS.
+
+        Raises
+        ------
+        HTTPException
+            403, or 421 where the address is not ours.
+        """
+        self.check_host(request)
+        if not self._settings.behind_proxy and not self.is_here(request):
+            raise HTTPException(403)
+
+    def pace(self, request: Request) -> None:
+        """Let a network try to sign in so often.
+
+        Raises
+        ------
+        HTTPException
+            429
+        """
+        pace(self._pace, caller(request), self._clock())
+
     @staticmethod
-    def _is_here(request: Request) -> bool:
+    def is_here(request: Request) -> bool:
+        """Whether a request comes from this machine."""
         return is_loopback(request.client.host if request.client else "")
 
-    def _entered(self, secret: str) -> Response:
-        response = RedirectResponse("/", 303)
+    def enter(self, response: Response, secret: str) -> Response:
+        """Give the browser a session."""
         response.set_cookie(
             self._cookie,
             secret,
@@ -276,9 +302,32 @@ class Sessions:
         )
         return response
 
+    def session_of(self, request: Request) -> str:
+        """Secret of the browser's session, unchecked."""
+        return request.cookies.get(self._cookie, "")
+
+    def way_of(self, request: Request) -> str:
+        """What the browser kept when it went to the provider, unchecked."""
+        return request.cookies.get(self._way_cookie, "")
+
+    def keep_way(self, response: Response, kept: str, seconds: int) -> None:
+        """Have the browser keep something until the provider sends it back.
+
+        A cookie that is strictly for this site would not come with it then.
+        """
+        response.set_cookie(
+            self._way_cookie,
+            kept,
+            max_age=seconds,
+            path="/",
+            secure=self._settings.https,
+            httponly=True,
+            samesite="lax",
+        )
+
     async def sign_out(self, request: Request, _: Operator) -> Response:
         """``POST /logout``: the session ends, here and in every copy of its cookie."""
-        secret = request.cookies.get(self._cookie, "")
+        secret = self.session_of(request)
         await run_in_threadpool(access.sign_out, self._store, secret, self._clock())
         response = RedirectResponse("/login", 303)
         response.delete_cookie(self._cookie, secure=self._settings.https)
@@ -293,8 +342,8 @@ class Sessions:
     async def _operator(
         self, request: Request, *, acts: bool = True
     ) -> Operator | None:
-        self._check_host(request)
-        secret = request.cookies.get(self._cookie, "")
+        self.check_host(request)
+        secret = self.session_of(request)
         acting = acts and "x-refresh" not in request.headers
         return await run_in_threadpool(
             access.authenticate_session,
@@ -304,13 +353,13 @@ class Sessions:
             acting=acting,
         )
 
-    def _check_host(self, request: Request) -> None:
+    def check_host(self, request: Request) -> None:
         """Refuse names that are not ours: another site may resolve to this machine."""
         settings = self._settings
         if not is_our_host(request, settings.url, behind_proxy=settings.behind_proxy):
             raise HTTPException(421)
 
 
-def _link_of(form: Mapping[str, str]) -> str:
+def link_of(form: Mapping[str, str]) -> str:
     """What follows ``#k=`` in a link, or the code itself."""
     return form.get("code", "").strip().rpartition("#k=")[2]
