@@ -67,7 +67,7 @@ OCCUPATION: Final = Meaning("occupation", quasi=True)
 VISITED: Final = Meaning("place visited", quasi=True, sensitive=True)
 WORKING_HOURS: Final = Meaning("working hours", quasi=True)
 YEAR: Final = Meaning("year", quasi=True)
-_ADDRESS: Final = Meaning("address", quasi=True)
+ADDRESS: Final = Meaning("address", quasi=True)
 
 _MEANINGS: Final[tuple[tuple[Meaning, str], ...]] = (
     # Direct identifiers.
@@ -157,7 +157,7 @@ _MEANINGS: Final[tuple[tuple[Meaning, str], ...]] = (
         r"kod pocztowy|\bpin ?code|postnummer",
     ),
     (
-        _ADDRESS,
+        ADDRESS,
         r"addr|street|strasse|\bstr\b|haus ?(nummer|nr)|anschrift|\brue\b|adres|direccion|\bcalle\b|"
         r"domicilio|endereco|\brua\b|morada|straat|huisnummer|\bulica\b|\bpata\b|\bgali\b|\bapartment",
     ),
@@ -230,7 +230,9 @@ _MEANINGS: Final[tuple[tuple[Meaning, str], ...]] = (
         r"rezept|arznei|wirkstoff|dosis|dosage|\bdose\b|ordonnance|traitement|\breceta|tratamiento|"
         r"\bremedio|\blek\b|\bleki\b|\bdawa\b|\bdava\b|therap|behandlung|behandel|procedure|surgery|"
         r"allerg|reaction|\breason|\bfinding|\blabor|\blab\b|blood|\bblut|\bhiv\b|pregnan|schwanger|"
-        r"disabil|behinder|smok|alcohol|\bbmi\b|severity|vaccin|impf|treatment|pathol|upchar|"
+        r"disabil|behinder|smok|alcohol|injur|verletz|blessure|\blesion|\blesao|letsel|\buraz|\bchot\b|"
+        r"\bpulse\b|heart ?rate|\bpuls\b|herzfreq|\bpouls\b|\bpulso\b|hartslag|\btetno\b|body ?(weight|height)|"
+        r"\bweight|gewicht|\bpoids\b|\bpeso\b|\bwaga\b|\bvajan\b|\bbmi\b|severity|vaccin|impf|treatment|pathol|upchar|"
         r"encounter ?class|\bdispens|\bsick|fehltag|ausfalltag|arrets?\b|chorobow|verzuim|\bziek|\babsen[ct]|"
         r"\bjaanch|lab ?test|test ?result|analyse|alcool|alkohol|\bdiet|\bmenu\b|\bregime\b|\bkostform|"
         r"special need|forderbedarf|\bapoyo|handicap|niepelnospr|invalid",
@@ -245,7 +247,8 @@ _MEANINGS: Final[tuple[tuple[Meaning, str], ...]] = (
         r"lohngruppe|entgelt|\bloon|loon\b|\bfees?\b|\bshulk|gebuhr|honorar|pauschal|\bvat\b|\btax\b|\bmwst|"
         r"\biva\b|\btva\b|\bbtw\b|podatek|scholarship|stipend|\bbeca\b|\bbourse|stypend|kosten\b|\bfrais\b|"
         r"\bcout|\bcoste\b|\bcusto\b|koszt|kharch|lifetime ?val|\bltv\b|\bclv\b|ausgaben|\bgasto|"
-        r"\bprix\b|\bprecio|\bpreco|\bprijs|\bcena\b|total value",
+        r"\bprix\b|\bprecio|\bpreco|\bprijs|\bcena\b|total value|arrear|overdue|ruckstand|impaye|\batraso|"
+        r"achterstand|zaleglosc|\bbakaya\b",
     ),
     (
         Meaning("belief or offence", sensitive=True),
@@ -322,6 +325,12 @@ _SUBJECT: Final = re.compile(
     r"grahak|\buid\b|\bworker\b"
 )
 
+_KIND: Final = re.compile(
+    r"ship$|(?:typ|type|art|grupp|gruppe|groep|group|segment|klasse|class|status|stand|"
+    r"kategorie|categorie|zahl|count|aantal|since|seit)$"
+)
+"""What a person has or is, not who it is: ownership, Kundengruppe, membership."""
+
 
 def words_of(name: str) -> str:
     """Return a column's name as it is compared: words in small letters, no accents."""
@@ -379,5 +388,6 @@ def names_role(name: str) -> bool:
 def names_person(name: str) -> bool:
     """Whether a column of this name may say whose a row is."""
     words = words_of(name)
-    found = _SUBJECT.search(words)
-    return found is not None and (names_key(name) or len(words.split()) == 1)
+    if _SUBJECT.search(words) is None:
+        return False
+    return names_key(name) or (len(words.split()) == 1 and not _KIND.search(words))

@@ -12,6 +12,8 @@ import numpy as np
 from policies.discovery import exhaustive
 from policies.discovery.coded_table import CodedColumn, CodedTable
 from policies.discovery.column_names import (
+    ACCOUNT,
+    ADDRESS,
     BANK_ACCOUNT,
     BIRTH_DATE,
     CARD,
@@ -28,6 +30,7 @@ from policies.discovery.column_names import (
     OCCUPATION,
     ORGANISATION,
     PHONE,
+    PLACE,
     PLAIN,
     POSTAL_CODE,
     REGION,
@@ -62,6 +65,11 @@ NOBODY: Final = ""
 LINKS: Final = Meaning("number that links records", quasi=True)
 ATTRIBUTE: Final = Meaning("may be known of people", quasi=True)
 """What a column of a table about people is taken for whose name says nothing."""
+COUNT: Final = Meaning("count of an organisation", quasi=True)
+"""A number of an organisation whose name says nothing.
+
+Two of them may be shown together: who is shown one knows none from elsewhere.
+"""
 PROFESSIONAL: Final = Meaning("person named with a title", quasi=True)
 _IMPERSONAL: Final = (
     COORDINATE,
@@ -77,6 +85,8 @@ _IMPERSONAL: Final = (
     YEAR,
 )
 """Quasi-identifiers that tables about other things than people have too."""
+_OF_ORGANISATIONS: Final = (ADDRESS, EMAIL, ORGANISATION, PHONE, PLACE, POSTAL_CODE)
+"""What tables about people have, and those about organisations too."""
 _STEADY: Final = (BIRTH_DATE, SEX)
 """What the records of one person agree in."""
 _IDENTITIES: Final = (
@@ -89,6 +99,8 @@ _IDENTITIES: Final = (
 )
 """Columns that tell one person from others where none numbers people; best first."""
 _NUMBERED: Final = (NATIONAL_ID, PHONE, BANK_ACCOUNT, CARD)
+_GIVEN: Final = (ACCOUNT, EMAIL, *_NUMBERED)
+"""What one person has alone, if it is what the column's name says."""
 _SHORT: Final = 5  # mean characters of the shortest direct identifiers
 SOME: Final = 0.3
 """Share of the values that lets the name of a column hold."""
@@ -235,7 +247,8 @@ def profile(
     by = [c.name for c in columns if c.name not in outside and _is_telling(c)]
     about_people = person is not None or any(map(_is_personal, columns))
     if about_people:
-        columns = [_known(c) if c.name in by else c for c in columns]
+        counts = person is None and _names_organisations(columns)
+        columns = [_known(c, counts=counts) if c.name in by else c for c in columns]
     told = [c.name for c in columns if c.name in by and c.meaning.sensitive]
     told, telling = told[:MOST_SEARCHED], by[:MOST_SEARCHED]
     wider = exhaustive.is_installed()
@@ -244,6 +257,8 @@ def profile(
     columns = _derived(columns, found)
     identity = _identity(table, columns, key, person)
     uniqueness = Uniqueness(table, identity)
+    if identity:
+        columns = [_shared(c, uniqueness) if c.name in by else c for c in columns]
     known = _by_preference(table, [c for c in columns if c.name in by])
     return Profile(
         table,
@@ -271,13 +286,39 @@ def _is_personal(column: ColumnProfile) -> bool:
     return meaning.quasi and not by_chance
 
 
-def _known(column: ColumnProfile) -> ColumnProfile:
-    """Take a column of which names say nothing, or a moment, as known of people."""
+def _names_organisations(columns: Sequence[ColumnProfile]) -> bool:
+    """Whether the rows are named after organisations, and no column is of people."""
+    several = [c for c in columns if not c.constant]
+    named = any(c.meaning is ORGANISATION and c.by_values for c in several)
+    return named and not any(
+        _is_personal(c) and c.meaning not in _OF_ORGANISATIONS for c in several
+    )
+
+
+def _known(column: ColumnProfile, *, counts: bool) -> ColumnProfile:
+    """Take a column of which names say nothing, or a moment, as known of people.
+
+    With ``counts`` the rows are organisations, and what their numbers are is not known.
+    """
     if column.meaning is PLAIN:
-        return replace(column, meaning=ATTRIBUTE)
+        number = counts and column.shape.name in ("INTEGER", "DECIMAL")
+        return replace(column, meaning=COUNT if number else ATTRIBUTE)
     if column.shape.name in ("DATE", "TIME") and not column.meaning.quasi:
         return replace(column, meaning=replace(column.meaning, quasi=True))
     return column
+
+
+def _shared(column: ColumnProfile, uniqueness: Uniqueness) -> ColumnProfile:
+    """Take a number or account that hardly anybody has alone as no direct identifier.
+
+    Only where the records say whose they are: else one person's may be in several rows.
+    """
+    if column.meaning not in _GIVEN:
+        return column
+    if uniqueness.measure([column.name]).share >= IDENTIFYING:
+        return column
+    label = f"{column.meaning.label} of several people"
+    return replace(column, meaning=Meaning(label, quasi=True))
 
 
 def _by_preference(table: CodedTable, columns: Sequence[ColumnProfile]) -> list[str]:

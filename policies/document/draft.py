@@ -22,7 +22,12 @@ from policies.discovery.column_names import (
     language_of,
 )
 from policies.discovery.dependencies import percent
-from policies.discovery.profile import ColumnProfile, Profile, identifies_alone
+from policies.discovery.profile import (
+    COUNT,
+    ColumnProfile,
+    Profile,
+    identifies_alone,
+)
 from policies.discovery.uniqueness import smallest
 from policies.document.diagnostic import escaped
 
@@ -76,10 +81,13 @@ def kept_apart(profile: Profile) -> list[Apart]:
     - each of the smallest combinations that singles people out: itself if two or more of
       its columns are quasi-identifiers, else with each sensitive column outside of it;
     - a given name with a surname.
+
+    Counts of organisations are not kept from one another.
     """
     found: dict[frozenset[str], Apart] = {}
     for apart in chain(_identified(profile), _combined(profile)):
-        found.setdefault(frozenset(apart.columns), apart)
+        if any(profile.by_name[name].meaning is not COUNT for name in apart.columns):
+            found.setdefault(frozenset(apart.columns), apart)
     return [found[frozenset(columns)] for columns in smallest(found)]
 
 

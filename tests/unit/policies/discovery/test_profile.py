@@ -49,6 +49,22 @@ def test_keys_and_people_are_found_by_their_names():
     assert names_person("patient_id")
     assert names_person("KundenNr")
     assert not names_person("patient_name")
+    for name in ("ownership", "citizenship", "Mitgliedschaft", "Kundengruppe"):
+        assert not names_person(name)
+
+
+def test_an_account_that_many_people_share_says_nothing_of_whose_it_is():
+    """Where records say whose they are: else one person's may stand in several rows."""
+    cards = [f"K{i % 60}" for i in range(120)]
+    names = [["Taz", "Kit", "Bex"][i % 3] for i in range(120)]
+    of_members = {
+        "id": list(map(str, range(120))),
+        "member_no": cards,
+        "nickname": names,
+    }
+    assert not profile(coded(of_members), "id").by_name["nickname"].meaning.direct
+    of_nobody = {"id": list(map(str, range(120))), "nickname": names}
+    assert profile(coded(of_nobody), "id").by_name["nickname"].meaning.direct
 
 
 @pytest.mark.parametrize(

@@ -161,6 +161,25 @@ def test_a_customer_list_keeps_each_direct_identifier_from_all_else():
     assert not is_denied(policy, "sex", "segment")
 
 
+def test_two_counts_of_an_organisation_come_together_and_of_a_person_do_not():
+    """The least that names and values differ in: who is named."""
+    rng = np.random.default_rng(1)
+    counts = {name: drawn(rng, range(10_000), 40) for name in ("beds", "visits")}
+    firms = [f"{town} Hospital" for town in map(str, range(40))]
+    table = {
+        "id": list(map(str, range(40))),
+        "address": firms,
+        "amount": drawn(rng, range(10_000), 40),
+    }
+    policy, _ = drafted({**table, "name": firms, **counts})
+    assert not is_denied(policy, "beds", "visits")
+    assert is_denied(policy, "beds", "amount")
+    assert is_denied(policy, "beds", "name")
+    born = [f"1.1.{1930 + i}" for i in range(40)]
+    policy, _ = drafted({**table, "birth_date": born, **counts})
+    assert is_denied(policy, "beds", "visits")
+
+
 def test_where_nothing_is_about_people_no_rule_is_suggested_and_that_is_said():
     columns = {"id": list("abcdef"), "water": list("123123"), "ash": list("111222")}
     policy, text = drafted(columns)
