@@ -5,16 +5,19 @@ A row has a name, a phase, a condition on
 
 1. ``first``: cheap steps, in order, until one gives a final answer. ``greedy``: GREEDYL
    and GREEDY. They run even when time is up, and where they are quick the clock cuts
-   only their repairs, so at any limit the answer is at least as good as theirs.
+   only their repairs, so at any limit the answer is at least as good as theirs. Where
+   GREEDY takes most of the time, or GREEDYL failed, it comes last.
 2. ``alone``: a step that answers the whole problem, often by dividing it and searching
    the parts. Rows of phases 1 and 2 run in the table's order.
 3. ``exact`` and ``search``, in parallel. An exact engine starts from the best plan so
    far and has all the time that is left; beside it one search improves that plan, after
    the rows of phase ``bound``. When an exact row ends without a proof, the next one
    starts. Where no engine is expected to prove optimality soon, the search runs first
-   and the engine starts from its result.
+   and the engine starts from its result. Where an engine gives up early, as it could not
+   begin in time, the search goes on.
 
-All steps share one deadline. If there is no plan, a smallest core is computed.
+All steps share one deadline. What cannot be interrupted (loading kernels, HiGHS before
+its first relaxation) is only begun where it is expected to fit. If there is no plan, a smallest core is computed.
 """
 
 from __future__ import annotations
@@ -51,7 +54,7 @@ from policies.solvers.exact.epsilon_constraint import leakless
 from policies.solvers.exact.highs import solve
 from policies.solvers.exact.hitting_set import HittingSet
 from policies.solvers.explain.cores import counted, infeasible
-from policies.solvers.features import Features, free_plan
+from policies.solvers.features import PICKED, Features, free_plan
 from policies.solvers.interfaces import (
     Limits,
     Solution,
@@ -63,7 +66,7 @@ from policies.solvers.interfaces import (
     never,
     timeless,
 )
-from policies.solvers.kernels.compiling import kernels
+from policies.solvers.kernels.compiling import LOADING, is_loaded, kernels
 from policies.solvers.load_tables import load_tables
 from policies.solvers.parallel_portfolio import Task, few, late, merged, race, sure
 from policies.solvers.planned import planned
@@ -112,22 +115,27 @@ _LISTED: Final = 400_000  # numbers to enumerate for all plans
 #   in .1 to .3 s with each; sparse 200, 500, 3, 2 as one is 1.638, with half 1.578, with .9 1.638.
 # - _RELAXATIONS: half and twice end in the same plans and bounds in 2 s: quadratic worst 60, 12,
 #   2, 2 and quadworst_D200_P10_k3_t2_gap.
-# Loading kernels takes .7 s of CPU: more than half of _LOADING, a sixth of _LOADED.
+# Loading kernels takes .6 s of CPU: half of _PAYS, a seventh of _PAYS_LARGE.
 _TINY: Final = 64  # pairs up to which exact solvers come before heuristics
-_PAIRWISE: Final = 20_000  # pairs above which GREEDY takes seconds
+_PAIRWISE: Final = 20_000  # pairs up to which GRASP is repeated for links
 _COMPILED: Final = 10_000  # members x observers from which kernels pay at any limit
-_LOADING: Final = 1.2  # limit in seconds from which loading kernels pays too
-_LOADED: Final = 4.0  # the same where HiGHS needs all of a short limit
+_PAYS: Final = 1.2  # limit in seconds from which loading kernels pays too
+_PAYS_LARGE: Final = 4.0  # the same where HiGHS needs all of a short limit
 _BESIDE: Final = 0.25  # share of time (or work) of a search that shares one thread
 _BEFORE: Final = 0.4  # share of the time of a search that runs before an engine
 _HEAD: Final = 0.1  # share of the time for the engine before that search begins
 _PROVEN: Final = 0.5  # at least so many seconds, or a quarter of a short limit
+_IDLE: Final = 0.05  # share of the time that is left from which the search goes on
 _LOOK: Final = 0.01  # seconds between two checks whether the search may begin
 _PRICED: Final = 0.4  # share of a search's time for the Lagrangian bound
 _LEAST: Final = 0.02  # seconds that every step gets
 _SPARE: Final = 0.03  # share of the time reserved for building the answer,
 _SPARED: Final = 0.15  # and no more seconds than these
-_CHEAP: Final = 0.4  # largest share of the time for a slow greedy plan
+_CHEAP: Final = 0.4  # largest share of the time for a greedy plan that is cut
+_PICKING: Final = 0.6  # largest share of the time for GREEDY before all else
+_FAR: Final = Fraction(
+    1, 50
+)  # gap, relative to the bound, from which GREEDY may be late
 # A repair of GREEDYL in vain takes .1 s of CPU. With all three, CP-SAT no longer proves
 # sparse 200-400-2-1 (seed 1) in 1 s; of 14 problems without a plan they solved one more.
 _REPAIRED: Final = 0.25  # share of the time for repairs of a quick greedy plan
@@ -231,6 +239,9 @@ class Search:
     whole: Search | None = None
     hurried: bool = False
     found: list[Solution] = field(default_factory=list)
+    ran: set[str] = field(default_factory=set)
+    ending: bool = False
+    far: bool = False
 
     def __post_init__(self) -> None:
         self.began = self.limits.clock()
@@ -282,15 +293,34 @@ class Search:
         self, row: Row, limits: Limits, done: Callable[[], bool]
     ) -> Solution | None:
         """Run one row, and trace it where this is asked for."""
-        trace = self.limits.trace
-        if trace is None:
-            return row.solver(self, limits, done)
-        began = limits.clock()
+        trace, began = self.limits.trace, limits.clock()
         found = row.solver(self, limits, done)
-        trace(row.name, limits.clock() - began, _outcome(row, found))
+        if found is not None:
+            self.ran.add(row.name)
+        if trace is not None:
+            trace(row.name, limits.clock() - began, _outcome(row, found))
         return found
 
     def answer(self) -> Solution:
+        """Return the best plan of all rows, which is not below GREEDYL's and GREEDY's.
+
+        Of these, one that was left out runs at the end: where it is quick, where time is
+        left, or where the best plan is far from its bound, although it is late then.
+        """
+        found = self._answer()
+        if self.whole is not None or self.hurried or sure(found):
+            return found
+        gap = found.bound - found.value
+        near = found.verdict is Verdict.SOLVED and gap <= _FAR * abs(found.bound)
+        self.ending, self.far = True, not near
+        rest = [row for row in self.rows("greedy") if row.name not in self.ran]
+        simple = [self.run(row, self.left(), never) for row in rest]
+        best = best_of([found, *(one for one in simple if one is not None)])
+        if best is None or best is found:
+            return found
+        return replace(merged([found, best], found.stopped), proofs=found.proofs)
+
+    def _answer(self) -> Solution:
         """Run the phases in order until an answer is final."""
         for row in self.rows("first", "greedy", "alone"):
             if row.phase == "first" and self.found and self.over():
@@ -326,26 +356,32 @@ class Search:
         return infeasible(self.problem, self.rng, self.left(0.9), found.tried)
 
     def _race(self) -> None:
-        """Run the exact rows and, in parallel, the search."""
+        """Run the exact rows and, before, beside or after them, the search."""
         if any(map(sure, self.found)):
             return
         exact, search = list(self.rows("exact")), list(self.rows("bound", "search"))
         timed = self.limits.seconds != inf
-        if exact and search and (self.features.large or not timed):
+        beside = bool(search) and not (exact and self.features.late)
+        if beside and exact and (self.features.large or not timed):
             share = _BEFORE if timed else _BESIDE
             one = _first_of(self, search)(self.left(share), never)
             self.found.append(one)
-            search = []
+            beside = False
             if sure(one):
                 return
         tasks = [_in_turn(self._copy(), exact)] if exact else []
-        if search:
+        if beside:
             alone, threads = not exact, timed and self.limits.threads > 1
             share = 1.0 if alone or threads else _BESIDE
             draws = 2 if alone and threads else 1
             tasks += [_first_of(self._copy(), search, share) for _ in range(draws)]
-        if tasks:
-            self.found += race(tasks, self.left())
+        ended = race(tasks, self.left()) if tasks else []
+        self.found += ended
+        rows = [row for row in search if row.phase == "search"]
+        if timed and exact and rows and not any(map(sure, self.found)):
+            rest, late = self.left(), ended[0].stopped != "gap"
+            if late and rest.seconds > _IDLE * self.limits.seconds:
+                self.found.append(_first_of(self, rows)(rest, never))
 
     def _copy(self) -> Search:
         """Return a copy of the search in its present state, for another thread."""
@@ -679,8 +715,9 @@ def _greedy(solver: Greedy) -> Step:
     """Run GREEDY or GREEDYL on the same random numbers as ``solve --algorithm``.
 
     Where it is quick, the clock cuts only its second repair and later ones. A component
-    that is most of the whole is not tried again, nor GREEDY after GREEDYL failed: on
-    1,700 problems of the baseline it never succeeded then.
+    that is most of the whole is not tried again. GREEDY is left to the end where it takes
+    most of the time, or GREEDYL failed: on 1,700 problems of the baseline it never succeeded
+    then.
     """
 
     def run(
@@ -692,15 +729,26 @@ def _greedy(solver: Greedy) -> Step:
             search.best is not None or 2 * problem.n_entries > whole.problem.n_entries
         ):
             return None
-        in_vain = search.best is None and "greedyl" not in search.off
-        if (in_vain and not solver.myopic) or not solver.supports(problem):
+        alone = not (search.hurried or whole)
+        cost = features.dealing if solver.myopic else features.picking
+        quick = features.dealt_at_once if solver.myopic else cost <= PICKED
+        if search.ending:
+            late = limits.left(limits.clock()).seconds < cost and not search.far
+            quick = quick or (cost < search.limits.seconds and not late)
+            skipped = not quick
+        else:
+            failed = search.best is None and "greedyl" not in search.off
+            slow = not quick and cost > _PICKING * search.limits.seconds
+            skipped = not solver.myopic and (failed or slow)
+        if skipped or not solver.supports(problem):
             return None
-        quick = features.dealt_at_once if solver.myopic else features.picked_at_once
-        quick = quick and not (search.hurried or whole)
-        share = _REPAIRED if quick else _CHEAP
+        in_time = alone and cost < search.limits.seconds
+        share = _REPAIRED if quick and alone else 1.0 if in_time else _CHEAP
         part = limits.left(limits.clock(), share, _LEAST)
         part = replace(part, work=few(part.work))
-        return replace(solver, whole=quick)(problem, deepcopy(search.rng), part)
+        return replace(solver, whole=quick and alone)(
+            problem, deepcopy(search.rng), part
+        )
 
     return run
 
@@ -784,29 +832,39 @@ def _highs(search: Search, limits: Limits, done: Callable[[], bool]) -> Solution
 # -- searches ------------------------------------------------------------------------
 
 
-def _across(search: Search, limits: Limits, done: Callable[[], bool]) -> Solution:
-    return anneal_across_limits(search.problem, search.start, search.rng, limits, done)
+def _across(
+    search: Search, limits: Limits, done: Callable[[], bool]
+) -> Solution | None:
+    rest = _loaded(limits)
+    if rest is None:
+        return None
+    return anneal_across_limits(search.problem, search.start, search.rng, rest, done)
 
 
-def _loaded(limits: Limits) -> Limits:
-    """Load the annealing kernels; return the limits with the remaining time."""
+def _loaded(limits: Limits) -> Limits | None:
+    """Load compiled kernels; return the limits with the time that is left, None if none."""
+    if not is_loaded() and limits.seconds < LOADING:
+        return None
     began = limits.clock()
-    kernels("annealing", quick=True)
+    kernels("annealing", quick=True)["anneal"]
     return limits.left(began)
 
 
 def _loads(search: Search, limits: Limits, done: Callable[[], bool]) -> Solution | None:
-    return _heuristic(AnnealingSolver(search.start))(search, limits, done)
+    rest = _loaded(limits)
+    if rest is None:
+        return None
+    return _heuristic(AnnealingSolver(search.start))(search, rest, done)
 
 
 def _annealed(
     search: Search, limits: Limits, done: Callable[[], bool]
 ) -> Solution | None:
     """Anneal for a first plan, where greedy failed."""
-    if search.best is not None:
+    rest = _loaded(limits) if search.best is None else None
+    if rest is None:
         return None
-    part = _loaded(limits).part(_BESIDE)
-    part = part.left(limits.clock(), _BESIDE)
+    part = rest.part(_BESIDE).left(limits.clock(), _BESIDE)
     return anneal_smoothly(search.problem, search.rng, part, None, done)
 
 
@@ -814,9 +872,9 @@ def _neighbourhood(
     search: Search, limits: Limits, done: Callable[[], bool]
 ) -> Solution | None:
     start = search.start
-    if start is None:
+    rest = _loaded(limits) if start is not None else None
+    if start is None or rest is None:
         return None
-    rest = _loaded(limits)
     return improve(search.problem, start, search.rng, rest, done)
 
 
@@ -854,7 +912,7 @@ IMPROVERS: Final[tuple[Solver, ...]] = (Exchange(), SocpRounding(), AnnealingSol
 
 def _warm(f: Features) -> bool:
     """Whether kernels pay off: loading them takes about half a second of CPU."""
-    loading = _LOADED if f.large else _LOADING
+    loading = _PAYS_LARGE if f.large else _PAYS
     return f.size >= _COMPILED or f.limits.seconds >= loading
 
 
@@ -883,9 +941,9 @@ def _always(f: Features) -> bool:
     return f.pairs >= 0
 
 
-def _pairwise(f: Features) -> bool:
-    """Whether GREEDY takes a small share of the time."""
-    return f.pairs <= _PAIRWISE and not f.valued and f.quickly_picked
+def _picked(f: Features) -> bool:
+    """Whether GREEDY by itself would have a plan within the limit."""
+    return not f.valued and f.picking < max(PICKED, f.limits.seconds)
 
 
 TABLE: Final[tuple[Row, ...]] = (
@@ -903,7 +961,7 @@ TABLE: Final[tuple[Row, ...]] = (
     Row("counting", "first", _always, _counting),
     Row("best-copies", "first", _always, _best_copies),
     Row("greedyl", "greedy", lambda f: not f.valued, _greedy(GREEDYL)),
-    Row("greedy", "greedy", _pairwise, _greedy(GREEDY)),
+    Row("greedy", "greedy", _picked, _greedy(GREEDY)),
     Row("relations", "alone", lambda f: f.kind == "links" and not f.valued, _relations),
     Row("components", "alone", lambda f: f.separable, _components),
     Row("pair-search", "first", lambda f: f.pairs_only, _pair_search),
@@ -936,5 +994,5 @@ TABLE: Final[tuple[Row, ...]] = (
         _loads,
     ),
     Row("socp", "search", _mean, _heuristic(SocpRounding())),
-    Row("neighbourhood", "search", lambda f: f.highs and _near(f), _neighbourhood),
+    Row("neighbourhood", "search", lambda f: f.modelled and _near(f), _neighbourhood),
 )

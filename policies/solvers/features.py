@@ -17,12 +17,12 @@ from policies.solvers.exact.conflict_graph import pairs_only
 from policies.solvers.exact.cpsat import CpSat
 from policies.solvers.exact.enumeration import listable, looks
 from policies.solvers.exact.epsilon_constraint import whole
-from policies.solvers.exact.highs import Milp, linear
+from policies.solvers.exact.highs import Milp, building, linear, unstoppable
 from policies.solvers.interfaces import Limits
-from policies.solvers.kernels.compiling import FROM
 from policies.solvers.load_tables import is_load_tradeoff
 from policies.solvers.rounding.socp_rounding import SocpRounding
 from policies.solvers.search.annealing import annealable, crossable
+from policies.solvers.search.greedy import dealing_seconds, picking_seconds
 
 LARGE: Final = 12_000
 """Members x observers from which HiGHS proves no tradeoff over loads."""
@@ -45,15 +45,8 @@ Of 1.5 s of CPU a starved machine made 30. At .3, with a limit of 1 s, two cores
 loops and a load of 17, ``auto`` was below GREEDY or GREEDYL on none of 45 instances.
 """
 
-_BUILT: Final = 1e-5  # seconds for a member and observer
-_PICKING: Final = 0.2  # share of the time for GREEDY, at most
-_PICKED: Final = 8e-7  # seconds of GREEDY for each pair it examines
-# Estimated against measured CPU seconds: linear means of 50, 100 and 200 entries .008 .035
-# .113 / .012 .037 .111, the same below a limited mean (_TRIED of 4) .064 .40 1.5 / .067 .40 1.5,
-# cosine of 100 and 200 check-ins .15 .58 / .16 .49.
-_TRIED: Final = 4  # examinations of a pair that is tried and taken back
-_LOADED: Final = 0.7  # seconds to load compiled kernels
-_TIMES: Final = 50  # speed-up of compiled kernels
+_BEGUN: Final = 0.6  # share of the time after which HiGHS is of no use any more
+_SOON: Final = 0.3  # share of the time up to which a search may come before it
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,10 +151,29 @@ class Features:
         return CpSat().supports(self.problem)
 
     @cached_property
-    def highs(self) -> bool:
+    def modelled(self) -> bool:
         """Whether HiGHS supports the problem and its model is built in time."""
-        built = _BUILT * self.swept
-        return Milp().supports(self.problem) and built < self.limits.seconds
+        return Milp().supports(self.problem) and self.building < self.limits.seconds
+
+    @cached_property
+    def highs(self) -> bool:
+        """Whether HiGHS also begins to search the whole problem in time."""
+        return self.modelled and self.begun < _BEGUN * self.limits.seconds
+
+    @cached_property
+    def late(self) -> bool:
+        """Whether HiGHS needs much of the time before it begins: the search waits."""
+        return self.highs and self.begun > _SOON * self.limits.seconds
+
+    @cached_property
+    def begun(self) -> float:
+        """Estimated CPU seconds until HiGHS begins to search."""
+        return self.building + unstoppable(self.problem)
+
+    @cached_property
+    def building(self) -> float:
+        """Estimated CPU seconds to write the linear model."""
+        return building(self.problem)
 
     @cached_property
     def loads(self) -> bool:
@@ -201,41 +213,19 @@ class Features:
         return only_annealing_fits(self.problem)
 
     @cached_property
-    def picked_at_once(self) -> bool:
-        """Whether GREEDY is quick at any limit."""
-        return self.picking <= PICKED
-
-    @cached_property
     def dealt_at_once(self) -> bool:
         """Whether GREEDYL is quick at any limit."""
         return self.swept <= DEALT
 
-    @cached_property
-    def quickly_picked(self) -> bool:
-        """Whether GREEDY takes a small share of the time."""
-        return self.picking < _PICKING * self.limits.seconds
+    @property
+    def dealing(self) -> float:
+        """Estimated CPU seconds of GREEDYL: less once kernels are loaded."""
+        return dealing_seconds(self.problem)
 
-    @cached_property
+    @property
     def picking(self) -> float:
-        """Estimated seconds of GREEDY.
-
-        After each pair it re-examines the pairs around it: those of entries in common
-        sets, with links all of one adversary, with caps on sums all there are.
-        """
-        problem, sets, n = self.problem, self.problem.sets, self.problem.n_entries
-        rows = 1 + len(sets.entry) / max(1, n)
-        size = np.diff(sets.start).astype(np.float64)
-        near = min(float(size @ size) / max(1, n), n)
-        copies = int(np.minimum(problem.hi, problem.n_adversaries).sum())
-        seen = self.observers / max(1, problem.n_adversaries)
-        if problem.averages or problem.aggregate is not None:
-            near = _TRIED * self.pairs
-        elif problem.links is not None:
-            near = n
-        looks = rows * seen * (self.pairs + near * copies)
-        if self.swept >= FROM:
-            return _LOADED + _PICKED * looks / _TIMES
-        return _PICKED * looks
+        """Estimated CPU seconds of GREEDY, likewise."""
+        return picking_seconds(self.problem)
 
 
 def only_annealing_fits(problem: Problem) -> bool:

@@ -33,6 +33,12 @@ A plan and its climb (linear average, k = 2 to 5) took .08 s of CPU uncompiled a
 compiled at 6,775 pairs, .45 and .004 s at 24,215; loading compiled kernels takes .5 s.
 """
 
+LOADING: Final = 0.6
+"""CPU seconds that the first compiled function of a process takes, however small.
+
+.17 import numba, .36 fill its tables of types; the next functions take .01 each.
+"""
+
 GROUPS: Final = {
     "search": ("moves", "local_search", "pick_next_best", "resampling"),
     "cover": ("cover",),
@@ -44,6 +50,7 @@ Kernels = Mapping[str, Callable[..., Any]]
 Arrays = TypeVar("Arrays", bound=tuple[Any, ...])
 
 _LOCK: Final = RLock()  # guards numba's settings
+_LOADED: Final[set[str]] = set()  # names of compiled functions in this process
 _PACKAGE: Final = "policies.solvers.kernels"
 _OPTIONS: Final = {
     "nogil": True,
@@ -59,6 +66,11 @@ _ARRAYS: Final = {"Ints": "int64", "Floats": "float64", "Bools": "boolean"}
 def kernels(group: str, *, quick: bool) -> Kernels:
     """Return a group's functions: compiled (those that Python calls) or plain."""
     return _Compiled.of(group) if quick else _plain(group)
+
+
+def is_loaded() -> bool:
+    """Whether compiled functions are in this process already: others then load at once."""
+    return bool(_LOADED)
 
 
 def views(arrays: Arrays) -> Arrays:
@@ -195,6 +207,7 @@ class _Compiled(dict[str, Callable[..., Any]]):
 
     def __missing__(self, name: str) -> Callable[..., Any]:
         self[name] = self._compile(name)
+        _LOADED.add(name)
         return self[name]
 
     def _compile(self, name: str) -> Any:  # noqa: ANN401 - numba's

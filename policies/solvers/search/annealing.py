@@ -575,10 +575,12 @@ class AnnealingSolver:
         if not is_load_tradeoff(problem, average=False):
             return anneal_smoothly(problem, rng, limits, self.start)
         over, began = limits.deadline(), limits.clock()
-        half = replace(limits, seconds=limits.seconds * _SHARE)
-        annealer = SmoothAnnealer(problem, rng, half)
+        annealer = SmoothAnnealer(problem, rng, limits)
         if self.start is not None:
             annealer.offer(grid_of(problem, self.start))
+        kernels("annealing", quick=True)["anneal"]  # loaded before the time is shared
+        half = limits.left(began, _SHARE)
+        annealer.within(half)
         annealer.run(most_steps(half))
         rest = limits.left(began)  # the bound needs its share of the time
         annealer.within(rest)

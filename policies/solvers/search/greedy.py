@@ -36,6 +36,7 @@ import numpy as np
 from policies.model.problem import Plan, Problem
 from policies.model.sets import Ints
 from policies.solvers.interfaces import Limits, Solution, timeless
+from policies.solvers.kernels.compiling import LOADING, is_loaded
 from policies.solvers.search.delta_evaluation import Floats, Gains
 from policies.solvers.search.local_search import (
     Meter,
@@ -50,6 +51,19 @@ PACE: Final = 60_000  # member rows between two checks of the clock
 # Loading compiled kernels takes .5 s of CPU. GREEDYL over so many pairs takes less without
 # them: 500 entries, 50 sets, k = 10 (80,000 pairs) .04 (step) to .15 s (linear mean).
 _PLAIN: Final = 100_000
+# Estimated against measured CPU seconds, uncompiled: linear means of 50, 100 and 200 entries
+# .008 .035 .113 / .012 .037 .111, of 500 (10 sets, k = 5) 1.45 / 1.49, of 500 (50 sets, k = 10)
+# 6.5 / 5.9, below a limited mean (_TRIED of 4) .064 .40 1.5 / .067 .40 1.5, cosine of 100 and 200
+# check-ins .15 .58 / .16 .49. The share of _WORST: linear worst 500, 10, 3, 2 .80 / .70; of
+# _SEALED: step 500, 20, 2, 2 .55 / .43, 500, 50, 3, 2 1.29 / 1.10, sparse 500, 1500, 5, 2 .26 /
+# .18, 1000, 2500, 15, 2 .43 / .37, 2000, 5000, 15, 2 .86 / .83 (sparse sets are not less).
+_PICKED: Final = 8e-7  # seconds for each pair that GREEDY examines
+_DEALT: Final = 2e-6  # the same for GREEDYL: 500 entries, 50 sets, k = 10 .16 / .15
+_TRIED: Final = 4  # examinations of a pair that is tried and taken back
+_WORST: Final = 0.5  # share of the examinations that cost anything, for the worst set
+_SEALED: Final = 0.2  # the same for step sets of many entries
+_MANY: Final = 20  # entries of a set, on average, that are many
+_TIMES: Final = 50  # speed-up of compiled kernels
 
 ORDERS: Final = ("degree", "input", "random")
 LOCALS: Final = ("rounds", "onward")
@@ -108,10 +122,11 @@ class Greedy:
         self, problem: Problem, rng: np.random.Generator, limits: Limits
     ) -> Solution:
         """Construct and climb ``repeats`` times."""
+        quick = picks_compiled(problem) if self._picks_once() else None
         gains = Gains(
             problem,
             paper=limits.paper,
-            quick=False if self._once(problem) else None,
+            quick=False if self._once(problem) else quick,
             every=not self.myopic,
         )
         over = limits.deadline()
@@ -134,10 +149,12 @@ class Greedy:
 
     def _once(self, problem: Problem) -> bool:
         """Whether the plan is finished before compiled kernels could be loaded."""
-        observers = problem.n_adversaries + len(problem.groups)
-        looks = (len(problem.sets.entry) + problem.n_entries) * observers
         rounds = self.myopic and self.local == "rounds"
-        return rounds and self.repeats == 1 and looks < _PLAIN
+        return rounds and self.repeats == 1 and _looks(problem) < _PLAIN
+
+    def _picks_once(self) -> bool:
+        """Whether it is GREEDY itself, for which there is an estimate."""
+        return not self.myopic and self.repeats == 1
 
     def _description(self) -> str:
         form = "over all pairs"
@@ -189,6 +206,57 @@ class Graspl(Greedy):
     repeats: int = 10
     width: int = 3
     myopic: bool = True
+
+
+def picks_compiled(problem: Problem) -> bool:
+    """Whether compiled kernels are worth loading for GREEDY."""
+    return _picking(problem) > LOADING
+
+
+def picking_seconds(problem: Problem) -> float:
+    """Estimate the CPU seconds of GREEDY, with the loading of kernels if they are not yet."""
+    plain = _picking(problem)
+    if plain <= LOADING:
+        return plain
+    return plain / _TIMES + (0.0 if is_loaded() else LOADING)
+
+
+def dealing_seconds(problem: Problem) -> float:
+    """Estimate the CPU seconds of GREEDYL in the same way."""
+    looks = _looks(problem)
+    if looks < _PLAIN:
+        return _DEALT * looks
+    return _DEALT * looks / _TIMES + (0.0 if is_loaded() else LOADING)
+
+
+def _looks(problem: Problem) -> int:
+    """Return the number of pairs that a sweep over all entries examines."""
+    observers = problem.n_adversaries + len(problem.groups)
+    return (len(problem.sets.entry) + problem.n_entries) * observers
+
+
+def _picking(problem: Problem) -> float:
+    """Estimate the CPU seconds of GREEDY uncompiled.
+
+    After each pair it re-examines the pairs around it: those of entries in common sets,
+    with links all of one adversary, with caps on sums all there are.
+    """
+    sets, n, k = problem.sets, problem.n_entries, problem.n_adversaries
+    rows = 1 + len(sets.entry) / max(1, n)
+    size = np.diff(sets.start).astype(np.float64)
+    near = min(float(size @ size) / max(1, n), n)
+    copies = int(np.minimum(problem.hi, k).sum())
+    seen = (k + len(problem.groups)) / max(1, k)
+    share = 1.0
+    if problem.averages or problem.aggregate is not None:
+        near = _TRIED * n * k
+    elif problem.links is not None:
+        near = n
+    elif sets.has_only_steps:
+        share = _SEALED if len(sets.entry) > _MANY * sets.n_sets else 1.0
+    elif not problem.goal.average:
+        share = _WORST
+    return _PICKED * rows * seen * share * (n * k + near * copies)
 
 
 def kept_beats(key: tuple[float, ...], empty: tuple[float, ...]) -> bool:

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from fractions import Fraction
 from itertools import count, pairwise
 
 import numpy as np
@@ -19,6 +20,7 @@ from policies.solvers.auto import Auto, settled
 from policies.solvers.explain.messages import sentences
 from policies.solvers.interfaces import Solution, answer, timeless
 from policies.solvers.search.exchange import Exchange
+from policies.solvers.search.greedy import Greedy
 from tests.unit.policies.referee import best, evaluate
 from tests.unit.policies.tiny import Tiny, step
 
@@ -349,12 +351,39 @@ def test_where_nothing_is_proven_soon_the_engine_starts_from_what_the_search_fou
     assert float(found.value) > float(exchanged.value) - 1e-4
 
 
-def test_a_greedy_plan_that_would_take_most_of_the_time_is_left_out():
-    """GREEDY took .7 s of one, and HiGHS alone went further in it."""
+@pytest.mark.parametrize(("near", "late"), [(True, False), (False, True)])
+def test_a_greedy_plan_that_would_take_most_of_the_time_comes_last(
+    monkeypatch, near, late
+):
+    """GREEDY took .7 s of one, and HiGHS alone went further in it.
+
+    It is run at the end where what was found until then is far from its bound.
+    """
+    monkeypatch.setattr("policies.solvers.search.greedy.is_loaded", lambda: False)
     problem = paper_data.synthetic(0, 500, 10, 3, 2, Measure.LINEAR, average=False)
-    assert "greedy" not in Auto().rows(problem, Limits(seconds=1, clock=timeless))
-    assert "greedyl" in Auto().rows(problem, Limits(seconds=1, clock=timeless))
-    assert "greedy" in Auto().rows(problem, Limits(seconds=60, clock=timeless))
+    simple = SOLVERS["greedyl"](problem, np.random.default_rng(0), Limits())
+    skew, looks, rows = [0.0], count(), []
+
+    def asked(problem, limits, *, seed, start, done):
+        del limits, seed, start, done
+        skew[0] += 2  # the limit is over
+        bound = simple.value * (Fraction(101, 100) if near else 2)
+        return answer(problem, simple.plan, bound=bound, stopped="time")
+
+    monkeypatch.setattr("policies.solvers.auto.solve", asked)
+    limits = Limits(
+        work=float("inf"),
+        seconds=1,
+        clock=lambda: skew[0] + next(looks) * 1e-6,
+        trace=lambda row, _, outcome: rows.append((row, outcome)),
+    )
+    found = SOLVERS["auto"](problem, np.random.default_rng(0), limits)
+    names = [row for row, outcome in rows if outcome == "plan"]
+    assert names.index("greedyl") < names.index("highs")
+    assert ("greedy" in names) is late
+    if late:
+        assert names[-1] == "greedy"
+        assert found.value > simple.value
 
 
 def past(seconds):
@@ -404,6 +433,97 @@ def test_greedys_plan_is_finished_although_time_is_over_at_once(name):
         assert found.value >= alone.value, simple
 
 
+SIMPLE = {}
+
+
+def simple(name, solver):
+    """The plan of a simple algorithm, without a clock; made once."""
+    if (name, solver) not in SIMPLE:
+        SIMPLE[name, solver] = SOLVERS[solver](
+            FAMILIES[name](), np.random.default_rng(3), Limits(work=1e4)
+        )
+    return SIMPLE[name, solver]
+
+
+@given(
+    name=st.sampled_from(sorted({*FAMILIES} - {"thousands"})),
+    jumps=st.lists(
+        st.tuples(st.integers(0, 120), st.sampled_from([0.1, 0.4, 5.0])),
+        max_size=3,
+    ),
+    last=st.integers(0, 120),
+    off=st.sampled_from([(), ("greedyl",), ("best-copies", "highs", "cp-sat")]),
+)
+@settings(max_examples=20, deadline=None)
+def test_whenever_the_clock_jumps_no_plan_of_greedy_is_lost(name, jumps, last, off):
+    """Whatever the clock does, the answer has at least the value of the simple plans."""
+    looks, at = count(), dict([*jumps, (last, 5.0)])
+
+    def clock(now=[0.0]):  # noqa: B006 - of this clock alone
+        now[0] += 0.004 + at.get(next(looks), 0.0)
+        return now[0]
+
+    found = Auto(frozenset(off))(
+        FAMILIES[name](),
+        np.random.default_rng(3),
+        Limits(work=float("inf"), seconds=1.0, clock=clock),
+    )
+    assert found.verdict is Verdict.SOLVED
+    for solver in {"greedyl", "greedy"} - {*off}:
+        assert found.value >= simple(name, solver).value, solver
+
+
+def test_greedy_has_its_turn_although_greedyl_failed(monkeypatch):
+    """It was left out then, and the answer was UNKNOWN where it had a plan."""
+    problem = FAMILIES["linear mean"]()
+    nothing = Solution(Verdict.UNKNOWN, stopped="time")
+    monkeypatch.setattr("policies.solvers.auto.best_copies", lambda _: nothing)
+    real = Greedy.__call__
+
+    def fails_entry_by_entry(self, problem, rng, limits):
+        return nothing if self.myopic else real(self, problem, rng, limits)
+
+    monkeypatch.setattr(Greedy, "__call__", fails_entry_by_entry)
+    limits = Limits(work=float("inf"), seconds=1, clock=past(1))
+    found = SOLVERS["auto"](problem, np.random.default_rng(3), limits)
+    assert found.verdict is Verdict.SOLVED
+
+
+def test_the_search_goes_on_where_the_engine_gives_up_early(monkeypatch):
+    """HiGHS had no time to begin, and half of the limit was not used."""
+    problem, shares = FAMILIES["quadratic worst"](), []
+
+    def gives_up(problem, limits, *, seed, start, done):
+        del problem, limits, seed, start, done
+        return Solution(Verdict.UNKNOWN, bound=Fraction(10), stopped="time")
+
+    def searched(problem, start, rng, limits, done):
+        del rng, done
+        shares.append(limits.seconds)
+        return answer(problem, Plan(start.entry, start.adversary))
+
+    monkeypatch.setattr("policies.solvers.auto.solve", gives_up)
+    monkeypatch.setattr("policies.solvers.auto.improve", searched)
+    monkeypatch.setattr("policies.solvers.auto._warm", lambda _: True)
+    monkeypatch.setattr("policies.solvers.auto.is_loaded", lambda: True)
+    limits = Limits(work=float("inf"), seconds=1, clock=timeless)
+    Auto(frozenset({"prices", "levels", "loads"}))(
+        problem, np.random.default_rng(0), limits
+    )
+    assert max(shares) > 0.9
+
+
+def test_a_search_that_cannot_load_its_kernels_in_time_is_not_begun(monkeypatch):
+    """Loading them takes .6 s whatever the clock says: a limit of .3 s became one."""
+    monkeypatch.setattr("policies.solvers.auto.is_loaded", lambda: False)
+    refused = lambda *_, **__: pytest.fail("loaded")  # noqa: E731
+    monkeypatch.setattr("policies.solvers.auto.kernels", refused)
+    monkeypatch.setattr("policies.solvers.auto._warm", lambda _: True)
+    limits = Limits(work=float("inf"), seconds=0.5, clock=past(0.5))
+    found = SOLVERS["auto"](FAMILIES["sparse"](), np.random.default_rng(0), limits)
+    assert found.verdict is Verdict.SOLVED
+
+
 def test_the_clock_ends_repairs_of_a_greedy_plan_after_the_first(monkeypatch):
     """In vain and without a clock they made one second 7 to 33 on a busy machine."""
     problem = families.sparse((200, 400, 2, 1, 3, 3), 1)
@@ -417,7 +537,7 @@ def test_the_clock_ends_repairs_of_a_greedy_plan_after_the_first(monkeypatch):
     monkeypatch.setattr("policies.solvers.search.local_search.eject", eject)
     limits = Limits(work=float("inf"), seconds=1, clock=past(1))
     SOLVERS["auto"](problem, np.random.default_rng(0), limits)
-    assert ended == [False]  # one repair, as nobody asked for a stop
+    assert ended == [False, False]  # GREEDYL's and GREEDY's: nobody asked for a stop
 
 
 OPEN = Solution(Verdict.UNKNOWN, tried=("nothing",), stopped="time")
