@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from policies.model.aggregates import Aggregate
-from policies.model.coalitions import NOBODY, Coalitions, membership, pooled
+from policies.model.coalitions import NOBODY, Coalitions, pooled
 from policies.model.links import Links
 from policies.model.objective import Objective
 from policies.model.sets import Bools, Ints, InvalidProblem, SetSystem, below, column
@@ -411,9 +411,9 @@ class Problem:
         """
         if self.trusted is None:
             return None
-        members = membership(self.groups, self.n_adversaries)
         free = ~self.trusted
-        return np.asarray((free.astype(np.int64) @ members.T.astype(np.int64)) > 0)
+        pools = [free[:, list(group)].any(axis=1) for group in self.groups]
+        return np.column_stack([free, *pools])
 
     def room(self) -> Ints:
         """Capacity of each adversary, shape (k,), never more than could be used."""

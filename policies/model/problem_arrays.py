@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from policies.model.coalitions import membership
+from policies.model.coalitions import sights
 from policies.model.disclosure import alone
 from policies.model.objective import Objective
 from policies.model.problem import Pairs, Plan, Problem
@@ -92,13 +92,11 @@ def tables(problem: Problem) -> Tables:
     """Return the arrays of a problem, in O(n k + m h + members) memory."""
     sets, k, goal = problem.sets, problem.n_adversaries, problem.goal
     entry_start, entry_row = sets.by_entry()
-    members = membership(problem.groups, k)
-    adversary, observer = np.nonzero(
-        members.T
-    )  # by adversary; its own observer is lowest
+    adversary, observer = sights(problem.groups, k)
     judged = problem.judged()
     if judged is None:
-        judged = np.ones((len(sets.properties), len(members)), np.bool_)
+        observers = k + len(problem.groups)
+        judged = np.ones((len(sets.properties), observers), np.bool_)
     return Tables(
         worth=_worth(problem),
         able=able(problem),

@@ -30,7 +30,9 @@ from policies.solvers.exact.enumeration import enumerate_plans, listable, looks
 from policies.solvers.exact.linear_model import Late
 from policies.solvers.interfaces import Limits, Verdict
 
-_LOOKS: Final = 2e7  # numbers visited by enumerations per unit of work
+LOOKS: Final = 2e7
+"""Numbers visited by enumerations per unit of work."""
+
 # Six boards of queens, 7 x 7 in 4 colours, 2 s of CPU: withheld for 506, at least 504; half of
 # _SHARE 508, twice 506. Six of 5 x 5 in 3 are proven in .16 s with each.
 _SHARE: Final = 0.3  # least share of the remaining time for a part
@@ -175,7 +177,7 @@ def _listed(
     began, bound = limits.clock(), 0
     half = replace(limits.part(0.5), seconds=limits.seconds / 2)
     if listable(problem):
-        over, work = half.deadline(), half.work * _LOOKS
+        over, work = half.deadline(), half.work * LOOKS
         for bound, chosen in _by_price(problem):
             rest = without(problem, chosen)
             work -= looks(rest)

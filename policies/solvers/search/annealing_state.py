@@ -45,17 +45,20 @@ class AnnealingState:
         from scipy.sparse import csr_array
 
         self.problem = problem
-        observers = membership(problem.groups, problem.n_adversaries)
         self.tables = t = tables(problem)
         alike = problem.strict_history or not len(problem.history)
         if problem.groups and problem.trusted is None and alike:
+            observers = membership(problem.groups, problem.n_adversaries)
             kept = widest(observers)
-            observers, t = observers[kept], _seen_by(t, observers[kept], kept)
-            self.tables = t
-        self._members = csr_array(observers.T.astype(np.int64))
+            self.tables = t = _seen_by(t, observers[kept], kept)
+        adversary = np.repeat(np.arange(problem.n_adversaries), np.diff(t.seen_start))
+        ones = np.ones(len(adversary), np.int64)
+        self._members = csr_array(
+            (ones, (adversary, t.seen)), shape=(problem.n_adversaries, t.n_observers)
+        )
         near = len(t.entry) / max(1, problem.n_entries)
         self.cost = max(1.0, near * len(t.seen) / problem.n_adversaries)
-        self.sweep = len(t.full) * len(observers) + t.able.size
+        self.sweep = len(t.full) * t.n_observers + t.able.size
         self.width = max(1.0, len(t.entry) / max(1, len(t.full)))
         mean = problem.averages or (t.tradeoff and t.average)
         over = problem.averages[0].over if problem.averages else t.over

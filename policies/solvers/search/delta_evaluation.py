@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from policies.model.aggregates import Aggregate, Shape
-from policies.model.coalitions import membership
 from policies.model.disclosure import reachable
 from policies.model.links import LinkMeasure, Links
 from policies.model.problem import Average, Pairs, Plan, Problem
@@ -305,8 +304,11 @@ def plan_arrays(
 
 def _near(problem: Problem) -> Ints:
     """Pairs of adversaries who share an observer, by the first, shape (2, pairs)."""
-    members = membership(problem.groups, problem.n_adversaries).astype(np.int64)
-    return np.array(np.nonzero(members.T @ members), np.int64)
+    k = problem.n_adversaries
+    groups = (np.array(group, np.int64) for group in problem.groups)
+    pooled = [(one[:, None] * k + one).reshape(-1) for one in groups]
+    pairs = [np.arange(k) * (k + 1), *pooled]
+    return np.stack(np.divmod(np.unique(np.concatenate(pairs)), k))
 
 
 def _top(t: Tables) -> Ints:

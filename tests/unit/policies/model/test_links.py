@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from policies.model.coalitions import Coalitions, membership, pooled
+from policies.model.coalitions import Coalitions, membership, pooled, sights
 from policies.model.links import (
     LinkMeasure,
     Links,
@@ -133,6 +133,8 @@ class TestCoalitions:
         assert membership(((0, 1),), 2).tolist() == [
             [True, False], [False, True], [True, True],
         ]  # fmt: skip
+        seen = np.transpose(sights(((0, 1),), 2)).tolist()
+        assert seen == [[0, 0], [0, 2], [1, 1], [1, 2]]
 
     @pytest.mark.parametrize(
         ("make", "told"),

@@ -1,6 +1,7 @@
 """GREEDY, GREEDYL, GRASP, GRASPL and local search: the paper's, and mended."""
 
 import threading
+import tracemalloc
 from dataclasses import replace
 from fractions import Fraction
 from itertools import count
@@ -464,3 +465,16 @@ def test_pairs_that_are_not_valued_to_the_end_would_not_be_chosen(tiny, average,
     with patch.object(kernel, "useful", lambda *_: inf):
         whole = solve(name, problem)
     assert pairs_of(ended.plan) == pairs_of(whole.plan)
+
+
+@pytest.mark.parametrize("name", ["greedyl", "greedy"])
+def test_memory_does_not_grow_with_the_square_of_the_adversaries(name):
+    """A table of who sees what whom is given took 37 GB for 200,000 adversaries."""
+    k = 2_000
+    problem = Tiny(3, k, [step(0, 1), step(1, 2)]).problem()
+    tracemalloc.start()
+    found = SOLVERS[name](problem, np.random.default_rng(0), Limits(work=1))
+    highest = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found.verdict is Verdict.SOLVED
+    assert highest < k * k
