@@ -29,6 +29,10 @@ STREAMED: Final = FORMS[:2]
 STATES: Final = ("answered", "illegible", "not_present", "conflict", "open", "empty")
 """States of an asked field; ``empty``: there was nothing to ask for."""
 
+CONSENSUS: Final = "consensus"
+OPERATOR: Final = "operator"
+"""Who decided on an answer."""
+
 Cell = str | float | None
 
 _MARKED: Final = {f"[{mark.value}]".encode(): mark.value for mark in Mark}
@@ -53,6 +57,10 @@ class Filled(Protocol):
     def state(self) -> str | None:
         """State of the result; None: it has no answer."""
 
+    @property
+    def judged_by(self) -> str | None:
+        """The operator who decided it; None: the consensus did."""
+
 
 def state_of(entry: Filled | None) -> str:
     """State of an asked field, one of :data:`STATES`; None: the record has no entry."""
@@ -73,10 +81,20 @@ def answer_of(entry: Filled | None) -> str:
 
 
 def confidence_of(entry: Filled | None) -> float | None:
-    """Probability that the answer is right, to six digits; None where there is none."""
-    if state_of(entry) in ("empty", "open") or entry is None:
+    """Probability that the answer is right, to six digits; None where there is none.
+
+    There is none of what an operator decided: it is no estimate.
+    """
+    if decided_by(entry) != CONSENSUS or entry is None:
         return None
     return None if entry.confidence is None else round(entry.confidence, 6)
+
+
+def decided_by(entry: Filled | None) -> str:
+    """Who decided on the answer: ``consensus`` or ``operator``; empty if there is none."""
+    if state_of(entry) in ("empty", "open") or entry is None:
+        return ""
+    return CONSENSUS if entry.judged_by is None else OPERATOR
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +119,7 @@ COLUMNS: Final = (
     ExportColumn("answer", answer_of, bare=True),
     ExportColumn("confidence", confidence_of, number=True),
     ExportColumn("state", state_of),
+    ExportColumn("decided_by", decided_by, since=2),
 )
 
 

@@ -1,4 +1,4 @@
-"""Add users, API tokens, requests of the API, the audit chain, figures and notices."""
+"""Add users, API tokens, requests of the API, the audit chain, figures, notices, judgements."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -17,6 +17,7 @@ def upgrade() -> None:
     _requests()
     _figures()
     _notices()
+    _judgements()
     if op.get_context().dialect.name == "sqlite":
         _sqlite_guards()
     else:
@@ -188,6 +189,17 @@ def _notices() -> None:
         "ix_notice_delivery_webhook_id_notice_delivery_id",
         "notice_delivery",
         ["webhook_id", "id"],
+    )
+
+
+def _judgements() -> None:
+    op.add_column("result", _text("judged_by", null=True))
+    op.create_index(
+        "ix_result_conflict",
+        "result",
+        ["entry_id"],
+        sqlite_where=sa.text("state = 'conflict'"),
+        postgresql_where=sa.text("state = 'conflict'"),
     )
 
 

@@ -68,6 +68,9 @@ OPERATIONS: Final[Mapping[str, str]] = {
     "workers.distinct": "workers:merge",
     # answers, questions, money
     "answers.list": "answers:read",
+    "answers.conflicts": "answers:read",
+    "answers.show": "answers:review",
+    "answers.judge": "answers:review",
     "answers.reveal": "answers:review",
     "answers.dismiss": "answers:write",
     "questions.list": "questions:read",
@@ -255,6 +258,7 @@ PROVEN: Final = frozenset(
         "records.reveal",
         "records.reassemble",
         "answers.reveal",
+        "answers.show",
         "subject.report",
         "workers.merge",
         "records.purge",

@@ -190,6 +190,35 @@ def withdraw(
     return messages, ended, sorted(set(outbox_ids).difference(dead, unsent, sent))
 
 
+def release(
+    tx: Tx, tasks: Sequence[OpenTask], withdrawing: Collection[str], *, at: int
+) -> Recalled:
+    """Take back tasks that are not needed any more, as far as nobody has begun them.
+
+    What a worker has on our page is finished, and so is what shares a message with
+    tasks that are needed, once it is outside.
+
+    Parameters
+    ----------
+    tx : Tx
+    tasks : Sequence of OpenTask
+    withdrawing : Collection of str
+        Connectors that can withdraw tasks.
+    at : int
+        Microseconds UTC.
+    """
+    mine = {task.id for task in tasks}
+    places: dict[str, list[OpenTask]] = defaultdict(list)
+    for task in tasks:
+        place = _place(task, withdrawing)
+        if place == "outside" and task.outbox_id is not None:
+            others = set(task_rows.tasks_of_messages(tx, [task.outbox_id])) - mine
+            place = "lost" if others else place
+        places["lost" if place == "shown" else place].append(task)
+    found = Recall(**{place: tuple(some) for place, some in places.items()})
+    return take_back(tx, found, InFlightAction.RECALL, at=at)
+
+
 def take_back(tx: Tx, found: Recall, how: InFlightAction, *, at: int) -> Recalled:
     """Recall what :func:`foresee` found, in the transaction of the change."""
     if how is InFlightAction.KEEP:

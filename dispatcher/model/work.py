@@ -96,10 +96,22 @@ class Answer(SQLModel, table=True):
 
 
 class Result(SQLModel, table=True):
-    """The consensus of an entry's answers."""
+    """The consensus of an entry's answers, or what an operator decided instead.
+
+    ``judged_by`` is the operator; where it is set, later answers change nothing.
+    """
 
     __tablename__ = "result"
-    __table_args__ = (states_of("result"),)
+    __table_args__ = (
+        states_of("result"),
+        # A few of millions: the queue of those who judge reads nothing else.
+        Index(
+            "ix_result_conflict",
+            "entry_id",
+            sqlite_where=text("state = 'conflict'"),
+            postgresql_where=text("state = 'conflict'"),
+        ),
+    )
     entry_id: int = Field(sa_column=number())
     value: bytes | None = Field(default=None, sa_column=content(null=True))
     key_id: int | None = Field(default=None, sa_column=big(null=True))
@@ -107,6 +119,7 @@ class Result(SQLModel, table=True):
     wanted: int = Field(default=0, sa_column=big())  # answers wanted by now
     state: str = Field(default="open", sa_column=word(12))
     at: int = Field(sa_column=big())
+    judged_by: str | None = Field(default=None, sa_column=Column(Text, nullable=True))
 
 
 class Quarantine(SQLModel, table=True):

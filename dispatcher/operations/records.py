@@ -43,7 +43,16 @@ Source = Path | BinaryIO
 """A file, or a stream."""
 
 Row = tuple[object, ...]
-FIELDS: Final = ("field", "state", "tasks", "live", "answers", "held_back", "not_valid")
+FIELDS: Final = (
+    "field",
+    "state",
+    "tasks",
+    "live",
+    "answers",
+    "held_back",
+    "not_valid",
+    "decided_by",
+)
 """Attributes of each field in :func:`show`."""
 
 

@@ -316,7 +316,7 @@ class Status:
         if conflicts := self.results.get("conflict", 0):
             said.append(
                 f"{count(conflicts, 'field is', 'fields are')} in "
-                "conflict: dispatcher records list --state conflict"
+                "conflict: dispatcher answers conflicts"
             )
         if stopped := self.workers.get("stopped", 0):
             said.append(

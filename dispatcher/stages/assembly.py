@@ -24,6 +24,7 @@ from dispatcher.export_format import (
     Cell,
     Layout,
     answer_of,
+    decided_by,
     how_written,
     load_polars,
     state_of,
@@ -37,7 +38,7 @@ from dispatcher.store import answers as rows
 from dispatcher.store import ledger as gate_rows
 from dispatcher.store.answers import AnswerRow, FilledRow
 from policies.answers.consensus import Consensus, Given, Next, decide, weigh
-from policies.answers.validation import Valid, check
+from policies.answers.validation import Mark, Valid, check
 from policies.policy import Field
 
 BATCH: Final = 500
@@ -118,7 +119,12 @@ class Assembly:
         if not ids:
             return
         answers = rows.answers_of(tx, ids, lock=True)
-        results, right = self._decide(tx, answers, ids)
+        judged = rows.judged(tx, ids)  # what an operator decided stays as it is
+        results, right = self._decide(
+            tx,
+            [row for row in answers if row.entry_id not in judged],
+            [entry_id for entry_id in ids if entry_id not in judged],
+        )
         rows.save(tx, results, [row.task_id for row in answers], right)
         conflicts = sum(result.state == "conflict" for result in results)
         if conflicts:
@@ -164,12 +170,11 @@ class Assembly:
     def _result(
         self, entry_id: int, field: Field, answers: int, found: Consensus
     ) -> Result:
-        text = f"[{found.mark.value}]" if found.mark is not None else found.text
         known = found.next is not Next.WAIT
         more = found.next is Next.ONE_MORE
         return Result(
             entry_id=entry_id,
-            value=text.encode() if known else None,
+            value=_stored(found.text, found.mark) if known else None,
             confidence=found.confidence,
             wanted=max(field.answers, answers + 1 if more else 0),
             state=_STATES[found.next],
@@ -197,22 +202,78 @@ def _valid(field: Field, row: AnswerRow) -> Valid | None:
     return verdict if isinstance(verdict, Valid) else None
 
 
+@dataclass(frozen=True)
+class Reading:
+    """The answers to one entry that mean the same.
+
+    Attributes
+    ----------
+    letter : str
+        ``A``, ``B``…, in the order in which they were given.
+    value : bytes
+        As a result stores it, of the most reliable worker among them.
+    tasks : tuple of int
+        Whose answers they are.
+    accounts : tuple of int
+        Their accounts.
+    """
+
+    letter: str
+    value: bytes = field(repr=False)
+    tasks: tuple[int, ...]
+    accounts: tuple[int, ...]
+
+
+def readings(tx: Tx, entry_ids: Sequence[int]) -> dict[int, list[Reading]]:
+    """Group the valid answers to each entry by what they mean."""
+    fields = asked_of(tx, entry_ids)
+    groups: dict[int, dict[str, list[tuple[AnswerRow, Valid]]]] = {
+        entry_id: {} for entry_id in entry_ids
+    }
+    for row in rows.answers_of(tx, entry_ids):
+        asked = fields.get(row.entry_id)
+        valid = None if asked is None else _valid(asked, row)
+        if valid is not None:
+            groups[row.entry_id].setdefault(valid.key, []).append((row, valid))
+    return {
+        entry_id: [
+            Reading(
+                _letters(place),
+                stored(max(same, key=lambda one: one[0].quality)[1]),
+                tuple(row.task_id for row, _ in same),
+                tuple(row.account_id for row, _ in same),
+            )
+            for place, same in enumerate(found.values())
+        ]
+        for entry_id, found in groups.items()
+    }
+
+
+def stored(answer: Valid) -> bytes:
+    """Return a valid answer as a result stores it."""
+    return _stored(answer.text, answer.mark)
+
+
+def _stored(text: str, mark: Mark | None) -> bytes:
+    return (text if mark is None else f"[{mark.value}]").encode()
+
+
 def alike(tx: Tx, entry_ids: Sequence[int]) -> dict[int, str]:
     """Which answers to an entry mean the same, by task: ``A``, ``B``…, and no value.
 
-    One that is not valid under the policy in force has an empty name.
+    One that is not valid under the policy in force is left out.
     """
-    force, found = current_policy(tx), dict[int, str]()
-    fields = _asked(tx, entry_ids, force)
-    names: dict[int, dict[str, str]] = {}
-    for row in rows.answers_of(tx, entry_ids):
-        field = fields.get(row.entry_id)
-        valid = None if field is None else _valid(field, row)
-        known = names.setdefault(row.entry_id, {})
-        found[row.task_id] = (
-            known.setdefault(valid.key, _letters(len(known))) if valid else ""
-        )
-    return found
+    return {
+        task: one.letter
+        for found in readings(tx, entry_ids).values()
+        for one in found
+        for task in one.tasks
+    }
+
+
+def asked_of(tx: Tx, entry_ids: Sequence[int]) -> dict[int, Field]:
+    """Return how the policy in force asks for each entry; others are left out."""
+    return _asked(tx, entry_ids, current_policy(tx))
 
 
 def _letters(place: int) -> str:
@@ -403,6 +464,8 @@ class Values:
         By field; empty where there is none, or the field is unreadable.
     states : Mapping of str to str
         Of the same fields.
+    decided_by : Mapping of str to str
+        Of the same fields: ``consensus``, ``operator``, or empty.
     """
 
     pseudonym: str
@@ -410,6 +473,7 @@ class Values:
     loaded: Mapping[str, Cell]
     answers: Mapping[str, str]
     states: Mapping[str, str]
+    decided_by: Mapping[str, str]
 
 
 def values_of(tx: Tx, pseudonym: str) -> Values | None:
@@ -431,6 +495,7 @@ def values_of(tx: Tx, pseudonym: str) -> Values | None:
         dict(zip(json.loads(columns), json.loads(cells), strict=False)),
         {name: answer_of(one) for name, one in entries.items()},
         {name: state_of(one) for name, one in entries.items()},
+        {name: decided_by(one) for name, one in entries.items()},
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from sqlalchemy import BigInteger, bindparam, delete, func, update
@@ -20,7 +20,7 @@ from dispatcher.store import (
     relations,
     tasks,
 )
-from dispatcher.store.statements import insert, select_columns
+from dispatcher.store.statements import in_list, insert, select_columns
 from dispatcher.store.transaction import Tx
 
 INVITES: Final = 1000
@@ -56,6 +56,7 @@ _ROW: Final = select_columns(
     Table.quality,
 )
 _ALL: Final = _ROW.order_by(col(Table.id))
+_SOME: Final = _ROW.where(in_list(Table.id, "accounts"))
 _NAMED: Final = _ROW.where(
     col(Table.connector) == bindparam("of_connector"),
     col(Table.name) == bindparam("called"),
@@ -111,6 +112,12 @@ _DROP_RECUSALS: Final = delete(Recusal).where(
 def all_accounts(tx: Tx) -> list[Account]:
     """Every account, in order of arrival."""
     return [Account(*row) for row in tx.execute(_ALL)]
+
+
+def accounts_of(tx: Tx, account_ids: Collection[int]) -> dict[int, Account]:
+    """Accounts by id."""
+    found = tx.execute(_SOME, {"accounts": list(account_ids)})
+    return {row.id: Account(*row) for row in found}
 
 
 def find(tx: Tx, connector: str, name: str) -> Account | None:

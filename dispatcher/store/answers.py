@@ -14,6 +14,7 @@ from sqlalchemy import (
     exists,
     func,
     literal_column,
+    or_,
     update,
 )
 from sqlmodel import col, select
@@ -58,6 +59,7 @@ class FilledRow(NamedTuple):
     value: bytes | None
     confidence: float | None
     state: str | None
+    judged_by: str | None
 
 
 # -- answers that came in --------------------------------------------------------------
@@ -79,6 +81,7 @@ _RESULT: Final = (
     "wanted",
     "state",
     "at",
+    "judged_by",
 )
 _KEYS: Final = select_columns(Entry.id, Entry.key_id).where(
     in_list(Entry.id, "entries")
@@ -291,8 +294,26 @@ _LIVE: Final = (
 )
 _REOPEN: Final = (
     update(Result)
-    .where(col(Result.entry_id) == bindparam("entry"), col(Result.state) == "conflict")
-    .values(state="open")
+    .where(
+        col(Result.entry_id) == bindparam("entry"),
+        or_(col(Result.state) == "conflict", col(Result.judged_by).is_not(None)),
+    )
+    .values(state="open", judged_by=None)
+)
+_JUDGED: Final = select(Result.entry_id).where(
+    in_list(Result.entry_id, "entries"), col(Result.judged_by).is_not(None)
+)
+_IN_CONFLICT: Final = (
+    select(Result.entry_id)
+    .where(
+        Result.state == literal_column("'conflict'"),  # for the partial index
+        Result.entry_id > bindparam("after"),
+    )
+    .order_by(col(Result.entry_id))
+    .limit(bindparam("most"))
+)
+_RESULT_OF: Final = select_columns(Result.state, Result.judged_by).where(
+    Result.entry_id == bindparam("entry")
 )
 _UNCOUNT: Final = (
     update(Answer).where(col(Answer.entry_id) == bindparam("entry")).values(counted=0)
@@ -368,8 +389,37 @@ def save(
     accounts.set_qualities(tx, sorted(qualities.items()))
 
 
+def judged(tx: Tx, entry_ids: Sequence[int]) -> set[int]:
+    """Which of the entries an operator decided on."""
+    return set(tx.scalars(_JUDGED, {"entries": entry_ids}))
+
+
+def in_conflict(tx: Tx, after: int, limit: int) -> list[int]:
+    """Entries in conflict above an id, by id."""
+    return tx.scalars(_IN_CONFLICT, {"after": after, "most": limit})
+
+
+def result_of(tx: Tx, entry_id: int) -> tuple[str, bool]:
+    """State of an entry's result, and whether an operator decided it."""
+    found = tx.execute(_RESULT_OF, {"entry": entry_id}).first()
+    return ("open", False) if found is None else (found[0], found[1] is not None)
+
+
+def judge(tx: Tx, entry_id: int, value: bytes, judged_by: str, now: int) -> None:
+    """Give an entry the value that an operator decided on."""
+    found = Result(
+        entry_id=entry_id,
+        value=value,
+        confidence=1.0,
+        state="answered",
+        at=now,
+        judged_by=judged_by,
+    )
+    save(tx, [found], [], {})
+
+
 def reopen(tx: Tx, entry_id: int) -> None:
-    """Reopen an entry in conflict; its answers are counted again."""
+    """Reopen an entry in conflict, or judged; its answers are counted again."""
     if tx.execute(_REOPEN, {"entry": entry_id}).rowcount:
         tx.execute(_UNCOUNT, {"entry": entry_id})
 
@@ -411,6 +461,7 @@ _FILLED: Final = (
         Result.value,
         Result.confidence,
         Result.state,
+        Result.judged_by,
         Result.key_id,
     )
     .select_from(Record)

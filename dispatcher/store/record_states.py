@@ -116,6 +116,11 @@ _FIELDS: Final = (
             .scalar_subquery(),
             "",
         ).label("not_valid"),
+        case(
+            (col(Result.judged_by).is_not(None), "operator"),
+            (col(Result.state).in_(("answered", "conflict")), "consensus"),
+            else_="",
+        ).label("decided_by"),
     )
     .select_from(Entry)
     .join(Record, col(Record.id) == Entry.record_id)
@@ -132,7 +137,8 @@ and its pseudonym."""
 
 FieldRow: TypeAlias = "Row[*tuple[Any, ...]]"
 """One field of a record: field, state, tasks, live, answers, held_back, the plan's
-reason, and not_valid, why an answer of it does not count; each empty if there is none."""
+reason, not_valid, why an answer of it does not count, and decided_by, ``consensus`` or
+``operator``; each empty if there is none."""
 
 
 def records(

@@ -435,6 +435,7 @@ _OPEN: Final = (
 )
 _OPEN_OF: Final = _OPEN.where(in_list(Account.adversary_id, "adversaries"))
 _OPEN_OF_ACCOUNTS: Final = _OPEN.where(in_list(Account.id, "accounts"))
+_OPEN_OF_ENTRY: Final = _OPEN.where(Task.entry_id == bindparam("entry"))
 _OF_MESSAGES: Final = select(Task.id).where(
     in_list(Task.outbox_id, "messages"), _is_live
 )
@@ -452,6 +453,11 @@ def open_tasks(
 def open_tasks_of(tx: Tx, account_ids: Sequence[int]) -> Sequence[OpenTask]:
     """Tasks under way of some accounts, by id."""
     return tx.execute(_OPEN_OF_ACCOUNTS, {"accounts": list(account_ids)}).all()
+
+
+def open_tasks_on(tx: Tx, entry_id: int) -> Sequence[OpenTask]:
+    """Tasks under way on one entry, by id."""
+    return tx.execute(_OPEN_OF_ENTRY, {"entry": entry_id}).all()
 
 
 def tasks_of_messages(tx: Tx, outbox_ids: Sequence[int]) -> list[int]:

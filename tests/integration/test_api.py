@@ -94,6 +94,8 @@ BODIES = {
     "retry_messages": {},
     "withdraw_messages": {"ids": [1]},
     "reveal_answers": {"ids": [1], "reason": "a test"},
+    "show_answers": {"reason": "a test"},
+    "judge_field": {"decision": "unreadable", "reason": "a test"},
     "dismiss_answers": {"reason": "a test"},
     "approve_payments": {"payments": ["reward-1"], "reason": "a test"},
     "refuse_payments": {"payments": ["reward-1"], "reason": "a test"},

@@ -110,6 +110,10 @@ payments refuse field-1 --reason test
 fields list
 fields unburn k1.name --extra-showings 1 --reason test
 answers list
+answers conflicts
+answers show k1.name
+answers judge k1.name --value-from person.txt --reason test --dry-run
+answers judge k1.name --unreadable --reason test
 answers dismiss --all
 connectors list
 connectors show folder

@@ -612,7 +612,7 @@ def test_strange_addresses_are_refused_in_words(client, path):
 
 
 def test_nothing_is_posted_to_a_page_but_what_it_asks(client):
-    asking = {one.path for one in SCREENS if one.posts}  # they change nothing
+    asking = {one.path for one in SCREENS if one.posts or one.acts}
     other = {"sec-fetch-site": "cross-site"}
     for path in PAGES:
         for method in ("POST", "PUT", "PATCH", "DELETE"):

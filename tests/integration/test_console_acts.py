@@ -18,7 +18,7 @@ from dispatcher.store import answers, audit_log, collecting, people, records
 from dispatcher.store import pause as pauses
 from dispatcher.surfaces.console.actions import ACTIONS
 from dispatcher.surfaces.console.screens import SCREENS
-from tests import builders
+from tests import builders, sql
 from tests.integration.console_house import HOST, SAME
 from tests.integration.ledger_cases import Case, policy
 from tests.integration.test_console import EVIL, PLACES, RULES, text_of
@@ -401,20 +401,28 @@ def test_a_stream_says_that_the_store_has_moved(case):
 # -- answers and fields ------------------------------------------------------------------------
 
 
+def disputed(case, *fields):
+    """Let ann and bob answer fields in different ways, until nobody else is asked."""
+    for field in fields:
+        for who in ("ann", "bob"):
+            if (who, field) != ("ann", "key-canary-0.a"):  # she was shown that before
+                case.book((f"inhouse/{who}", field))
+        entry = case.entries[field]
+        with case.store.write() as tx:
+            given = answers.tasks_of(tx, [entry])
+            answers.put_answers(
+                tx,
+                [
+                    Answer(task_id=one.id, entry_id=entry, account_id=number, raw=raw,
+                           valid=1, at=case.now, counted=1)
+                    for number, one, raw in zip((1, 2), given, (b"Gout", b"flu"), strict=True)
+                ],
+            )  # fmt: skip
+        builders.save_results(case.store, [entry], "conflict", wanted=3)
+
+
 def test_a_conflict_is_shown_side_by_side_and_more_workers_are_asked(client, case):
-    case.book(("inhouse/bob", "key-canary-0.a"))
-    entry = case.entries["key-canary-0.a"]
-    with case.store.write() as tx:
-        given = answers.tasks_of(tx, [entry])
-        answers.put_answers(
-            tx,
-            [
-                Answer(task_id=one.id, entry_id=entry, account_id=number, raw=raw,
-                       valid=1, at=case.now, counted=1)
-                for number, one, raw in zip((1, 2), given, (b"Gout", b"flu"), strict=True)
-            ],
-        )  # fmt: skip
-    builders.save_results(case.store, [entry], "conflict", wanted=3)
+    disputed(case, "key-canary-0.a")
     page = client.get("/answers")
     assert "In conflict 1" in text_of(page)
     ((name, told),) = re.findall(
@@ -427,6 +435,84 @@ def test_a_conflict_is_shown_side_by_side_and_more_workers_are_asked(client, cas
     assert "Extra showings 2" in text_of(act(client, "unburn-fields", **given))
     assert "No field is in conflict" in text_of(client.get("/answers"))
     assert name in client.get("/fields?state=open").text
+
+
+def offered(page) -> dict[str, str]:
+    """The inputs that each form of a conflict sends along, and its buttons."""
+    form = page.text[page.text.index('aria-label="Choose an answer"') :]
+    found = re.findall(r'type="hidden" name="([^"]*)" value="([^"]*)"', form)
+    return {name: html.unescape(text) for name, text in found}
+
+
+def test_conflicts_are_judged_one_after_the_other_each_by_one_button(app, case, clock):
+    """One press a conflict: each decision is acted on, and the next one is shown."""
+    disputed(case, "key-canary-0.a", "key-canary-0.c", "key-canary-1.a")
+    client = as_role(app, case, clock, "operator", "reviewer")
+    assert "3 fields wait" in text_of(client.get("/answers/judge"))
+    page = client.post("/answers/judge", data={"reason": "looked", "after": "0"})
+    assert "Gout" not in page.text
+    sent = offered(page) | {"decision": "choose B"}
+    page = client.post("/answers/judge", data=sent)
+    assert "decided by you" in text_of(page)
+    assert "2 left" in text_of(page)
+    client.post("/answers/judge", data=sent)  # pressed twice, it acts once
+    page = client.post("/answers/judge", data=offered(page) | {"decision": "skip"})
+    page = client.post("/answers/judge", data=offered(page) | {"decision": "ask"})
+    assert "one more worker is asked" in text_of(page)
+    assert "1 was skipped" in text_of(page)
+    judged = [line for line in lines(case) if line[2] == "answers.judge"]
+    assert [(who, how, why, end) for who, how, _, _, why, end in judged] == [
+        ("operator-reviewer", "console", "looked", "done")
+    ] * 2
+    with case.store.read() as tx:
+        values = [
+            row.value
+            for row in answers.filled_in(tx, case.records["key-canary-0"])
+            if row.judged_by
+        ]
+    assert values == [b"flu"]
+
+
+def test_what_answers_say_is_shown_by_a_line_of_its_own_and_after_a_proof(
+    app, case, clock
+):
+    disputed(case, "key-canary-0.a", "key-canary-0.c")
+    client = as_role(app, case, clock, "reviewer")
+    begun = {"reason": "looked", "after": "0", "shows": "1"}
+    page = client.post("/answers/judge", data=begun)
+    assert {"Gout", "flu"} <= set(re.findall(r"fades=\"30\">([A-Za-z]+)<", page.text))
+    assert "Ask one more" not in page.text  # it is an operator's
+    refused = client.post("/answers/judge", data=offered(page) | {"decision": "ask"})
+    assert refused.status_code == 403
+    sent = offered(page) | {"decision": "value", "value": "  flu  "}
+    assert "decided by you" in text_of(client.post("/answers/judge", data=sent))
+    shown = [line[3:5] for line in lines(case) if line[2] == "answers.show"]
+    assert {why for _, why in shown} == {"looked"}
+    assert len({field for field, _ in shown}) == 2
+    clock.advance(seconds=1_000)
+    page = client.post("/answers/judge", data=begun)
+    assert "Your password once more" in text_of(page)
+    assert "flu" not in page.text
+    page = client.post("/answers/judge", data=begun | {"password": "wrong"})
+    assert page.status_code == 403
+    assert "flu" not in page.text
+
+
+def test_an_image_is_given_once_and_to_whom_it_was_revealed_alone(app, case, clock):
+    case.load(("key-canary-9", "person-canary", 9, "a"), shown=b"\x89PNG-canary")
+    with case.store.write() as tx:
+        sql.run(tx, "UPDATE entry SET media = 'image/png' WHERE id = ?",
+                [case.entries["key-canary-9.a"]])  # fmt: skip
+    disputed(case, "key-canary-9.a")
+    client = as_role(app, case, clock, "reviewer")
+    begun = {"reason": "looked", "after": "0", "shows": "1"}
+    (crop,) = re.findall(
+        r'src="(/answers/crops/[^"]+)"', client.post("/answers/judge", data=begun).text
+    )
+    other = as_role(app, case, clock, "operator", "reviewer")
+    assert other.get(crop).status_code == 404
+    assert client.get(crop).content == b"\x89PNG-canary"
+    assert client.get(crop).status_code == 404
 
 
 def test_refused_answers_are_dismissed_with_a_reason_and_shown_only_by_an_act(

@@ -25,6 +25,7 @@ payments owed
 connectors list
 questions list
 answers list
+answers conflicts
 workers groups
 workers suspects
 backup list
@@ -54,6 +55,8 @@ db status
 db check
 notices list
 pause --reason lunch --dry-run
+answers show f1.name --reason look
+answers judge f1.name --unreadable --reason blots
 """
 
 

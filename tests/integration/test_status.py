@@ -261,7 +261,7 @@ def test_answers_that_fit_nothing_and_conflicts_and_what_is_down_are_named(case,
         "connector acme is down, the others are not affected: 2 messages wait "
         "(gave no answer): dispatcher connectors test acme",
         "3 answers were refused: dispatcher answers list",
-        "2 fields are in conflict: dispatcher records list --state conflict",
+        "2 fields are in conflict: dispatcher answers conflicts",
         "2 workers are below the accuracy floor and given nothing new: "
         "dispatcher workers list, then: dispatcher workers show ACCOUNT",
         "the made-up questions of name are used up: "

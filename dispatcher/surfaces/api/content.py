@@ -162,6 +162,41 @@ def explain_field(call: Called, body: d.Explain) -> d.Explanation:
 # -- answers -------------------------------------------------------------------------------
 
 
+def list_conflicts(call: Called, part: Parted) -> d.Page[d.Conflict]:
+    """List fields in conflict, with who gave which answer; values stay hidden."""
+    found = answers.list_conflicts(
+        call.store, limit=part.limit + 1, after=part.after or 0
+    )
+    return part.page(found, lambda one: one.entry_id, lambda one: take(d.Conflict, one))
+
+
+def show_answers(call: Called, field: Named, body: d.Reveal) -> d.RevealedField:
+    """Show what a field's answers say; the audit log has who asked and why before that."""
+    call.refuse_trial("values are shown")
+    found = answers.reveal_conflict(call.workspace, call.store, field, body.reason)
+    return take(d.RevealedField, found)
+
+
+def judge_field(call: Called, field: Named, body: d.Judge) -> d.Judged:
+    """Decide a field by hand: the operator's word counts, not the consensus."""
+    if body.decision == "ask" and not call.principal.may("fields.unburn"):
+        raise ProblemError(
+            403,
+            "one more worker is asked only by whoever may grant showings",
+            "choose an answer, or let an operator ask (scope fields:write)",
+        )
+    found = answers.judge(
+        call.workspace,
+        call.store,
+        field,
+        answers.Decision(body.decision),
+        body.reason,
+        letter=body.letter or "",
+        value=body.value or "",
+    )
+    return take(d.Judged, found)
+
+
 def list_refused(
     call: Called,
     part: Parted,

@@ -6,6 +6,7 @@ has a value of a field, except in what is revealed.
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Generic, Literal, TypeVar
@@ -17,6 +18,10 @@ T = TypeVar("T")
 
 def _moment(at: object) -> object:
     return datetime.fromtimestamp(at / 1e6, UTC) if isinstance(at, int) else at
+
+
+def _base64(content: object) -> object:
+    return b64encode(content).decode() if isinstance(content, bytes) else content
 
 
 def _amount(text: object) -> object:
@@ -227,6 +232,9 @@ class RecordField(Document):
     answers: int
     held_back: str
     not_valid: str
+    decided_by: Annotated[
+        str, Field(description="`consensus` or `operator`; empty while it is open.")
+    ]
 
 
 class Record(Document):
@@ -256,6 +264,7 @@ class RevealedRecord(Document):
     loaded: Mapping[str, str | float | None]
     answers: Mapping[str, str]
     states: Mapping[str, str]
+    decided_by: Mapping[str, str]
 
 
 class FieldLine(Document):
@@ -893,6 +902,80 @@ class RefusedAnswer(Document):
     at: Moment
     dismissed_at: Moment | None
     dismissed_why: str | None
+
+
+class Giver(Document):
+    """Who gave an answer: pseudonym, connector, and the estimated accuracy."""
+
+    worker: str
+    connector: str
+    quality: float
+
+
+class Choice(Document):
+    """Answers to a field that mean the same, by a letter; what they say stays hidden."""
+
+    letter: str
+    givers: Sequence[Giver]
+
+
+class Conflict(Document):
+    """A field whose answers disagree, and that nobody else is asked."""
+
+    id: Annotated[str, Field(description="PSEUDONYM.FIELD")]
+    field: str
+    run: str
+    question: str
+    choices: Sequence[Choice]
+    shown: int = Field(validation_alias="showings")
+    t: int = Field(validation_alias="limit")
+    open_tasks: int
+
+
+class RevealedField(Document):
+    """What a field's answers say, by letter, and what its workers saw (base64)."""
+
+    id: str
+    question: str
+    answers: Mapping[str, str]
+    media: str
+    content: Annotated[str, BeforeValidator(_base64)]
+
+
+class Judge(Request):
+    """What is decided on a field, and why."""
+
+    decision: Annotated[
+        Literal["choose", "value", "unreadable", "absent", "ask", "consensus"],
+        Field(description="`consensus` withdraws what was decided by hand."),
+    ]
+    letter: Annotated[
+        str | None,
+        Field(min_length=1, max_length=8, description="Of the answer, with `choose`."),
+    ] = None
+    value: Annotated[
+        str | None,
+        Field(
+            min_length=1,
+            max_length=100_000,
+            description="What the field says, with `value`.",
+        ),
+    ] = None
+    reason: Reason
+
+
+class Judged(Document):
+    """What a judgement did; payments stay as they are."""
+
+    id: str
+    decision: str
+    before: str
+    after: str
+    decided_by: str
+    tasks: Annotated[int, Field(description="Open tasks that were taken back.")]
+    unplanned: Annotated[int, Field(description="Planned showings not needed now.")]
+    going_on: Annotated[int, Field(description="Tasks that are finished, and paid.")]
+    extra_showings: int
 
 
 class RevealAnswers(Request):

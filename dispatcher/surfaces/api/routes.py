@@ -240,6 +240,14 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route("GET", "/records/{record}/explanation", "explain", content.explain_record),
     Route("GET", "/fields", "fields.list", content.list_fields),
     Route("POST", "/fields:unburn", "fields.unburn", content.unburn_fields),
+    Route(
+        "POST",
+        "/fields/{field}:reveal",
+        "answers.show",
+        content.show_answers,
+        keeps=False,
+    ),
+    Route("POST", "/fields/{field}:judge", "answers.judge", content.judge_field),
     Route("POST", "/explain", "explain", content.explain_field, reads=True),
     Route("GET", "/runs", "runs.list", work.list_runs),
     Route("GET", "/runs/{run}", "runs.show", work.show_run),
@@ -370,6 +378,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route("POST", "/queue:retry", "queue.retry", work.retry_messages),
     Route("POST", "/queue:withdraw", "queue.withdraw", work.withdraw_messages),
     Route("GET", "/answers", "answers.list", content.list_refused),
+    Route("GET", "/answers/conflicts", "answers.conflicts", content.list_conflicts),
     Route(
         "POST", "/answers:reveal", "answers.reveal", content.reveal_answers, keeps=False
     ),

@@ -1,18 +1,32 @@
-"""``dispatcher answers``: what came in and was refused, until somebody has looked."""
+"""``dispatcher answers``: conflicts that an operator judges, and what was refused."""
 
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dispatcher.core.errors import Usage
+from dispatcher.core.errors import Invalid, Usage
+from dispatcher.core.input_files import read_input
 from dispatcher.core.plurals import count
-from dispatcher.surfaces.cli.context import CliContext, DryRun, Limit, Reason, zulu
+from dispatcher.surfaces.cli import completion
+from dispatcher.surfaces.cli.context import (
+    DRY_RUN,
+    CliContext,
+    DryRun,
+    Limit,
+    Reason,
+    zulu,
+)
+
+if TYPE_CHECKING:
+    from dispatcher.operations.answers import Judged
 
 app = typer.Typer(
-    help="Answers that were refused: look at them, then dismiss them.",
+    help="Judge answers that disagree; look at those that were refused.",
     no_args_is_help=True,
 )
 
@@ -73,6 +87,233 @@ def list_answers(
         context.say(f"the newest {limit:,}; see more with --limit")
     if any(row.dismissed_at is None for row in found):
         context.say("next: dispatcher answers dismiss ID ... --reason TEXT")
+
+
+FieldName = Annotated[
+    str,
+    typer.Argument(
+        metavar="FIELD", help="RECORD.FIELD", autocompletion=completion.record_fields
+    ),
+]
+
+
+@app.command()
+def conflicts(ctx: typer.Context, limit: Limit = 100) -> None:
+    """List fields whose answers disagree, with who gave which; values stay hidden.
+
+    Answers that mean the same have one letter. A worker's quality is how often their
+    answers are right, as far as the others tell.
+    """
+    from dispatcher.operations import answers
+
+    context: CliContext = ctx.obj
+    with context.open_store() as store:
+        found = answers.list_conflicts(store, limit=limit)
+    document = [
+        {
+            "field": one.id,
+            "run": one.run,
+            "question": one.question,
+            "choices": [
+                {
+                    "letter": choice.letter,
+                    "givers": [
+                        {
+                            "worker": giver.worker,
+                            "connector": giver.connector,
+                            "quality": round(giver.quality, 4),
+                        }
+                        for giver in choice.givers
+                    ],
+                }
+                for choice in one.choices
+            ],
+            "shown": one.showings,
+            "t": one.limit,
+            "open_tasks": one.open_tasks,
+        }
+        for one in found
+    ]
+    header = ("field", "run", "answers", "shown", "t", "open_tasks")
+    lines = [
+        (
+            one.id,
+            one.run,
+            "; ".join(
+                f"{choice.letter}: "
+                + ", ".join(f"{g.worker} {g.quality:.2f}" for g in choice.givers)
+                for choice in one.choices
+            )
+            or "-",
+            one.showings,
+            one.limit,
+            one.open_tasks,
+        )
+        for one in found
+    ]
+    context.show(
+        {"schema": "dispatcher.conflicts/1", "conflicts": document},
+        context.table(lines, header),
+    )
+    if len(found) == limit:
+        context.say(f"the first {limit:,}; see more with --limit")
+    if found:
+        context.say("next: dispatcher answers judge FIELD --choose A --reason TEXT")
+
+
+@app.command()
+def show(ctx: typer.Context, fields: FieldName, reason: Reason = "") -> None:
+    """Show what the answers to a field say, for a --reason that the audit log keeps."""
+    from dispatcher.operations import answers
+
+    context: CliContext = ctx.obj
+    answers.check_reason(reason, "values are shown")
+    with context.open_store() as store:
+        found = answers.reveal_conflict(context, store, fields, reason)
+    is_image = found.media.startswith("image/")
+    shown = None if is_image else found.content.decode("utf-8", "replace")
+    lines = [
+        (letter, json.dumps(text, ensure_ascii=False))
+        for letter, text in found.answers.items()
+    ]
+    context.show(
+        {
+            "schema": "dispatcher.field-answers/1",
+            "field": found.id,
+            "question": found.question,
+            "media": found.media,
+            "shown": shown,
+            "answers": dict(found.answers),
+        },
+        context.table(lines, ("letter", "answer")),
+    )
+    seen = (
+        f"an image ({found.media}), in the console"
+        if is_image
+        else json.dumps(shown, ensure_ascii=False)
+    )
+    context.say(f"{found.question} Workers saw {seen}")
+
+
+@app.command()
+def judge(
+    ctx: typer.Context,
+    fields: FieldName,
+    choose: Annotated[
+        str, typer.Option(metavar="LETTER", help="An answer, as conflicts lists it.")
+    ] = "",
+    value_from: Annotated[
+        str,
+        typer.Option(
+            metavar="FILE", help="A file with what the field says; - is stdin."
+        ),
+    ] = "",
+    unreadable: Annotated[
+        bool, typer.Option("--unreadable", help="It cannot be read.")
+    ] = False,
+    absent: Annotated[
+        bool, typer.Option("--absent", help="There is nothing to give.")
+    ] = False,
+    ask: Annotated[bool, typer.Option("--ask", help="Ask one more worker.")] = False,
+    consensus: Annotated[
+        bool, typer.Option("--consensus", help="Withdraw what was decided by hand.")
+    ] = False,
+    reason: Reason = "",
+    dry_run: DryRun = False,
+) -> None:
+    """Decide a field by hand: your word counts, not the consensus.
+
+    Exports say that an operator decided, and the audit log who and why. Later answers
+    change nothing; a later judgement replaces this one. Open tasks of the field are
+    taken back where nobody has begun them. Whoever answered is paid all the same.
+    """
+    from dispatcher.operations import answers
+    from dispatcher.operations.answers import Decision
+
+    context: CliContext = ctx.obj
+    asked = {
+        Decision.CHOOSE: bool(choose),
+        Decision.VALUE: bool(value_from),
+        Decision.UNREADABLE: unreadable,
+        Decision.ABSENT: absent,
+        Decision.ASK: ask,
+        Decision.CONSENSUS: consensus,
+    }
+    wanted = [decision for decision, given in asked.items() if given]
+    if len(wanted) != 1:
+        raise Usage(
+            "what is decided?" if not wanted else "two things are decided at once",
+            why="a field is judged in one way",
+            fix="name one of --choose, --value-from, --unreadable, --absent, --ask and "
+            "--consensus",
+        )
+    answers.check_reason(reason, "a field is judged")
+    value = _value(value_from) if value_from else ""
+    with context.open_to_book() as store:
+        done = answers.judge(
+            context,
+            store,
+            fields,
+            wanted[0],
+            reason,
+            letter=choose.strip().upper(),
+            value=value,
+            dry_run=dry_run,
+        )
+    if dry_run:
+        context.say(DRY_RUN)
+    context.show(
+        {
+            "schema": "dispatcher.judged/1",
+            "dry_run": dry_run,
+            "field": done.id,
+            "decision": done.decision.value,
+            "before": done.before,
+            "after": done.after,
+            "decided_by": done.decided_by,
+            "tasks": done.tasks,
+            "unplanned": done.unplanned,
+            "going_on": done.going_on,
+            "extra_showings": done.extra_showings,
+        },
+        _judged(done),
+    )
+
+
+def _judged(done: Judged) -> str:
+    words = [f"{done.id}: {done.before} -> {done.after}, by {done.decided_by}"]
+    if done.tasks:
+        words.append(f"{count(done.tasks, 'open task')} taken back")
+    if done.unplanned:
+        words.append(f"{count(done.unplanned, 'planned showing')} released")
+    if done.going_on:
+        words.append(f"{count(done.going_on, 'task')} finished and paid all the same")
+    if done.extra_showings:
+        words.append(f"{count(done.extra_showings, 'more worker')} asked")
+    return "; ".join(words)
+
+
+def _value(source: str) -> str:
+    """Read what a field says: from a file, since a command line is seen by others."""
+    if source == "-":
+        text = sys.stdin.read()
+    else:
+        try:
+            text = read_input(Path(source)).decode()
+        except UnicodeDecodeError:
+            raise Invalid(
+                "the file with the value is not UTF-8",
+                why="the value is text",
+                fix="save it as UTF-8",
+            ) from None
+    text = text.removesuffix("\n").removesuffix("\r")
+    if not text.strip():
+        raise Usage(
+            "no value was given",
+            why="the value is read from stdin or a file",
+            fix="--value-from FILE, or --unreadable",
+        )
+    return text
 
 
 @app.command()

@@ -317,7 +317,7 @@ def reassemble(
     """Write records whole: the loaded columns, then answers, confidence and state.
 
     Each asked field has these columns: FIELD (FIELD_answer, where a loaded column has
-    its name), FIELD_confidence, FIELD_state.
+    its name), FIELD_confidence, FIELD_state, FIELD_decided_by (consensus or operator).
 
     The format goes by the name of the file, .csv, .jsonl or .parquet; - is stdout. CSV is
     in UTF-8 with commas, whatever the loaded file was; a spreadsheet that expects

@@ -108,7 +108,7 @@ COMMANDS: Final = (
         "answers",
         "app",
         WORK,
-        "Answers that were refused: look at them, then dismiss them.",
+        "Judge answers that disagree; look at those that were refused.",
     ),
     Entry(
         "questions",

@@ -14,6 +14,7 @@ screens                         the literal table :data:`.screens.SCREENS`; any 
 ``GET /do/NAME``                the form of an action: :data:`.actions.ACTIONS`
 ``POST /do/NAME``               ``step=preview``: what it would do, with nothing
                                 changed; ``step=act`` and a ``key``: it is done, once
+``POST /answers/judge``         decides a conflict and shows the next: :mod:`.judging`
 ``GET /live``                   server-sent events: ``moved``, when a page has
                                 something new to fetch
 ``POST /logout``                ends the session

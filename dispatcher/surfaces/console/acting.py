@@ -75,12 +75,7 @@ class Acting:
         """``POST /do/NAME``: a preview, or the act."""
         action = self._action(request)
         form = await read_form(request)
-        if not operator.principal.may(action.operation):
-            denied = Act(operator.name, "console", action.operation, self._site.clock)
-            await run_in_threadpool(
-                self._denials.note, self._site.store, denied, self._site.clock()
-            )
-            raise HTTPException(403)
+        await self.check(operator, action)
         given = {one.name: form.get(one.name, "") for one in action.inputs}
         try:
             if form.get("step") == "edit":
@@ -105,6 +100,21 @@ class Acting:
             return await run_in_threadpool(
                 self._form, request, operator, action, given, error
             )
+
+    async def check(self, operator: Operator, action: Action) -> None:
+        """Refuse whoever may not act, and note it.
+
+        Raises
+        ------
+        HTTPException
+            403
+        """
+        if not operator.principal.may(action.operation):
+            denied = Act(operator.name, "console", action.operation, self._site.clock)
+            await run_in_threadpool(
+                self._denials.note, self._site.store, denied, self._site.clock()
+            )
+            raise HTTPException(403)
 
     # -- the steps ------------------------------------------------------------------------
 
@@ -175,7 +185,26 @@ class Acting:
         given: Mapping[str, str],
         form: Mapping[str, str],
     ) -> Response:
-        """Act once for a key, however often the form is sent."""
+        """Act, and show what came of it."""
+        response = await self.perform(operator, action, given, form)
+        return await run_in_threadpool(
+            self._result, request, operator, action, response, given
+        )
+
+    async def perform(
+        self,
+        operator: Operator,
+        action: Action,
+        given: Mapping[str, str],
+        form: Mapping[str, str],
+    ) -> Response:
+        """Act once for a key, however often the form is sent; return the answer as JSON.
+
+        Raises
+        ------
+        DispatcherError, ProblemError
+            It was refused.
+        """
         extra = self._accepted(action, form)
         key, tag = form.get("key", ""), form.get("tag", "")
         if not 0 < len(key) <= 100:
@@ -195,9 +224,7 @@ class Acting:
                     raise
                 await asyncio.sleep(PAUSE)
         if before is not None:
-            return await run_in_threadpool(
-                self._result, request, operator, action, before, given
-            )
+            return before
         call = self._call(operator, action, given, dry_run=False)
         try:
             response = await self._do(call, action, given, extra, tag)
@@ -209,9 +236,16 @@ class Acting:
             raise
         keeps = action.route.keeps
         await run_in_threadpool(requests.end, number, response, keeps=keeps)
-        return await run_in_threadpool(
-            self._result, request, operator, action, response, given
-        )
+        return response
+
+    def reveal(
+        self, operator: Operator, action: Action, given: Mapping[str, str]
+    ) -> Any:  # noqa: ANN401 - the document of the action
+        """Call what shows values and changes nothing; its line is written before."""
+        call = self._call(operator, action, given, dry_run=False)
+        found = action.call(call, given, {})
+        call.ended(DONE)
+        return found
 
     async def _do(
         self,

@@ -469,6 +469,20 @@ ACTIONS: Final[tuple[Action, ...]] = (
         },
     ),
     Action(
+        content.judge_field,
+        "Judge a field",
+        "Judge",
+        "/answers",
+        labels={"value": "What it says"},
+        hints={
+            "field": "PSEUDONYM.FIELD.",
+            "decision": "consensus: what was decided by hand is withdrawn.",
+            "letter": "Of the answer, with choose.",
+            "value": "With value alone.",
+            "reason": "One line, for the audit log.",
+        },
+    ),
+    Action(
         content.dismiss_answers,
         "Dismiss refused answers",
         "Dismiss",

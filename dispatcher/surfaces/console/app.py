@@ -23,11 +23,13 @@ from dispatcher.store import Store
 from dispatcher.surfaces.api.calls import Shared
 from dispatcher.surfaces.console.acting import Acting
 from dispatcher.surfaces.console.actions import ACTIONS
+from dispatcher.surfaces.console.judging import Judging
 from dispatcher.surfaces.console.live import Live
 from dispatcher.surfaces.console.pages import Pages, problem_of
 from dispatcher.surfaces.console.provider import ProviderSignIn
 from dispatcher.surfaces.console.read_cache import ReadCache
 from dispatcher.surfaces.console.screens import SCREENS
+from dispatcher.surfaces.console.screens.answers import show_conflict
 from dispatcher.surfaces.console.sessions import ConsoleSettings, Sessions
 from dispatcher.surfaces.console.view import Screen, Site, View
 from dispatcher.surfaces.web import (
@@ -100,6 +102,7 @@ def console_app(
         if provider is None
         else ProviderSignIn(store, sessions, pages, provider, clock).routes()
     )
+    judging = Judging(site, show_conflict, acting, sessions.prove)
 
     def shown(screen: Screen) -> Route:
         def page(request: Request, operator: Operator) -> Response:
@@ -130,6 +133,16 @@ def console_app(
         routes=[
             *map(shown, SCREENS),
             *(asked(screen) for screen in SCREENS if screen.posts),
+            Route(
+                judging.screen.path,
+                sessions.from_own_page(judging.judge),
+                methods=["POST"],
+            ),
+            Route(
+                "/answers/crops/{token}",
+                sessions.signed_in_to(judging.crops.give),
+                methods=["GET"],
+            ),
             Route("/do/{name}", sessions.signed_in_to(acting.ask), methods=["GET"]),
             Route("/do/{name}", sessions.from_own_page(acting.act), methods=["POST"]),
             Route("/live", sessions.signed_in_to(follow, acts=False), methods=["GET"]),

@@ -42,8 +42,10 @@ class Screen:
     part_of : str
         Name of the page that is marked in the navigation; empty: itself.
     posts : bool
-        Whether it also takes a form, which changes nothing: what it asks is too long for
+        Whether it also takes a form that changes nothing: what it asks is too long for
         an address, or is not fit for one.
+    acts : bool
+        Whether it takes a form that acts, by a handler of its own.
     """
 
     path: str
@@ -55,6 +57,7 @@ class Screen:
     listed: bool = True
     part_of: str = ""
     posts: bool = False
+    acts: bool = False
 
 
 @dataclass(frozen=True)
@@ -169,7 +172,7 @@ class View:
             },
             operator=self.operator,
             may=self.may,
-            stays=self.screen.posts,
+            stays=self.screen.posts or self.screen.acts,
             chart=self.cache.chart,
             now=self.site.clock(),
             **named,

@@ -35,6 +35,7 @@ class Entry(NamedTuple):
     value: bytes | None = None
     confidence: float | None = None
     state: str | None = None
+    judged_by: str | None = None
 
 
 def cells_of(layout, loaded, answer):
@@ -95,13 +96,16 @@ def test_an_export_is_known_by_its_last_columns(loaded):
     """Also where loaded columns have their names: these get underscores behind them."""
     names = Layout.of(loaded, ["a"]).names
     assert is_export(names)
-    assert not is_export(names[:-1])
+    assert not is_export(names[:-2])
     assert not is_export((*names, "later"))
     assert not is_export(names[1 - len(COLUMNS) :])
-    assert not is_export((*names[:-1], "b_state"))
+    assert not is_export((*names[:-1], "b_decided_by"))
 
 
-LAYOUTS = [("a", "a_confidence", "a_state")]
+LAYOUTS = [
+    ("a", "a_confidence", "a_state"),
+    ("a", "a_confidence", "a_state", "a_decided_by"),
+]
 """The columns of a field, in each layout that versions wrote; the newest last."""
 
 
@@ -113,7 +117,7 @@ def test_an_export_of_an_earlier_version_is_known(monkeypatch, names):
     monkeypatch.setattr(export_format, "COLUMNS", (*COLUMNS, added))
     assert is_export(Layout.of(["id"], ["a"]).names)
     assert is_export(("id", *names))
-    assert not is_export(("id", *names[:-1]))
+    assert not is_export(("id", *names[: len(LAYOUTS[0]) - 1]))
 
 
 def test_the_newest_layout_stands_last():
@@ -177,18 +181,25 @@ def test_names_of_an_export_are_one_for_each_column(export):
 @pytest.mark.parametrize(
     ("entry", "cells"),
     [
-        (None, ("", None, "empty")),
-        (Entry(), ("", None, "open")),
-        (Entry(b"gout", 0.91234567, "answered"), ("gout", 0.912346, "answered")),
-        (Entry(b"gout", 0.5, "conflict"), ("gout", 0.5, "conflict")),
-        (Entry(b"[illegible]", 0.9, "answered"), ("", 0.9, "illegible")),
-        (Entry(b"[not_present]", 0.9, "conflict"), ("", 0.9, "conflict")),
+        (None, ("", None, "empty", "")),
+        (Entry(), ("", None, "open", "")),
+        (
+            Entry(b"gout", 0.91234567, "answered"),
+            ("gout", 0.912346, "answered", "consensus"),
+        ),
+        (Entry(b"gout", 0.5, "conflict"), ("gout", 0.5, "conflict", "consensus")),
+        (Entry(b"[illegible]", 0.9, "answered"), ("", 0.9, "illegible", "consensus")),
+        (Entry(b"[not_present]", 0.9, "conflict"), ("", 0.9, "conflict", "consensus")),
+        (
+            Entry(b"gout", 1.0, "answered", "ada"),
+            ("gout", None, "answered", "operator"),
+        ),
     ],
 )
 def test_each_state_of_a_field_has_its_cells(entry, cells):
     layout = Layout.of(["id"], ["a"])
     row = dict(zip(layout.names, layout.row(["1"], [entry]), strict=True))
-    assert (row["id"], row["a"], row["a_confidence"], row["a_state"]) == ("1", *cells)
+    assert tuple(row.values()) == ("1", *cells)
 
 
 @pytest.mark.parametrize("name", ["whole", "whole.out", "whole.jsonl", "whole.csv"])

@@ -130,6 +130,16 @@ SCREENS: Final = (
         key="c",
     ),
     Screen("/answers", "answers", "Answers", "answers.list", answers.show_answers, "v"),
+    Screen(
+        "/answers/judge",
+        "judge",
+        "Conflicts to judge",
+        "answers.conflicts",
+        answers.judge,
+        listed=False,
+        part_of="answers",
+        acts=True,
+    ),
     Screen("/fields", "fields", "Fields", "fields.list", fields.list_fields, "f"),
     Screen("/records", "records", "Records", "records.list", records.records),
     Screen(

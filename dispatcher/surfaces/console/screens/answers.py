@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+import secrets
 from collections.abc import Sequence
 from typing import Final
 
 from starlette.responses import Response
 
-from dispatcher.operations import answers, fields
-from dispatcher.operations.answers import GivenAnswer
-from dispatcher.surfaces.console.tables import Column, Empty, Row, Table
+from dispatcher.operations import answers
+from dispatcher.operations.answers import Disputed
+from dispatcher.surfaces.console.judging import Sitting, next_conflict
+from dispatcher.surfaces.console.tables import Column, Empty, Row, Table, number
 from dispatcher.surfaces.console.view import View
 
 REFUSED_SHOWN: Final = 1_000
@@ -58,7 +59,7 @@ REFUSED: Final = Table(
 def show_answers(view: View) -> Response:
     """``GET /answers``."""
     tables = [REFUSED.rows(view.request, _refused(view))]
-    if view.may("fields.list"):
+    if view.may("answers.conflicts"):
         tables.append(
             CONFLICTS.part(
                 view.request,
@@ -71,33 +72,42 @@ def show_answers(view: View) -> Response:
 
 def conflicts(view: View, after: int, most: int) -> Sequence[Row]:
     """Fields in conflict behind one, with who gave which answer."""
-    found = fields.list_fields(view.store, state="conflict", limit=most, after=after)
-    given: dict[int, list[GivenAnswer]] = defaultdict(list)
-    for one in answers.side_by_side(view.store, [one.entry_id for one in found.fields]):
-        given[one.entry_id].append(one)
     return [
         {
             "entry": one.entry_id,
-            "id": f"{found.pseudonyms[one.record_id]}.{one.field}",
-            "record": found.pseudonyms[one.record_id],
+            "id": one.id,
+            "record": one.record,
             "run": one.run,
-            "answers": _alike(given[one.entry_id]),
+            "answers": "; ".join(map(_givers, one.choices)),
             "shown": one.showings,
             "t": one.limit,
-            "open_tasks": one.live,
+            "open_tasks": one.open_tasks,
         }
-        for one in found.fields
+        for one in answers.list_conflicts(view.store, limit=most, after=after)
     ]
 
 
-def _alike(given: Sequence[GivenAnswer]) -> str:
-    """``A: a3, a7; B: a5``: who gave answers that mean the same, the most first."""
-    by_name: dict[str, list[str]] = defaultdict(list)
-    for one in given:
-        if one.answered_at is not None:
-            by_name[one.alike or "not valid"].append(one.worker)
-    ranked = sorted(by_name.items(), key=lambda one: (-len(one[1]), one[0]))
-    return "; ".join(f"{name}: {', '.join(workers)}" for name, workers in ranked)
+def _givers(choice: answers.Choice) -> str:
+    """``A: a3, a7``: who gave answers that mean the same."""
+    return f"{choice.letter}: {', '.join(one.worker for one in choice.givers)}"
+
+
+def judge(view: View) -> Response:
+    """``GET /answers/judge``: the next conflict, whose values stay hidden."""
+    return show_conflict(view, Sitting(after=number(view.request, "after", 0)))
+
+
+def show_conflict(view: View, sitting: Sitting) -> Response:
+    """Show the next conflict, as far as this sitting has come."""
+    found: Disputed | None = next_conflict(view, sitting.after)
+    return view.show(
+        status=403 if sitting.unproven else (sitting.problem or {}).get("status", 200),
+        sitting=sitting,
+        conflict=found,
+        left=view.cache.conflicts(),
+        reason=view.form.get("reason", ""),
+        key=secrets.token_urlsafe(18),
+    )
 
 
 def _refused(view: View) -> list[Row]:

@@ -93,6 +93,12 @@
     const goes = Date.now() - going < 1500 && document.querySelector(`[data-key="${CSS.escape(event.key)}"]`);
     going = 0;
     if (goes) { goes.click(); return; }
+    const press = document.querySelector(`[data-press="${CSS.escape(event.key)}"]`);
+    if (press) {
+      event.preventDefault();
+      if (press.matches("button")) press.click(); else press.focus();
+      return;
+    }
     const acts = {
       g: () => { going = Date.now(); },
       "/": () => document.querySelector("[data-filter]")?.focus(),

@@ -66,7 +66,12 @@ def changing():
 
 def test_a_viewer_changes_nothing_and_sees_no_value():
     assert not may("viewer") & changing()
-    assert not may("viewer") & {"records.reveal", "answers.reveal", "audit.log"}
+    assert not may("viewer") & {
+        "records.reveal",
+        "answers.reveal",
+        "answers.show",
+        "audit.log",
+    }
 
 
 def test_a_privacy_officer_does_nothing_of_an_operators():
@@ -76,12 +81,24 @@ def test_a_privacy_officer_does_nothing_of_an_operators():
 
 def test_an_admin_sees_no_value_and_does_no_work():
     seen = may("admin")
-    assert not seen & {"records.reveal", "records.reassemble", "answers.reveal"}
+    assert not seen & {
+        "records.reveal",
+        "records.reassemble",
+        "answers.reveal",
+        "answers.show",
+        "answers.judge",
+    }
     assert not seen & changing() & (may("operator") | may("policy-admin"))
 
 
 def test_no_scope_to_read_gives_values():
-    shows = {"records.reveal", "records.reassemble", "answers.reveal", "subject.report"}
+    shows = {
+        "records.reveal",
+        "records.reassemble",
+        "answers.reveal",
+        "answers.show",
+        "subject.report",
+    }
     assert {OPERATIONS[one] for one in shows} == {
         "records:reveal",
         "answers:review",
