@@ -69,6 +69,7 @@ OPERATIONS: Final[Mapping[str, str]] = {
     # answers, questions, money
     "answers.list": "answers:read",
     "answers.conflicts": "answers:read",
+    "answers.agreement": "answers:read",
     "answers.show": "answers:review",
     "answers.judge": "answers:review",
     "answers.reveal": "answers:review",

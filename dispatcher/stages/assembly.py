@@ -226,15 +226,11 @@ class Reading:
 
 def readings(tx: Tx, entry_ids: Sequence[int]) -> dict[int, list[Reading]]:
     """Group the valid answers to each entry by what they mean."""
-    fields = asked_of(tx, entry_ids)
     groups: dict[int, dict[str, list[tuple[AnswerRow, Valid]]]] = {
         entry_id: {} for entry_id in entry_ids
     }
-    for row in rows.answers_of(tx, entry_ids):
-        asked = fields.get(row.entry_id)
-        valid = None if asked is None else _valid(asked, row)
-        if valid is not None:
-            groups[row.entry_id].setdefault(valid.key, []).append((row, valid))
+    for row, _, valid in valid_answers(tx, entry_ids):
+        groups[row.entry_id].setdefault(valid.key, []).append((row, valid))
     return {
         entry_id: [
             Reading(
@@ -247,6 +243,18 @@ def readings(tx: Tx, entry_ids: Sequence[int]) -> dict[int, list[Reading]]:
         ]
         for entry_id, found in groups.items()
     }
+
+
+def valid_answers(
+    tx: Tx, entry_ids: Sequence[int]
+) -> Iterator[tuple[AnswerRow, Field, Valid]]:
+    """Answers that are valid under the policy in force, with how it asks for the field."""
+    fields = asked_of(tx, entry_ids)
+    for row in rows.answers_of(tx, entry_ids):
+        asked = fields.get(row.entry_id)
+        valid = None if asked is None else _valid(asked, row)
+        if asked is not None and valid is not None:
+            yield row, asked, valid
 
 
 def stored(answer: Valid) -> bytes:

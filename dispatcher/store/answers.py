@@ -205,6 +205,9 @@ _DURATIONS: Final = (
 )
 
 
+_LATELY: Final = select(_newest.c.entry_id).distinct().order_by(_newest.c.entry_id)
+
+
 def per_period(
     tx: Tx, since: int, until: int, period: int
 ) -> list[tuple[int, str, int, int]]:
@@ -218,6 +221,11 @@ def per_period(
         (int(place), connector, int(valid), int(total))
         for place, connector, valid, total in tx.execute(_PER_PERIOD, given)
     ]
+
+
+def answered_lately(tx: Tx, most: int) -> list[int]:
+    """Entries of the newest valid answers, by id."""
+    return tx.scalars(_LATELY, {"most": most})
 
 
 def durations(tx: Tx, most: int) -> list[tuple[str, int]]:

@@ -403,6 +403,22 @@ def possible_values(asked: Field) -> int:
 
 
 @dataclass(frozen=True)
+class Confusions:
+    """Which values of one closed field its workers give for which.
+
+    Attributes
+    ----------
+    keys : tuple of str
+        The values that were given, as answers compare.
+    by_worker : dict of str to ndarray, shape (keys, keys)
+        Worker -> row l: the distribution of the value given where l is true.
+    """
+
+    keys: tuple[str, ...] = field(repr=False)
+    by_worker: dict[str, _Floats]
+
+
+@dataclass(frozen=True)
 class Weighed:
     """The joint estimates for the answers to several tasks.
 
@@ -412,10 +428,13 @@ class Weighed:
         In the shape of the tasks: probability that the value of each answer is right.
     right : dict of str to float
         Worker -> probability that an answer of theirs is right.
+    confusions : dict of str to Confusions
+        Of the closed fields, by name.
     """
 
     confidence: list[list[float]]
     right: dict[str, float]
+    confusions: dict[str, Confusions] = field(default_factory=dict)
 
 
 def weigh(
@@ -462,9 +481,22 @@ def weigh(
         expected=before,
     )
     found = iter(skill.posterior.tolist())
+    listed = list(names)
+    confusions = {}
+    for name, number in of_field.items():
+        if number in skill.confusions:
+            rows_of = np.isin(table[:, 0], np.flatnonzero(np.array(closed) == number))
+            workers = np.unique(table[rows_of, 1]).tolist()
+            keys = tuple(keys_of_field[name])
+            matrices = skill.confusions[number][:, : len(keys), : len(keys)]
+            confusions[name] = Confusions(
+                keys,
+                {listed[n]: own for n, own in zip(workers, matrices, strict=True)},
+            )
     return Weighed(
         [[next(found) for _ in given] for _, given in tasks],
         dict(zip(names, skill.right.tolist(), strict=True)),
+        confusions,
     )
 
 

@@ -111,6 +111,7 @@ fields list
 fields unburn k1.name --extra-showings 1 --reason test
 answers list
 answers conflicts
+answers agreement
 answers show k1.name
 answers judge k1.name --value-from person.txt --reason test --dry-run
 answers judge k1.name --unreadable --reason test

@@ -54,6 +54,7 @@ ledger verify
 db status
 db check
 notices list
+answers agreement
 pause --reason lunch --dry-run
 answers show f1.name --reason look
 answers judge f1.name --unreadable --reason blots

@@ -1620,6 +1620,50 @@ class AnswerTimes(Document):
     p90: float
 
 
+class FieldAgreement(Document):
+    """How far the answers to a field agree; null where nothing can be said."""
+
+    field: str
+    ask: str
+    fields: Annotated[int, Field(description="Records in which two or more answered.")]
+    answers: int
+    observed: Annotated[
+        float | None, Field(description="Share of the pairs of answers that agree.")
+    ]
+    alpha: Annotated[
+        float | None, Field(description="Krippendorff's alpha, nominal data.")
+    ]
+
+
+class KindAgreement(Document):
+    """The same over all fields of one kind of question."""
+
+    ask: str
+    fields: int
+    answers: int
+    observed: float | None
+    alpha: float | None
+
+
+class Confusion(Document):
+    """What a worker (null: all of them) gives where which declared value is true."""
+
+    field: str
+    worker: Annotated[str | None, BeforeValidator(lambda name: name or None)]
+    answers: int
+    labels: Sequence[str]
+    rows: Sequence[Sequence[float]]
+
+
+class Agreement(Document):
+    """How far workers agree, over the newest answers."""
+
+    newest: int
+    fields: Sequence[FieldAgreement]
+    kinds: Sequence[KindAgreement]
+    confusions: Sequence[Confusion]
+
+
 class Usage(Document):
     """How near a worker is to one limit; ``tau`` is null where there is none."""
 

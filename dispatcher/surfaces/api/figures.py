@@ -7,10 +7,10 @@ from typing import Annotated, Final
 
 from fastapi import Query
 
-from dispatcher.operations import figures
+from dispatcher.operations import agreement, figures
 from dispatcher.operations.figures import HOUR, SECOND
 from dispatcher.surfaces.api import documents as d
-from dispatcher.surfaces.api.calls import Called, take
+from dispatcher.surfaces.api.calls import Called, Only, take
 
 _SINCE: Final = 48
 Hours = Annotated[
@@ -40,6 +40,11 @@ def show_coverage(call: Called) -> d.Coverage:
 def list_durations(call: Called) -> Sequence[d.AnswerTimes]:
     """Show how long the newest answers took, by field."""
     return [take(d.AnswerTimes, one) for one in figures.durations(call.store)]
+
+
+def show_agreement(call: Called, worker: Only = None) -> d.Agreement:
+    """Show how far workers agree beyond chance, and what each takes for what."""
+    return take(d.Agreement, agreement.agreement(call.store, worker=worker or ""))
 
 
 def show_exposure_map(call: Called) -> d.ExposureMap:

@@ -210,6 +210,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route("GET", "/figures/burn-down", "status", figures.show_burn_down),
     Route("GET", "/figures/fields", "fields.list", figures.show_coverage),
     Route("GET", "/figures/durations", "answers.list", figures.list_durations),
+    Route("GET", "/figures/agreement", "answers.agreement", figures.show_agreement),
     Route("GET", "/figures/exposure", "workers.list", figures.show_exposure_map),
     Route("GET", "/figures/calls", "connectors.list", figures.list_connector_calls),
     Route("GET", "/figures/waiting", "queue.list", figures.show_waiting),

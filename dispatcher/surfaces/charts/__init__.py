@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from dispatcher.core.plurals import count
 from dispatcher.ledger.limit_usage import LimitUsage
+from dispatcher.operations.agreement import Agreement, Confusion
 from dispatcher.operations.figures import (
     AnswerRate,
     BurnDown,
@@ -301,6 +302,108 @@ def agreement(found: Coverage) -> Chart:
             for one in fields
         ],
         [(_part(key, i), name) for i, name in enumerate(("agree", "in conflict"))],
+    )
+
+
+def reliability(found: Agreement) -> Chart:
+    """Draw, for each field, how far its answers agree beyond chance."""
+    key, title = "reliability", "Agreement beyond chance"
+    fields = [one for one in found.fields if one.observed is not None]
+    if not fields:
+        return _empty(key, title, "No field of a record was answered twice yet.")
+    summary = (
+        f"Krippendorff's alpha over the newest {count(found.newest, 'answer')}: 1 where all "
+        "agree, 0 where chance would agree as often. Above 0.8 answers can be relied on, "
+        "below 0.67 hardly."
+    )
+    plot = _rows(key, title, summary, len(fields))
+    for place, one in enumerate(fields):
+        said = f"{_alpha(one.alpha)} · {share(one.observed or 0, 1)} of pairs agree"
+        part = round(1_000 * max(0.0, 1.0 if one.alpha is None else one.alpha))
+        _bar_row(plot, place, f"{one.field} ({one.ask})", said, (part,), 1_000)
+    kinds = [
+        (f"all {one.ask}", one.ask, one.fields, one.answers, one.observed, one.alpha)
+        for one in found.kinds
+        if one.observed is not None
+    ]
+    each = [
+        (one.field, one.ask, one.fields, one.answers, one.observed, one.alpha)
+        for one in fields
+    ]
+    return Chart(
+        key,
+        title,
+        summary,
+        plot.svg(),
+        ("Field", "Kind", "records", "answers", "pairs agree", "alpha"),
+        [
+            (
+                name,
+                ask,
+                f"{records:,}",
+                f"{answers:,}",
+                share(observed or 0, 1),
+                _alpha(alpha),
+            )
+            for name, ask, records, answers, observed, alpha in (*each, *kinds)
+        ],
+        words=2,
+    )
+
+
+def _alpha(alpha: float | None) -> str:
+    return "all the same" if alpha is None else f"{alpha:.2f}"
+
+
+def confusion(found: Confusion) -> Chart:
+    """Draw what is given where which value is true, as a map of shares."""
+    whose = found.worker or "all workers"
+    key, title = f"confusion-{found.field}-{found.worker}", f"{found.field}: {whose}"
+    worst = found.worst
+    summary = (
+        f"Of {count(found.answers, 'answer')}. Each row is a true value, each column what "
+        "was given for it, as far as the others tell."
+    )
+    if worst is not None:
+        summary += (
+            f" Most often {worst[0]} is taken for {worst[1]}: {share(worst[2], 1)}."
+        )
+    size = len(found.labels)
+    plot = Plot(key, title, summary, kind="map named", height=_HEAD + _CELL * size)
+    for place, label in enumerate(found.labels):
+        middle = _HEAD + _CELL * place + _CELL / 2 + 4
+        at = {"x": length((place + 0.5) / size), "y": _HEAD - 8}
+        name = element("text", cut(label, 18), class_="column")
+        plot.add(element("svg", name, class_="over", role="none", **at))
+        at = {"x": -8, "y": middle, "text_anchor": "end"}
+        plot.add(element("text", cut(label, 14), class_="name", **at))
+        for column, part in enumerate(found.rows[place]):
+            _shaded(plot, place, column, size, part)
+    return Chart(
+        key,
+        title,
+        summary,
+        plot.svg(),
+        ("True value", *(f"given as {label}" for label in found.labels)),
+        [
+            (label, *(share(part, 1) for part in row))
+            for label, row in zip(found.labels, found.rows, strict=True)
+        ],
+        [(shade(f"near{place}"), f"from {place / 4:.0%}") for place in range(4)],
+    )
+
+
+def _shaded(plot: Plot, row: int, column: int, columns: int, part: float) -> None:
+    """Draw one cell: the darker, the larger the share; right ones have a frame."""
+    band, top = f"near{min(3, int(part * 4))}", _HEAD + _CELL * row
+    at = {"x": length(column / columns), "width": length(1 / columns)}
+    kind = f"cell {band}{' right' if row == column else ''}"
+    plot.add(element("rect", class_=kind, y=top, height=_CELL, **at))
+    place = {"x": length((column + 0.5) / columns), "y": top + _CELL / 2 + 4}
+    plot.add(
+        element(
+            "text", f"{part:.0%}", class_=f"on-{band}", text_anchor="middle", **place
+        )
     )
 
 

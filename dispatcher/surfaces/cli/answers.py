@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,6 +25,7 @@ from dispatcher.surfaces.cli.context import (
 )
 
 if TYPE_CHECKING:
+    from dispatcher.operations.agreement import Confusion
     from dispatcher.operations.answers import Judged
 
 app = typer.Typer(
@@ -159,6 +162,79 @@ def conflicts(ctx: typer.Context, limit: Limit = 100) -> None:
         context.say(f"the first {limit:,}; see more with --limit")
     if found:
         context.say("next: dispatcher answers judge FIELD --choose A --reason TEXT")
+
+
+@app.command()
+def agreement(
+    ctx: typer.Context,
+    worker: Annotated[str, typer.Option(help="This worker.")] = "",
+) -> None:
+    """Show how far workers agree beyond chance, and what they take for what.
+
+    Alpha is Krippendorff's for nominal data: 1 where all agree, 0 where chance would
+    agree as often. Confusions are of fields whose values the policy declares. Both are
+    over the newest answers.
+    """
+    from dispatcher.operations.agreement import agreement as measured
+
+    context: CliContext = ctx.obj
+    with context.open_store() as store:
+        found = measured(store, worker=worker)
+    document = {
+        "schema": "dispatcher.agreement/1",
+        "newest": found.newest,
+        "fields": [asdict(one) for one in found.fields],
+        "kinds": [asdict(one) for one in found.kinds],
+        "confusions": [
+            {**asdict(one), "worker": one.worker or None} for one in found.confusions
+        ],
+    }
+    if worker:
+        context.show(document, _confusions(context, found.confusions))
+        return
+    header = ("field", "kind", "records", "answers", "pairs_agree", "alpha")
+    lines = [
+        (
+            one.field,
+            one.ask,
+            one.fields,
+            one.answers,
+            _share(one.observed),
+            _share(one.alpha),
+        )
+        for one in found.fields
+    ]
+    lines += [
+        (
+            "all",
+            one.ask,
+            one.fields,
+            one.answers,
+            _share(one.observed),
+            _share(one.alpha),
+        )
+        for one in found.kinds
+    ]
+    context.show(document, context.table(lines, header))
+    if found.confusions:
+        context.say(
+            "what one takes for what: dispatcher answers agreement --worker ..."
+        )
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def _confusions(context: CliContext, found: Sequence[Confusion]) -> str:
+    header = ("field", "true", "given", "share", "answers")
+    lines = [
+        (one.field, true, given, _share(part), one.answers)
+        for one in found
+        for true, row in zip(one.labels, one.rows, strict=True)
+        for given, part in zip(one.labels, row, strict=True)
+    ]
+    return context.table(lines, header)
 
 
 @app.command()

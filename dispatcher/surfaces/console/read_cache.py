@@ -21,6 +21,7 @@ from dispatcher.ledger.limit_usage import (
     nearest_units,
 )
 from dispatcher.operations import figures
+from dispatcher.operations.agreement import Agreement, agreement
 from dispatcher.operations.figures import DAY
 from dispatcher.operations.pictures import Picture, in_force
 from dispatcher.operations.rules import RuleSets, show
@@ -357,6 +358,10 @@ class ReadCache:
             return CHARTS[name](self._store, self._clock(), self._nearness)
 
         return self._fresh(f"chart {name} {connector}", make)
+
+    def agreement(self) -> Agreement:
+        """Return how far workers agree."""
+        return self._fresh("agreement", lambda: agreement(self._store), COSTLY)
 
     def _fresh(self, name: str, make: Callable[[], Read], times: int = 1) -> Read:
         with self._locks[name]:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from starlette.responses import Response
 
 from dispatcher.operations import answers
+from dispatcher.operations.agreement import Agreement
 from dispatcher.operations.answers import Disputed
+from dispatcher.surfaces import charts
 from dispatcher.surfaces.console.judging import Sitting, next_conflict
 from dispatcher.surfaces.console.tables import Column, Empty, Row, Table, number
 from dispatcher.surfaces.console.view import View
@@ -55,6 +58,24 @@ REFUSED: Final = Table(
     choose=("id", "ids", ("dismiss-answers", "reveal-answers")),
 )
 
+CONFUSIONS: Final = Table(
+    "confusions",
+    "Who takes which declared value for which",
+    (
+        Column("worker", "Worker"),
+        Column("field", "Field"),
+        Column("answers", "Answers", "number"),
+        Column("right", "Right", "percent"),
+        Column("worst", "Most frequent error", wide=True),
+        Column("share", "How often", "percent"),
+    ),
+    Empty(
+        "Who takes which declared value for which, as far as the others tell.",
+        "No field with declared values was answered twice yet.",
+    ),
+    prefix="confusion.",
+)
+
 
 def show_answers(view: View) -> Response:
     """``GET /answers``."""
@@ -67,7 +88,37 @@ def show_answers(view: View) -> Response:
                 place="entry",
             )
         )
-    return view.show(*tables, conflict_count=view.cache.conflicts())
+    if not view.may("answers.agreement"):
+        return view.show(*tables, conflict_count=view.cache.conflicts())
+    found = view.cache.agreement()
+    table = CONFUSIONS
+    if view.may("workers.list"):
+        first, *others = table.columns
+        linked = replace(first, link=lambda row: f"/workers?q=worker:{row['worker']}")
+        table = replace(table, columns=(linked, *others))
+    return view.show(
+        *tables,
+        table.rows(view.request, _confused(found)),
+        conflict_count=view.cache.conflicts(),
+        reliability=charts.reliability(found),
+        confusions_of_all=[charts.confusion(one) for one in found.of("")],
+    )
+
+
+def _confused(found: Agreement) -> list[Row]:
+    """One row a worker and field: how often right, and the most frequent error."""
+    return [
+        {
+            "worker": one.worker,
+            "field": one.field,
+            "answers": one.answers,
+            "right": one.right,
+            "worst": "" if one.worst is None else f"{one.worst[0]} as {one.worst[1]}",
+            "share": None if one.worst is None else one.worst[2],
+        }
+        for one in found.confusions
+        if one.worker
+    ]
 
 
 def conflicts(view: View, after: int, most: int) -> Sequence[Row]:

@@ -8,7 +8,9 @@ from urllib.parse import quote
 
 from starlette.responses import Response
 
+from dispatcher.ledger.lines import adversary_name
 from dispatcher.operations import payments, workers
+from dispatcher.surfaces import charts
 from dispatcher.surfaces.console.tables import Column, Empty, Row, Table
 from dispatcher.surfaces.console.view import View
 
@@ -148,4 +150,15 @@ def show_worker(view: View) -> Response:
             for row in owed
         ]
         tables.append(PAYMENTS.rows(view.request, own))
-    return view.show(*tables, title=name, found=found, worker=name)
+    confusions = (
+        view.cache.agreement().of(adversary_name(adversary))
+        if view.may("answers.agreement")
+        else []
+    )
+    return view.show(
+        *tables,
+        title=name,
+        found=found,
+        worker=name,
+        confusions=[charts.confusion(one) for one in confusions],
+    )

@@ -37,7 +37,8 @@ NOUNS = {path.split()[0] for path in LEAVES}
 READS = """
 policy check, policy test, policy ask, policy show, policy diff, policy list, policy picture, records preview,
 records reassemble, records list, records show, workers list, workers groups, workers suspects, workers show,
-plan list, plan show, plan frontier, plan export, status, explain, doctor, fields list, answers list, questions list,
+plan list, plan show, plan frontier, plan export, status, explain, doctor, fields list, answers list,
+answers conflicts, answers agreement, answers show, questions list,
 runs list, runs show, payments list, payments show, payments owed, connectors list,
 connectors show, connectors test, notices list, notices deliveries, notices test, queue list, layout check, audit verify, audit log, audit events, users list, tokens list, sessions list, ledger verify, ledger tail,
 ledger export, ledger prove, subject find, backup list, backup verify, db status, db check, schema, solve,
