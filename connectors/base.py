@@ -77,6 +77,7 @@ __all__ = [
     "Forgetting",
     "Form",
     "Framing",
+    "Funded",
     "Handle",
     "Heeding",
     "Idempotency",
@@ -322,6 +323,14 @@ class Paying(Protocol):
 
         None if it is unknown: then it is never repeated, and a person checks.
         """
+
+
+@runtime_checkable
+class Funded(Protocol):
+    """A market that can tell how much money is left in its account. Optional."""
+
+    def balance(self) -> Money:
+        """Return what may still be spent there. Errors as those of ``collect``."""
 
 
 @runtime_checkable

@@ -116,6 +116,12 @@ class Api:
         """Return the same interface with fewer attempts, for a visitor who waits."""
         return Api(self._client, self._pace, tries=2)
 
+    def balance(self) -> str:
+        """Return what the account may still spend, in dollars."""
+        return str(
+            self._call("get_account_balance", "AvailableBalance")["AvailableBalance"]
+        )
+
     def qualification(self, name: str, description: str) -> str:
         """Find or create our qualification type with a name; return its id."""
         for _ in range(2):

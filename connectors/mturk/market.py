@@ -25,6 +25,7 @@ from connectors.base import (
     Listed,
     Manifest,
     Misconfigured,
+    Money,
     Notice,
     Offer,
     Pay,
@@ -292,6 +293,10 @@ class Mturk:
     def collect(self, cursor: str) -> Collected:
         """Return the state of pieces of work; answers are given on our own page."""
         return self._reviewing.collect(cursor)
+
+    def balance(self) -> Money:
+        """Return what the account may still spend."""
+        return self._paying.balance()
 
     def approve(self, pay: Pay) -> None:
         """Accept a piece of work, so that MTurk pays its reward."""

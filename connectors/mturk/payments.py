@@ -42,6 +42,10 @@ class Paying:
     def __init__(self, api: Api) -> None:
         self._api = api
 
+    def balance(self) -> Money:
+        """Return what the account may still spend."""
+        return Money.read(f"USD:{self._api.balance()}")
+
     def approve(self, pay: Pay) -> None:
         """Approve a piece of work; no error if it is approved already.
 

@@ -25,6 +25,7 @@ from connectors.base import (
     Listed,
     Manifest,
     Misconfigured,
+    Money,
     Offer,
     Pay,
     Posted,
@@ -288,6 +289,10 @@ class Prolific:
         """Return the state of studies; answers are given on our page."""
         self._hooks.subscribe()
         return self._submissions.collect(cursor)
+
+    def balance(self) -> Money:
+        """Return what the workspace may still spend."""
+        return self._payments.balance()
 
     def approve(self, pay: Pay) -> None:
         """Approve the submission of a study; no error if it is approved already."""

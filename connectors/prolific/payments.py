@@ -82,6 +82,14 @@ class Payments:
             )
         return whole_cents(money)
 
+    def balance(self) -> Money:
+        """Return what the workspace may still spend."""
+        found = self._api.balance()
+        left, currency = found.get("available_balance"), found.get("currency_code")
+        if not isinstance(left, int | float) or not isinstance(currency, str):
+            raise TryLater("Prolific does not say what the workspace has left")
+        return Money((Decimal(round(left)) / CENTS).quantize(Decimal("0.01")), currency)
+
     def approve(self, pay: Pay) -> None:
         """Approve a submission; no error if it is approved already.
 

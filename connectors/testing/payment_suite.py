@@ -15,6 +15,7 @@ import pytest
 
 from connectors.base import (
     ConnectorError,
+    Funded,
     Handle,
     Money,
     Pay,
@@ -72,6 +73,12 @@ class PayingContract(MarketContract):
         """Return the amounts that the market has paid."""
         assert bench.payments is not None
         return bench.payments(account)
+
+    def test_a_balance_is_in_the_currency_that_it_pays_in(self, bench: Bench) -> None:
+        """Only of a market that can tell it."""
+        market = self.paying(bench)
+        if isinstance(market, Funded):
+            assert market.balance().currency == self.reward.currency
 
     def test_the_manifest_says_that_it_pays(self, bench: Bench) -> None:
         assert bench.open().manifest.pays

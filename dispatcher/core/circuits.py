@@ -45,18 +45,33 @@ class Circuit:
         self._clock = clock
         self._until = 0
         self._failures = 0
+        self._since: int | None = None
 
     def is_open(self) -> bool:
         """Whether the circuit is open: the connector must not be called now."""
         return self._until > self._clock()
 
+    @property
+    def fault(self) -> tuple[int, int, int] | None:
+        """Since when it was opened, until when, and failures in a row; None: it is closed.
+
+        It is half open once that moment has passed: the next call decides.
+        """
+        if self._since is None:
+            return None
+        return self._since, self._until, self._failures
+
     def worked(self) -> None:
         """Close the circuit after a success and forget earlier failures."""
         self._failures = 0
+        self._since = None
 
     def open_for(self, pause: int) -> None:
         """Open the circuit for `pause` microseconds, whatever happened before."""
-        self._until = self._clock() + pause
+        now = self._clock()
+        self._until = now + pause
+        if self._since is None:
+            self._since = now
 
     def failed(self, pause: int = PAUSE, *, after: int = 1) -> bool:
         """Count a failure; from the `after`-th in a row, open, twice as long each time.

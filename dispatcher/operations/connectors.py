@@ -18,6 +18,7 @@ from connectors.base import (
     ConnectorError,
     Content,
     Feed,
+    Funded,
     Inviting,
     Listing,
     Manifest,
@@ -42,7 +43,7 @@ from dispatcher.core.private_files import write_private
 from dispatcher.identity import HOME
 from dispatcher.operations.workspace import Workspace
 from dispatcher.stages.reconciling import Drift, Mending, Reconciling
-from dispatcher.store import Store, accounts, pause, settings
+from dispatcher.store import Store, Tx, accounts, pause, settings
 from dispatcher.store import reconciling as rows
 
 NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,39}")
@@ -86,6 +87,71 @@ class ConnectorCheck:
 
     state: CheckState
     why: str
+    balance: str = ""
+
+
+@dataclass(frozen=True)
+class Health:
+    """How a connector fares, as the daemon and the last test of it left word.
+
+    Attributes
+    ----------
+    circuit : str
+        ``closed``: it is called; ``open``: it rests after failures until ``next_try``;
+        ``half-open``: the next call decides.
+    since, next_try : int or None
+        Since when it is not closed, and when it is called again.
+    failures : int
+        In a row.
+    error : str
+        The last one, without a value; empty while it is closed.
+    balance : str
+        What was left in its account, ``GBP 214.10``; empty: nobody asked, or it cannot
+        tell.
+    balance_at : int or None
+        When it said so.
+    """
+
+    circuit: str = "closed"
+    since: int | None = None
+    next_try: int | None = None
+    failures: int = 0
+    error: str = ""
+    balance: str = ""
+    balance_at: int | None = None
+
+
+def health(workspace: Workspace) -> dict[str, Health]:
+    """Return how each connector of the settings fares; without a store: as at first."""
+    now, names = workspace.clock(), workspace.config.connectors
+    try:
+        with workspace.open_store() as store, store.read() as tx:
+            return {name: _health(tx, name, now) for name in names}
+    except NoStore:
+        return {name: Health() for name in names}
+
+
+def _health(tx: Tx, name: str, now: int) -> Health:
+    found, left = settings.circuit(tx, name), settings.balance(tx, name)
+    balance, at = ("", None) if left is None else left
+    if found is None:
+        return Health(balance=balance, balance_at=at)
+    return Health(
+        "open" if found.until > now else "half-open",
+        found.since,
+        found.until,
+        found.failures,
+        found.error,
+        balance,
+        at,
+    )
+
+
+def note_balance(workspace: Workspace, name: str, found: ConnectorCheck) -> None:
+    """Keep what a connector said is left in its account, if it did."""
+    if found.balance:
+        with workspace.open_store() as store, store.write() as tx:
+            settings.note_balance(tx, name, found.balance, workspace.clock())
 
 
 def values_of(workspace: Workspace, name: str) -> dict[str, str]:
@@ -161,8 +227,12 @@ def ask(opened: Market | Feed) -> ConnectorCheck:
             CheckState.WORKS,
             "it cannot be asked without sending; the first message will tell",
         )
+    balance = ""
     try:
         opened.find(ABSENT)
+        if isinstance(opened, Funded):
+            left = opened.balance()
+            balance = f"{left.currency} {left.amount}"
     except TryLater as error:
         return ConnectorCheck(CheckState.LATER, error.what)
     except ConnectorError as error:
@@ -174,7 +244,7 @@ def ask(opened: Market | Feed) -> ConnectorCheck:
         )
     finally:
         _close(opened)
-    return ConnectorCheck(CheckState.WORKS, "the outside answers")
+    return ConnectorCheck(CheckState.WORKS, "the outside answers", balance)
 
 
 def _close(opened: Market | Feed) -> None:

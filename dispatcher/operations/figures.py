@@ -499,6 +499,42 @@ def waiting(store: Store, now: int, *, window: int = DAY) -> Waiting:
 
 
 @dataclass(frozen=True)
+class Failing:
+    """Messages of one connector with one last error, which has no value in it.
+
+    Attributes
+    ----------
+    connector, error : str
+    retried, dead : int
+        Messages that are tried again, and that were given up.
+    tries : int
+        Of all of them together.
+    """
+
+    connector: str
+    error: str
+    retried: int
+    dead: int
+    tries: int
+
+
+def failing(store: Store) -> list[Failing]:
+    """Return what is tried again or was given up, by connector and last error."""
+    with store.read() as tx:
+        rows = statistics.failing(tx)
+    return [
+        Failing(
+            row.connector,
+            row.error or "no reason given",
+            int(row.retried),
+            int(row.dead),
+            int(row.tries or 0),
+        )
+        for row in rows
+    ]
+
+
+@dataclass(frozen=True)
 class Growth:
     """Lines of the ledger and bytes of the store, over time: moments and numbers."""
 
@@ -530,6 +566,7 @@ __all__ = [
     "End",
     "Exposed",
     "ExposureMap",
+    "Failing",
     "FieldCount",
     "Growth",
     "Waiting",
@@ -540,6 +577,7 @@ __all__ = [
     "coverage",
     "durations",
     "exposure_map",
+    "failing",
     "growth",
     "nearness_key",
     "waiting",

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import Final
 
 from connectors.base import (
@@ -36,13 +37,14 @@ from dispatcher.core.circuits import FAULTS, Circuit, pause_of
 from dispatcher.core.log import get_logger
 from dispatcher.ledger.active_policy import ActivePolicy, current_policy
 from dispatcher.preflight import addressed
-from dispatcher.store import Clock, Store, Tx, accounts, lease
+from dispatcher.store import Clock, Store, Tx, accounts, lease, settings
 from dispatcher.store import ledger as gate_rows
 from dispatcher.store import money as purse
 from dispatcher.store import outbox as rows
 from dispatcher.store import tasks as task_rows
 from dispatcher.store.engine import committed
 from dispatcher.store.outbox import MessageRow, Outcome
+from dispatcher.store.settings import CircuitRow
 from dispatcher.store.tasks import CargoRow
 
 MICRO: Final = 1_000_000
@@ -135,6 +137,8 @@ class Sending:
         self._terms = terms or SendingTerms()
         self._packing = Packing(store, self._terms.link)
         self._circuit = Circuit(connector.manifest.limits.per_minute, clock)
+        self._error = ""
+        self._noted: tuple[int, int, int] | None = (0, 0, 0)  # unknown: note it first
         self._log = get_logger("sending")
 
     @property
@@ -177,6 +181,8 @@ class Sending:
         if parted is not None:
             self._circuit.open_for(MISCONFIGURED)
             self._tell_rest("misconfigured", f"{parted.what}: {parted.fix}")
+            committed(self._store, partial(self._note_circuit, epoch))
+            self._noted = self._circuit.fault
         if not messages:
             return 0
         self._circuit.spend(len(messages))
@@ -239,7 +245,7 @@ class Sending:
         arrived = "published" if manifest.role is Role.FEED else "sent"
 
         def settle(tx: Tx) -> list[tuple[str, dict[str, int]]]:
-            lease.check_epoch(tx, lease.SHARD, epoch)
+            self._note_circuit(epoch, tx)
             rows.settle(
                 tx,
                 epoch,
@@ -257,10 +263,20 @@ class Sending:
                 ("dead", task_rows.mark_tasks(tx, dead, "dead", barred)),
             ]
 
-        for state, moved in committed(self._store, settle):
+        transitions = committed(self._store, settle)
+        self._noted = self._circuit.fault
+        for state, moved in transitions:
             for before, count in moved.items():
                 meters.TRANSITIONS.labels(before, state, self._name).inc(count)
         return len(sent)
+
+    def _note_circuit(self, epoch: int, tx: Tx) -> None:
+        """Keep what the circuit is, where operators see it, when that has changed."""
+        lease.check_epoch(tx, lease.SHARD, epoch)
+        fault = self._circuit.fault
+        if fault != self._noted:
+            row = None if fault is None else CircuitRow(*fault, self._error)
+            settings.note_circuit(tx, self._name, row)
 
     def _deliver(self, parcel: PreparedMessage, until: int) -> Outcome:
         """Deliver one message, unless ``until`` has passed."""
@@ -371,6 +387,7 @@ class Sending:
         return Outcome(message.id, "dead", self._clock(), 0, None, reason)
 
     def _tell_rest(self, why: str, reason: str) -> None:
+        self._error = reason
         self._log.warning(
             "connector-resting", connector=self._name, why=why, reason=reason
         )

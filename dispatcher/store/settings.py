@@ -263,6 +263,58 @@ def _isolation_results(tx: Tx) -> dict[str, Any]:
     return found
 
 
+# -- how a connector is: each a setting of its own, written by the daemon ---------------
+
+_CIRCUIT, _BALANCE = "circuit.", "balance."
+
+
+class CircuitRow(NamedTuple):
+    """A circuit that is not closed.
+
+    Attributes
+    ----------
+    since, until : int
+        Since when the connector fails, and when it is called again.
+    failures : int
+        In a row.
+    error : str
+        The last one, without a value.
+    """
+
+    since: int
+    until: int
+    failures: int
+    error: str
+
+
+def note_circuit(tx: Tx, connector: str, found: CircuitRow | None) -> None:
+    """Keep what a connector's circuit is; None: it is closed."""
+    if found is None:
+        drop_setting(tx, _CIRCUIT + connector)
+    else:
+        set_setting(tx, _CIRCUIT + connector, json.dumps(found).encode())
+
+
+def circuit(tx: Tx, connector: str) -> CircuitRow | None:
+    """Return a connector's circuit; None: it is closed."""
+    found = setting(tx, _CIRCUIT + connector)
+    return None if found is None else CircuitRow(*json.loads(found))
+
+
+def note_balance(tx: Tx, connector: str, amount: str, at: int) -> None:
+    """Keep what is left in a connector's account, as a market told."""
+    set_setting(tx, _BALANCE + connector, json.dumps([amount, at]).encode())
+
+
+def balance(tx: Tx, connector: str) -> tuple[str, int] | None:
+    """Return what was left in a connector's account, and when; None: nobody asked."""
+    found = setting(tx, _BALANCE + connector)
+    if found is None:
+        return None
+    amount, at = json.loads(found)
+    return amount, at
+
+
 # -- folders that backups were written to, each a setting of its own -------------------
 
 OWN_FOLDER: Final = ""

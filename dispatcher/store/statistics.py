@@ -13,6 +13,7 @@ from sqlalchemy import (
     Integer,
     Row,
     Text,
+    and_,
     bindparam,
     case,
     cast,
@@ -97,6 +98,9 @@ class DownRow:
 
 MessageRow: TypeAlias = "Row[*tuple[Any, ...]]"
 """Messages of one connector in one state: connector, state, messages, oldest."""
+
+FailingRow: TypeAlias = "Row[*tuple[Any, ...]]"
+"""Messages of one connector with one last error: connector, error, retried, dead, tries."""
 
 RunRow: TypeAlias = "Row[*tuple[Any, ...]]"
 """One run: run, state, created_at, pilot, records, fields, answered, conflict."""
@@ -183,11 +187,22 @@ _LAST_ERRORS: Final = (
     .order_by(col(Outbox.due), col(Outbox.id))
 )
 _DEAD: Final = _grouped(Outbox.connector, Outbox.kind).where(Outbox.state == "dead")
-_DEAD_ERRORS: Final = (
-    select_columns(Outbox.connector, Outbox.error, _COUNT.label("messages"))
-    .where(Outbox.state == "dead")
-    .group_by(col(Outbox.connector), col(Outbox.error))
-    .order_by(_COUNT.desc(), col(Outbox.connector), col(Outbox.error))
+_FAILING: Final = (
+    select_columns(
+        Outbox.connector,
+        func.coalesce(Outbox.error, "").label("error"),
+        sum_where(col(Outbox.state) != "dead").label("retried"),
+        sum_where(col(Outbox.state) == "dead").label("dead"),
+        func.sum(Outbox.attempts).label("tries"),
+    )
+    .where(
+        or_(
+            col(Outbox.state) == "dead",
+            and_(_WAITS, col(Outbox.error).is_not(None)),
+        )
+    )
+    .group_by(col(Outbox.connector), func.coalesce(Outbox.error, ""))
+    .order_by(_COUNT.desc(), col(Outbox.connector), func.coalesce(Outbox.error, ""))
 )
 _OLDEST: Final = select(func.min(Outbox.created_at)).where(_WAITS)
 _MESSAGES: Final = (
@@ -260,9 +275,9 @@ def dead(tx: Tx) -> list[tuple[str, str, int]]:
     return _triples(tx, _DEAD)
 
 
-def dead_errors(tx: Tx) -> Sequence[MessageRow]:
-    """Messages that were given up, by connector and last error, most first."""
-    return tx.execute(_DEAD_ERRORS).all()
+def failing(tx: Tx) -> Sequence[FailingRow]:
+    """Messages that are tried again or were given up, by last error, most first."""
+    return tx.execute(_FAILING).all()
 
 
 def oldest_waiting(tx: Tx) -> int | None:

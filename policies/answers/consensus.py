@@ -487,10 +487,11 @@ def weigh(
         if number in skill.confusions:
             rows_of = np.isin(table[:, 0], np.flatnonzero(np.array(closed) == number))
             workers = np.unique(table[rows_of, 1]).tolist()
-            keys = tuple(keys_of_field[name])
-            matrices = skill.confusions[number][:, : len(keys), : len(keys)]
+            given_keys = tuple(keys_of_field[name])
+            size = len(given_keys)
+            matrices = skill.confusions[number][:, :size, :size]
             confusions[name] = Confusions(
-                keys,
+                given_keys,
                 {listed[n]: own for n, own in zip(workers, matrices, strict=True)},
             )
     return Weighed(

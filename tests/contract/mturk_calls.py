@@ -286,6 +286,7 @@ CALLS: dict[str, Callable[[Mturk, Told], dict[str, Any] | None]] = {
     "DeleteHIT": delete,
     "ListAssignmentsForHIT": list_assignments,
     "GetAssignment": get_assignment,
+    "GetAccountBalance": lambda _, __: {"AvailableBalance": "10000.00"},
     "ApproveAssignment": approve,
     "RejectAssignment": reject,
     "SendBonus": send_bonus,

@@ -26,7 +26,7 @@ from dispatcher.ledger import versions
 from dispatcher.ledger.book import Push
 from dispatcher.ledger.recall import InFlightAction
 from dispatcher.model.states import record_unit
-from dispatcher.store import lease
+from dispatcher.store import lease, settings
 from dispatcher.store import outbox as rows
 from dispatcher.store.dumping import make_ready
 from tests import builders
@@ -204,10 +204,15 @@ def test_try_later_lets_the_connector_rest_and_costs_the_others_no_attempt(
     assert exchange.market.calls == 1
     assert exchange.rows("SELECT attempts FROM outbox ORDER BY id") == [(1,), (0,)]
     assert "memory" in sending.resting
+    with exchange.store.read() as tx:
+        row = settings.circuit(tx, "memory")
+    assert row == (clock(), clock() + 120_000_000, 1, "slow down")
     clock.advance(seconds=119)
     assert sending.tick(exchange.epoch) == 0
     clock.advance(seconds=2)
     assert sending.tick(exchange.epoch) == 2
+    with exchange.store.read() as tx:
+        assert settings.circuit(tx, "memory") is None
 
 
 def test_a_misconfigured_connector_rests_and_no_message_dies(exchange, clock):

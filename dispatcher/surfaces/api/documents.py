@@ -814,11 +814,34 @@ class Connector(Document):
     withdraws: bool = Field(validation_alias=AliasPath("manifest", "withdraws"))
 
 
+class ConnectorHealth(Document):
+    """How a connector fares: its circuit, the last error, what its account has left.
+
+    The circuit is ``closed`` while it is called, ``open`` while it rests after failures,
+    ``half-open`` when the next call decides.
+    """
+
+    circuit: str
+    since: Moment | None
+    next_try: Moment | None
+    failures: int
+    error: str
+    balance: Annotated[str, Field(description="As it last told; empty: it cannot.")]
+    balance_at: Moment | None
+
+
+class ConnectorWithHealth(Connector):
+    """A connector of the settings, what it declares, and how it fares."""
+
+    health: ConnectorHealth
+
+
 class ConnectorState(Document):
     """Whether a connector works: ``ok``, ``LATER`` or ``FAIL``."""
 
     state: str
     why: str
+    balance: Annotated[str, Field(description="What its account has left, if known.")]
 
 
 class Enabled(Document):
@@ -1716,6 +1739,16 @@ class WaitingMessages(Document):
     at: Moment
     now: Mapping[str, tuple[int, int]]
     ages: Mapping[str, Past]
+
+
+class FailingMessages(Document):
+    """Messages of a connector with one last error: tried again, and given up."""
+
+    connector: str
+    error: str
+    retried: int
+    dead: int
+    tries: int
 
 
 class Growth(Document):

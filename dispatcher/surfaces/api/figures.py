@@ -67,6 +67,11 @@ def show_waiting(call: Called, hours: Hours = 24) -> d.WaitingMessages:
     return take(d.WaitingMessages, found)
 
 
+def list_failing(call: Called) -> Sequence[d.FailingMessages]:
+    """Show what is tried again or was given up, by connector and last error."""
+    return [take(d.FailingMessages, one) for one in figures.failing(call.store)]
+
+
 def show_growth(call: Called, hours: Hours = 20 * 24) -> d.Growth:
     """Show how the ledger and the store have grown."""
     since = call.workspace.clock() - hours * HOUR

@@ -214,6 +214,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route("GET", "/figures/exposure", "workers.list", figures.show_exposure_map),
     Route("GET", "/figures/calls", "connectors.list", figures.list_connector_calls),
     Route("GET", "/figures/waiting", "queue.list", figures.show_waiting),
+    Route("GET", "/figures/failing", "queue.list", figures.list_failing),
     Route("GET", "/figures/growth", "ledger.root", figures.show_growth),
     Route("POST", "/pause", "pause", work.pause),
     Route("POST", "/resume", "resume", work.resume),

@@ -353,10 +353,10 @@ def _policy(call: Call, body: d.PolicyText) -> policies.PolicyFile:
 # -- connectors and the queue --------------------------------------------------------------
 
 
-def list_connectors(call: Called) -> Sequence[d.Connector]:
-    """List the connectors of the settings."""
+def list_connectors(call: Called) -> Sequence[d.ConnectorWithHealth]:
+    """List the connectors of the settings, and how each fares."""
     return [
-        take(d.Connector, one) for one in connectors.list_connectors(call.workspace)
+        _with_health(call, one) for one in connectors.list_connectors(call.workspace)
     ]
 
 
@@ -366,9 +366,14 @@ def list_kinds(call: Called) -> Sequence[d.Connector]:
     return [take(d.Connector, one) for one in connectors.list_kinds()]
 
 
-def show_connector(call: Called, connector: Named) -> d.Connector:
-    """Show a connector with all that it declares."""
-    return take(d.Connector, connectors.show(call.workspace, connector))
+def show_connector(call: Called, connector: Named) -> d.ConnectorWithHealth:
+    """Show a connector with all that it declares, and how it fares."""
+    return _with_health(call, connectors.show(call.workspace, connector))
+
+
+def _with_health(call: Call, found: connectors.Connector) -> d.ConnectorWithHealth:
+    fares = connectors.health(call.workspace)[found.name]
+    return d.ConnectorWithHealth.model_validate({**vars(found), "health": fares})
 
 
 def disable_connector(call: Called, connector: Named, body: d.Reveal) -> d.Enabled:
@@ -413,6 +418,7 @@ def withdraw_messages(call: Called, body: d.WithdrawMessages) -> d.Withdrawn:
 def test_connector(call: Called, connector: Named) -> d.ConnectorState:
     """Ask a connector for something that is not there, to see whether it answers."""
     found = connectors.ask(connectors.open_one(call.workspace, connector))
+    connectors.note_balance(call.workspace, connector, found)
     return take(d.ConnectorState, found)
 
 

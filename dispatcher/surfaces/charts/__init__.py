@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
+from zlib import crc32
 
 from markupsafe import Markup
 
@@ -22,6 +23,7 @@ from dispatcher.operations.figures import (
     Coverage,
     Duration,
     ExposureMap,
+    Failing,
     Growth,
     Waiting,
 )
@@ -358,7 +360,8 @@ def _alpha(alpha: float | None) -> str:
 def confusion(found: Confusion) -> Chart:
     """Draw what is given where which value is true, as a map of shares."""
     whose = found.worker or "all workers"
-    key, title = f"confusion-{found.field}-{found.worker}", f"{found.field}: {whose}"
+    key = f"confusion-{crc32(f'{found.field} {found.worker}'.encode()):08x}"
+    title = f"{found.field}: {whose}"
     worst = found.worst
     summary = (
         f"Of {count(found.answers, 'answer')}. Each row is a true value, each column what "
@@ -778,6 +781,48 @@ def waiting(found: Waiting) -> Chart:
         "most in this time",
     )
     return Chart(key, title, summary, made.drawing, columns, rows, made.legend)
+
+
+def retries(found: Sequence[Failing]) -> Chart:
+    """Draw how many messages wait for another try, or were given up, by last error."""
+    key, title = "retries", "Retries by error"
+    if not found:
+        return _empty(key, title, "No message failed: nothing is tried again.")
+    retried, dead = sum(one.retried for one in found), sum(one.dead for one in found)
+    summary = (
+        f"{count(retried, 'message is', 'messages are')} tried again, {dead:,} were given "
+        f"up; most: {found[0].error}."
+    )
+    shown = found[:_MOST_ERRORS]
+    plot = _rows(key, title, summary, len(shown))
+    most = max(one.retried + one.dead for one in shown)
+    for place, one in enumerate(shown):
+        messages = one.retried + one.dead
+        said = f"{messages:,} · {count(one.tries, 'try', 'tries')}"
+        label = f"{one.connector}: {one.error}"
+        _bar_row(plot, place, label, said, (one.retried, one.dead), most)
+    return Chart(
+        key,
+        title,
+        summary,
+        plot.svg(),
+        ("Connector", "Error", "tried again", "given up", "tries"),
+        [
+            (
+                one.connector,
+                one.error,
+                f"{one.retried:,}",
+                f"{one.dead:,}",
+                f"{one.tries:,}",
+            )
+            for one in found
+        ],
+        [(_part(key, i), name) for i, name in enumerate(("tried again", "given up"))],
+        words=2,
+    )
+
+
+_MOST_ERRORS: Final = 8
 
 
 def growth(found: Growth) -> Chart:

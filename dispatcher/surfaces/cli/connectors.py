@@ -20,10 +20,12 @@ from dispatcher.surfaces.cli.context import (
     Reason,
     read_file,
     told_moment,
+    zulu,
 )
 
 if TYPE_CHECKING:
     from connectors.base import Manifest, Tried
+    from dispatcher.operations.connectors import Health
     from dispatcher.stages.reconciling import Drift
 
 app = typer.Typer(
@@ -50,12 +52,24 @@ def list_connectors(
     found = (
         connectors.list_kinds() if available else connectors.list_connectors(context)
     )
-    rows = [
+    fares = {} if available else connectors.health(context)
+    rows: list[dict[str, Any]] = [
         {"name": one.name, "kind": one.kind, "from": one.origin}
         | _declared(one.manifest)
+        | _fares(fares.get(one.name))
         for one in found
     ]
-    columns = ("name", "kind", "role", "binding", "identity", "content", "from")
+    columns: tuple[str, ...] = (
+        "name",
+        "kind",
+        "role",
+        "binding",
+        "identity",
+        "content",
+        "from",
+    )
+    if not available:
+        columns = (*columns, "circuit", "balance")
     context.show(
         {"schema": "dispatcher.connectors/1", "connectors": rows},
         context.table([[row[c] for c in columns] for row in rows], columns),
@@ -82,14 +96,16 @@ def show_connector(
     connector = connectors.show(context, name)
     declared = _declared(connector.manifest)
     last = connectors.last_tried(context, name)
+    fares = _fares(connectors.health(context)[name])
     width = max(map(len, declared))
     lines = [
         f"{key:<{width}}  {value!s:<11}  {_wall_words(last, key)}".rstrip()
         for key, value in declared.items()
     ]
+    lines += [f"{key:<{width}}  {value}" for key, value in fares.items() if value]
     context.show(
         {"schema": "dispatcher.connector/1", "name": name, "kind": connector.kind, **declared,
-         "tried": last},
+         **fares, "tried": last},
         "\n".join(lines),
     )  # fmt: skip
 
@@ -128,9 +144,12 @@ def try_connector(
         raise Usage("--worker and --as-secret-from go with --as", why="they say how to try it",
                     fix="add --as OTHER")  # fmt: skip
     answer = connectors.ask(connectors.open_one(context, name))
+    connectors.note_balance(context, name, answer)
     lines = ["ok    the settings and the secret are well formed"]
     state, why = answer.state.value, answer.why
     lines.append(f"{state:<5} {why}")
+    if answer.balance:
+        lines.append(f"ok    its account has {answer.balance} left")
     tried = []
     if other is not None and state == "ok":
         password = "" if as_secret_from is None else _password(as_secret_from)
@@ -142,7 +161,7 @@ def try_connector(
     results = [{"wall": t.wall, "held": t.held, "finding": t.finding} for t in tried]
     context.show(
         {"schema": "dispatcher.connectors.test/1", "name": name, "state": state,
-         "message": why, "tried": results},
+         "message": why, "balance": answer.balance or None, "tried": results},
         "\n".join(lines),
     )  # fmt: skip
     if state == "FAIL":
@@ -200,6 +219,20 @@ def _wall_words(last: dict[str, Any] | None, wall: str) -> str:
         return "not tried"
     state = "holds" if last["walls"][wall] else "FAILS"
     return f"{state} ({told_moment(last['at'])}, as {last['as']})"
+
+
+def _fares(found: Health | None) -> dict[str, Any]:
+    """How a connector fares, in words and numbers."""
+    if found is None:
+        return {}
+    return {
+        "circuit": found.circuit,
+        "since": None if found.since is None else zulu(found.since),
+        "next_try": None if found.next_try is None else zulu(found.next_try),
+        "error": found.error,
+        "balance": found.balance,
+        "balance_at": None if found.balance_at is None else zulu(found.balance_at),
+    }
 
 
 def _declared(manifest: Manifest) -> dict[str, Any]:

@@ -8,6 +8,7 @@ around it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, get_type_hints
@@ -28,6 +29,8 @@ _FORMS: Final = {
     "boolean": "flag",
     "array": "lines",
 }
+
+_DECIMAL: Final = re.compile(r"-?[0-9]{1,12}\.[0-9]{1,6}")
 
 Given = Mapping[str, str]
 """What a form has, by the names of its inputs."""
@@ -279,7 +282,7 @@ def _number(text: str) -> Any:  # noqa: ANN401 - a number, or what is none
     """Read digits as a number; what is none stays as it is, and is refused later."""
     if text.isascii() and text.removeprefix("-").isdigit() and len(text) < 20:
         return int(text)
-    return text
+    return float(text) if _DECIMAL.fullmatch(text) else text
 
 
 def _first(name: str) -> Callable[[Given], str]:
@@ -336,6 +339,29 @@ ACTIONS: Final[tuple[Action, ...]] = (
             "time_limit": "Seconds of search, at most.",
         },
         at_once=True,
+    ),
+    Action(
+        work.set_budget,
+        "Set the budget of a run",
+        "Budget",
+        "/runs/{run}",
+        forever="What is promised or paid stays; below that, a cap stops new work.",
+        labels={
+            "cap.amount": "Budget",
+            "cap.currency": "Its currency",
+            "per_day.amount": "A day, at most",
+            "per_day.currency": "Its currency",
+            "reward.amount": "Each piece of work",
+            "reward.currency": "Its currency",
+            "bonus.amount": "Each answer",
+            "bonus.currency": "Its currency",
+            "no_daily_limit": "No limit of a day any more",
+        },
+        hints={
+            "cap.amount": "All that the run may cost, such as 100.00.",
+            "cap.currency": "Three letters, such as GBP.",
+            "fee_percent": "What the market adds, in percent.",
+        },
     ),
     Action(
         work.begin_pilot,

@@ -31,7 +31,7 @@ TONES: Final[Mapping[str, str]] = {
         "good": (
             "OK", "active", "answered", "done", "paid", "sent", "applied", "up", "yes",
             "verified", "in force", "enabled", "passed", "accepted", "completed", "VERIFIED",
-            "loaded", "allow", "valid",
+            "loaded", "allow", "valid", "closed",
         ),
         "busy": (
             "ready", "leased", "shown", "published", "running", "open", "draft", "due",
@@ -39,7 +39,7 @@ TONES: Final[Mapping[str, str]] = {
         ),
         "warn": (
             "WARN", "stopped", "warning", "more", "removed", "conflict", "paused", "held", "unknown", "burnt",
-            "degraded", "interrupted", "near", "expired", "disabled", "withdrawn", "invited",
+            "degraded", "interrupted", "near", "expired", "disabled", "withdrawn", "invited", "half-open",
         ),
         "bad": (
             "FAIL", "dead", "blocked", "failed", "refused", "down", "crossed",

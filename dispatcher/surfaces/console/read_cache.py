@@ -76,6 +76,7 @@ CHARTS: Final[Mapping[str, Callable[[Store, int, LimitUsages], Chart]]] = {
     ),
     "calls": lambda store, now, _: charts.calls(figures.connector_calls(store, now)),
     "waiting": lambda store, now, _: charts.waiting(figures.waiting(store, now)),
+    "retries": lambda store, _, __: charts.retries(figures.failing(store)),
     "growth": lambda store, now, _: charts.growth(
         figures.growth(store, since=now - 10 * PAST)
     ),
@@ -276,15 +277,6 @@ class ReadCache:
                 return statistics.messages(tx)
 
         return self._fresh("waiting", make)
-
-    def errors(self) -> Sequence[MessageRow]:
-        """Messages that were given up, by connector and last error."""
-
-        def make() -> Sequence[MessageRow]:
-            with self._store.read() as tx:
-                return statistics.dead_errors(tx)
-
-        return self._fresh("errors", make)
 
     def messages(
         self, state: str, connector: str | None, after: int, limit: int

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Final
 
 from starlette.responses import Response
 
-from dispatcher.operations import connectors, figures
+from dispatcher.operations import connectors, figures, runs
+from dispatcher.surfaces.console.screens.runs import budget_terms
 from dispatcher.surfaces.console.tables import Column, Empty, Row, Table
 from dispatcher.surfaces.console.view import View
 
@@ -23,6 +25,8 @@ CONNECTORS: Final = Table(
         Column("state", "State", "state"),
         Column("since", "Since", "time"),
         Column("why", "Why", wide=True),
+        Column("circuit", "Circuit", "state"),
+        Column("balance", "Balance"),
         Column("open", "Open tasks", "number"),
         Column("answered", "Answered", "number"),
         Column("in_doubt", "In doubt", "number"),
@@ -55,6 +59,28 @@ CONNECTORS: Final = Table(
 )
 
 
+BUDGETS: Final = Table(
+    "budgets",
+    "Budgets of runs, which all connectors spend from",
+    (
+        Column("run", "Run", link=lambda row: f"/runs/{row['run']}"),
+        Column("used_up", "State"),
+        Column("cap", "Budget"),
+        Column("room", "Left"),
+        Column("promised", "Promised"),
+        Column("paid", "Paid"),
+        Column("per_day", "A day, at most"),
+        Column("today", "Today"),
+    ),
+    Empty(
+        "What each run may cost, and what is left of it.",
+        "No run has a budget: what its work costs is not limited.",
+    ),
+    prefix="budget.",
+    acts=(("set-budget", budget_terms),),
+)
+
+
 def list_connectors(view: View) -> Response:
     """``GET /connectors``."""
     found = view.cache.status()
@@ -67,16 +93,19 @@ def list_connectors(view: View) -> Response:
     for row in view.cache.waiting():
         if row.state in ("ready", "leased"):
             waits[row.connector] = waits.get(row.connector, 0) + row.messages
+    fares = connectors.health(view.workspace)
     rows = []
     for one in connectors.list_connectors(view.workspace):
         paused = found.paused.get(f"connector:{one.name}")
         own, called = work.get(one.name), calls.get(one.name)
         retry_at = own.retry_at if own else None
-        since, why = None, ""
+        since, why, health = None, "", fares[one.name]
         if paused is not None:
             state, since, why = "disabled", paused.since, paused.reason
         elif one.name in down:
-            state, why = "down", down[one.name].error
+            state, since, why = "down", health.since, down[one.name].error
+        elif health.circuit != "closed":
+            state, since, why = "degraded", health.since, health.error
         else:
             state = "up" if retry_at is None else "degraded"
         succeeded = (
@@ -89,18 +118,28 @@ def list_connectors(view: View) -> Response:
                 "state": state,
                 "since": since,
                 "why": why,
+                "circuit": health.circuit,
+                "balance": health.balance,
                 "open": own.open if own else 0,
                 "answered": own.answered if own else 0,
                 "in_doubt": own.in_doubt if own else 0,
                 "messages": waits.get(one.name, 0),
-                "retry_at": retry_at,
+                "retry_at": health.next_try or retry_at,
                 "succeeded_in": max(succeeded, default=None),
                 "calls": sum(called.whole.calls.values()) if called else 0,
             }
         )
     listed = CONNECTORS.rows(view.request, rows)
+    tables = [listed]
+    if view.may("runs.show"):
+        budgets = [
+            asdict(one)
+            | {"used_up": f"used up: {one.used_up}" if one.used_up else "has room"}
+            for one in runs.budgets(view.workspace, view.store)
+        ]
+        tables.append(BUDGETS.rows(view.request, budgets))
     counts = {state: sum(r["state"] == state for r in rows) for state in _STATES}
-    return view.show(listed, counts=counts)
+    return view.show(*tables, counts=counts)
 
 
 _STATES: Final = ("up", "degraded", "down", "disabled")

@@ -114,5 +114,4 @@ def queue(view: View) -> Response:
             (one.oldest for one in waiting if one.state in ("ready", "leased")),
             default=None,
         ),
-        errors=view.cache.errors() if counts.get("dead") else [],
     )

@@ -91,6 +91,16 @@ MEASURES: Final = Table(
 _PERCENT: Final = ("Utility", "Gap, at most", "Worst share")
 
 
+def budget_terms(budget: Mapping[str, Any]) -> dict[str, str]:
+    """Fill in the form of a run's budget with what it is now."""
+    given = {"run": str(budget["run"])}
+    for name in ("cap", "per_day", "reward", "bonus"):
+        if budget.get(name):
+            text = str(budget[name])  # GBP 1.20
+            given |= {f"{name}.amount": text[4:], f"{name}.currency": text[:3]}
+    return given
+
+
 def list_runs(view: View) -> Response:
     """``GET /runs``."""
     found = view.cache.runs()
@@ -130,6 +140,7 @@ def show_run(view: View) -> Response:
         run=found,
         progress=progress,
         pilot=pilot,
+        terms=budget_terms(vars(found.budget) if found.budget else {"run": name}),
     )
 
 

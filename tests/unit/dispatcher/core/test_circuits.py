@@ -73,3 +73,18 @@ def test_without_a_rate_there_is_room_for_all(clock):
     circuit = Circuit(None, clock)
     circuit.spend(50)
     assert circuit.room(50) == 50
+
+
+def test_a_circuit_that_rests_says_since_when_until_a_call_works_again(clock):
+    circuit = Circuit(None, clock)
+    assert circuit.fault is None
+    assert not circuit.failed(after=2)
+    assert circuit.fault is None
+    began = clock.now
+    circuit.failed(after=2)
+    assert circuit.fault == (began, began + MINUTE, 2)
+    clock.now += 2 * MINUTE  # half open: the next call decides
+    circuit.failed(after=2)
+    assert circuit.fault == (began, clock.now + 2 * MINUTE, 3)
+    circuit.worked()
+    assert circuit.fault is None

@@ -10,6 +10,12 @@ from hypothesis import strategies as st
 
 from dispatcher.ledger.limit_usage import LimitUsage
 from dispatcher.operations import figures as of
+from dispatcher.operations.agreement import (
+    Agreement,
+    Confusion,
+    FieldAgreement,
+    KindAgreement,
+)
 from dispatcher.surfaces import charts, picture
 from dispatcher.surfaces.charts.frontier import frontier, frontier_parts
 from dispatcher.surfaces.charts.plot import (
@@ -126,7 +132,36 @@ DURATIONS = st.lists(
     ),
     max_size=5,
 )  # fmt: skip
+SHARES = st.floats(0, 1)
+ALPHAS = st.one_of(st.none(), st.floats(-1, 1))
+
+
+@st.composite
+def confusions(draw):
+    labels = draw(st.lists(NAMES, min_size=1, max_size=6, unique=True))
+    row = st.lists(SHARES, min_size=len(labels), max_size=len(labels)).map(tuple)
+    rows = st.lists(row, min_size=len(labels), max_size=len(labels)).map(tuple)
+    return Confusion(draw(NAMES), draw(NAMES), draw(COUNTS), tuple(labels), draw(rows))
+
+
+AGREEMENTS = st.builds(
+    Agreement,
+    COUNTS,
+    st.lists(st.builds(FieldAgreement, NAMES, NAMES, COUNTS, COUNTS, ALPHAS.map(
+        lambda one: None if one is None else abs(one)), ALPHAS), max_size=4),
+    st.lists(st.builds(KindAgreement, NAMES, COUNTS, COUNTS, SHARES, ALPHAS), max_size=2),
+    st.just([]),
+)  # fmt: skip
+FAILURES = st.lists(
+    st.builds(of.Failing, NAMES, NAMES, COUNTS, st.integers(1, 9), COUNTS), max_size=10
+)
 DRAWN = [
+    (charts.reliability, AGREEMENTS),
+    (
+        lambda found: [charts.confusion(one) for one in found],
+        st.lists(confusions(), max_size=2),
+    ),
+    (charts.retries, FAILURES),
     (charts.answers, rates()),
     (charts.burn_down, burn_downs()),
     (charts.coverage, coverages()),
