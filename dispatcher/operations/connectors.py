@@ -121,14 +121,20 @@ class Health:
     balance_at: int | None = None
 
 
-def health(workspace: Workspace) -> dict[str, Health]:
-    """Return how each connector of the settings fares; without a store: as at first."""
-    now, names = workspace.clock(), workspace.config.connectors
+def health(workspace: Workspace, store: Store) -> dict[str, Health]:
+    """Return how each connector of the settings fares."""
+    now = workspace.clock()
+    with store.read() as tx:
+        return {name: _health(tx, name, now) for name in workspace.config.connectors}
+
+
+def last_health(workspace: Workspace) -> dict[str, Health]:
+    """As :func:`health`, where a store need not be there yet."""
     try:
-        with workspace.open_store() as store, store.read() as tx:
-            return {name: _health(tx, name, now) for name in names}
+        with workspace.open_store() as store:
+            return health(workspace, store)
     except NoStore:
-        return {name: Health() for name in names}
+        return {name: Health() for name in workspace.config.connectors}
 
 
 def _health(tx: Tx, name: str, now: int) -> Health:

@@ -129,8 +129,11 @@ def unable(pages: Speaking, surface: str, heading: str, text: str) -> Handler:
 _MAX_FIELDS: Final = 2_000
 
 
-async def read_form(request: Request) -> dict[str, str]:
+async def read_form(request: Request, *, files: int = 0) -> dict[str, str]:
     """Text fields of a form; what is no text is left out.
+
+    With ``files``, so many files at most are read as text too: where a page takes none,
+    a form that sends one is refused.
 
     Raises
     ------
@@ -138,8 +141,13 @@ async def read_form(request: Request) -> dict[str, str]:
         400: it is no form, has too many fields, or is not text.
     """
     try:
-        async with request.form(max_files=0, max_fields=_MAX_FIELDS) as form:
-            found = {name: text for name, text in form.items() if isinstance(text, str)}
+        async with request.form(max_files=files, max_fields=_MAX_FIELDS) as form:
+            found = {
+                name: part
+                if isinstance(part, str)
+                else (await part.read()).decode("utf-8-sig")
+                for name, part in form.items()
+            }
         # Some charsets bear lone surrogates.
         "".join([*found, *found.values()]).encode()
     except UnicodeError:

@@ -14,7 +14,14 @@ from starlette.testclient import TestClient
 from dispatcher import access
 from dispatcher.access import OPERATIONS, ROLES, sessions, users
 from dispatcher.model import Answer, Quarantine
-from dispatcher.store import answers, audit_log, collecting, people, records
+from dispatcher.store import (
+    answers,
+    audit_log,
+    collecting,
+    people,
+    records,
+    settings,
+)
 from dispatcher.store import pause as pauses
 from dispatcher.surfaces.console.actions import ACTIONS
 from dispatcher.surfaces.console.screens import SCREENS
@@ -570,6 +577,31 @@ def test_a_record_is_found_by_its_key_and_revealed_for_a_reason(app, case, clock
     assert [line[2:] for line in lines(case)] == [
         ("records.reveal", given["record"], "she asked for it", "done")
     ]
+
+
+def test_the_connectors_page_tells_what_rests_and_what_money_is_left(client, case):
+    """The circuit is what the daemon noted, the balance what a market said."""
+    rests = settings.CircuitRow(case.now - 1, case.now + 10**12, 4, "slow down")
+    with case.store.write() as tx:
+        settings.note_circuit(tx, "inhouse", rests)
+        settings.note_balance(tx, "inhouse", "GBP 214.10", case.now)
+    told = text_of(client.get("/connectors?q=inhouse"))
+    assert "degraded" in told
+    assert "slow down open GBP 214.10" in told
+    assert "No run has a budget" in told
+    given = {"run": "default", "cap.amount": "100.50", "cap.currency": "GBP"}
+    tried = preview(client, "set-budget", **given)
+    assert "GBP" in text_of(tried)
+    assert "No run has a budget" in text_of(client.get("/connectors"))
+    client.post("/do/set-budget", data=inputs(tried))
+    page = client.get("/connectors")
+    assert "GBP 100.50" in text_of(page)
+    (form,) = re.findall(r'href="(/do/set-budget[^"]*)"', page.text)
+    filled = client.get(html.unescape(form)).text
+    assert re.search(r'name="cap.amount" value="100.50?"', filled)
+    sent = {**given, "cap.amount": "80", "fee_percent": "12.5"}
+    act(client, "set-budget", **sent)
+    assert "12.5 %" in text_of(client.get("/runs/default"))
 
 
 def test_a_connector_is_disabled_for_a_reason_and_enabled(client):

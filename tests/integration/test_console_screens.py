@@ -130,7 +130,9 @@ def test_a_draft_is_checked_in_place_compared_and_put_in_force(client):
 
     asked = preview(client, "apply-policy", source=looser, reason="looser")
     assert "Version 2" in text_of(asked)
-    client.post("/do/apply-policy", data=inputs(asked))
+    (name,) = re.findall(r"Type <code>([^<]+)</code>", asked.text)
+    assert client.post("/do/apply-policy", data=inputs(asked)).status_code == 422
+    client.post("/do/apply-policy", data=inputs(asked) | {"typed": name})
     versions = client.get("/policy?format=json&table=versions").json()["items"]
     assert [(row["version"], row["state"]) for row in versions] == [
         (2, "in force"), (1, "replaced"),
@@ -138,6 +140,19 @@ def test_a_draft_is_checked_in_place_compared_and_put_in_force(client):
     page = text_of(client.get("/policy/2"))
     assert "rule history" in page
     assert "tau = 1.0" in page
+
+
+def test_a_policy_file_is_uploaded_and_checked_like_what_is_typed(client):
+    looser = policy(RULES.replace("tau = 0.75", "tau = 1.0"))
+    sent = {"source": ("policy.toml", b"\xef\xbb\xbf" + looser)}
+    page = client.post("/policy/draft", files=sent)
+    assert "In 1 part workers could see more than before" in text_of(page)
+    assert 'formaction="/do/apply-policy"' in page.text
+    latin = {"source": ("policy.toml", b'name = "\xe9"')}
+    assert client.post("/policy/draft", files=latin).status_code == 400
+    two = [("source", ("a", b"x")), ("source", ("b", b"x"))]
+    assert client.post("/policy/draft", files=two).status_code == 400
+    assert client.post("/do/pause", files=sent).status_code == 400  # it takes none
 
 
 def test_the_playground_says_by_which_rule(client):

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Mapping,
+)
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from shutil import rmtree
@@ -53,6 +60,10 @@ UPLOADS: Final = 8
 """How many uploads a process keeps until they are worked on."""
 UPLOADS_OF_ONE: Final = 4
 """How many of them may be one caller's."""
+PATIENCE: Final = 30.0
+"""Seconds for which an upload may bring nothing."""
+LEAST_RATE: Final = 32 << 10
+"""Bytes a second that it must bring beyond that, or it would keep its place for ever."""
 
 Authenticate = Callable[[Store, str, int], Principal | None]
 """Who a token is of; None: it is unknown, revoked or expired."""
@@ -540,6 +551,25 @@ async def _check_body(request: StrictRequest, *, has_body: bool) -> None:
         )
 
 
+async def _in_time(parts: AsyncGenerator[bytes, None]) -> AsyncIterator[bytes]:
+    """Pass a body on, as long as it comes fast enough on the whole."""
+    due = asyncio.get_running_loop().time() + PATIENCE
+    while True:
+        try:
+            async with asyncio.timeout_at(due):
+                part = await anext(parts)
+        except StopAsyncIteration:
+            return
+        except TimeoutError:
+            raise ProblemError(
+                408,
+                f"the body comes slower than {LEAST_RATE:,} bytes a second",
+                "send it from a faster network, or in smaller files",
+            ) from None
+        due += len(part) / LEAST_RATE
+        yield part
+
+
 async def _receive(
     request: Request, takes: Mapping[str, str], scratch: ScratchFolder, caller: str
 ) -> Upload:
@@ -562,7 +592,7 @@ async def _receive(
     digest = sha256()
     try:
         with await run_in_threadpool((directory / "body").open, "xb") as file:
-            async for part in request.stream():
+            async for part in _in_time(request.stream()):
                 digest.update(part)
                 await run_in_threadpool(file.write, part)
         # a file of the same name and columns repeats the same load

@@ -22,6 +22,7 @@ from dispatcher.operations.figures import (
     ConnectorCalls,
     Coverage,
     Duration,
+    Exposed,
     ExposureMap,
     Failing,
     Growth,
@@ -527,6 +528,7 @@ def exposure(found: ExposureMap) -> Chart:
         plot.add(name)
         for column, rule in enumerate(rules):
             _cell(plot, row, column, len(rules), one.usages.get(rule))
+        _bracket(plot, row, one)
     return Chart(
         key,
         title,
@@ -545,6 +547,18 @@ def exposure(found: ExposureMap) -> Chart:
         [(shade(band), text) for band, text in _BANDS],
         words=3,
     )
+
+
+def _bracket(plot: Plot, row: int, one: Exposed) -> None:
+    """Bracket several accounts that count as one: a group, or merged ones."""
+    if len(one.accounts) < 2:
+        return
+    top = _HEAD + _CELL * row
+    drawn = element("path", class_="bracket", d=f"M4 {top + 4}h5v{_CELL - 8}h-5")
+    groups = ", ".join(one.groups) or "one person"
+    said = element("text", cut(f"{groups}: {len(one.accounts)}", 14), class_="tick wide",
+                   x=14, y=top + _CELL / 2 + 4)  # fmt: skip
+    plot.add(element("svg", drawn, said, x="100%", class_="over", role="none"))
 
 
 _BANDS: Final = (

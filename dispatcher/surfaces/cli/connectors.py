@@ -52,7 +52,7 @@ def list_connectors(
     found = (
         connectors.list_kinds() if available else connectors.list_connectors(context)
     )
-    fares = {} if available else connectors.health(context)
+    fares = {} if available else connectors.last_health(context)
     rows: list[dict[str, Any]] = [
         {"name": one.name, "kind": one.kind, "from": one.origin}
         | _declared(one.manifest)
@@ -96,7 +96,7 @@ def show_connector(
     connector = connectors.show(context, name)
     declared = _declared(connector.manifest)
     last = connectors.last_tried(context, name)
-    fares = _fares(connectors.health(context)[name])
+    fares = _fares(connectors.last_health(context)[name])
     width = max(map(len, declared))
     lines = [
         f"{key:<{width}}  {value!s:<11}  {_wall_words(last, key)}".rstrip()

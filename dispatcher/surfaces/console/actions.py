@@ -9,6 +9,7 @@ around it.
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, get_type_hints
@@ -290,6 +291,15 @@ def _first(name: str) -> Callable[[Given], str]:
     return lambda given: given.get(name, "").strip().partition("\n")[0].strip()
 
 
+def _policy_name(given: Given) -> str:
+    """Type the name that the policy file gives itself."""
+    try:
+        name = tomllib.loads(given.get("source", "")).get("name")
+    except tomllib.TOMLDecodeError:
+        name = None
+    return name.strip() if isinstance(name, str) and name.strip() else "apply"
+
+
 def _sets_past(document: Mapping[str, Any]) -> int:
     return sum(document["by_rule"].values())
 
@@ -395,6 +405,7 @@ ACTIONS: Final[tuple[Action, ...]] = (
         "Apply",
         "/policy",
         forever="The version stays in the ledger for good; what it let be shown as well.",
+        severe=_policy_name,
         labels={"source": "Policy (TOML)", "sample": "An unchanged example on purpose"},
         hints={
             "in_flight": "What happens to open tasks that it does not allow.",

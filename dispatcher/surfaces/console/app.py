@@ -118,7 +118,7 @@ def console_app(
         async def page(request: Request, operator: Operator) -> Response:
             if not operator.principal.may(screen.operation):
                 raise HTTPException(403)
-            form = await read_form(request)
+            form = await read_form(request, files=1)
             view = View(site, screen, request, operator, form)
             return await run_in_threadpool(screen.show, view)
 

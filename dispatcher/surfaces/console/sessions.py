@@ -122,7 +122,7 @@ class Sessions:
                 return self.closed(request)
             ours = own_page(request)
             if ours is None:
-                form = await read_form(request)
+                form = await read_form(request, files=1)
                 ours = operator.sent(form.get("form_token", ""))
             if not ours:
                 raise HTTPException(403)

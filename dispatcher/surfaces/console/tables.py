@@ -248,6 +248,19 @@ class Rows:
         ]
 
     @property
+    def completions(self) -> list[str]:
+        """What the filter box offers: columns, and the words of those that have few."""
+        found = []
+        for column in self.table.columns:
+            found.append(f"{column.key}{'>' if column.is_number else ':'}")
+            if column.kind == "state":
+                words = {
+                    str(row[column.key]) for row in self.whole if row.get(column.key)
+                }
+                found += [f"{column.key}:{word}" for word in sorted(words)]
+        return found
+
+    @property
     def hint(self) -> str:
         """An example of what the filter box takes."""
         columns = self.table.columns

@@ -93,7 +93,7 @@ def list_connectors(view: View) -> Response:
     for row in view.cache.waiting():
         if row.state in ("ready", "leased"):
             waits[row.connector] = waits.get(row.connector, 0) + row.messages
-    fares = connectors.health(view.workspace)
+    fares = connectors.health(view.workspace, view.store)
     rows = []
     for one in connectors.list_connectors(view.workspace):
         paused = found.paused.get(f"connector:{one.name}")

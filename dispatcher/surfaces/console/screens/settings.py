@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Final
+from urllib.parse import quote
 
 from starlette.responses import Response
 
@@ -130,7 +131,15 @@ def show_settings(view: View) -> Response:
     tables = [USERS.rows(request, [asdict(one) for one in people.list_users(store)])]
     if view.may("sessions.list"):
         opened = people.list_sessions(workspace, store)
-        tables.append(SESSIONS.rows(request, [asdict(one) for one in opened]))
+        who, *others = SESSIONS.columns
+        place = (
+            "/audit?actor={}" if view.may("audit.log") else "/settings?user.q=name:{}"
+        )
+        linked = replace(
+            who, link=lambda row: place.format(quote(row["user"], safe=""))
+        )
+        sessions = replace(SESSIONS, columns=(linked, *others))
+        tables.append(sessions.rows(request, [asdict(one) for one in opened]))
     if view.may("tokens.list"):
         made = people.list_tokens(workspace, store)
         tables.append(TOKENS.rows(request, [asdict(one) for one in made]))

@@ -260,6 +260,19 @@ def test_the_map_says_fields_left_and_share_in_each_cell():
     assert "1 limit is reached" in chart.summary
 
 
+def test_accounts_that_count_as_one_are_bracketed_on_the_map():
+    usages = {"r": LimitUsage(Fraction(1, 2), Fraction(1), 1, 1, 1, 1)}
+    rows = [
+        of.Exposed("a1", ["x/ann", "x/bob"], ["family"], usages),
+        of.Exposed("a2", ["x/cem"], ["family"], usages),
+        of.Exposed("a3", ["x/dan", "y/dan"], [], usages),
+    ]
+    drawn = str(charts.exposure(of.ExposureMap(["r"], rows, 3, {})).drawing)
+    assert drawn.count('class="bracket"') == 2
+    assert "family: 2" in drawn
+    assert "one person: 2" in drawn
+
+
 def test_where_nothing_is_known_it_is_said_why_and_nothing_drawn():
     chart = charts.burn_down(of.BurnDown([], None, "nothing is asked yet", 0.0))
     assert (chart.drawing, chart.rows) == ("", ())
