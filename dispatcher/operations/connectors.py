@@ -106,7 +106,7 @@ class Health:
     error : str
         The last one, without a value; empty while it is closed.
     balance : str
-        What was left in its account, ``GBP 214.10``; empty: nobody asked, or it cannot
+        What was left in its account, ``GBP:214.10``; empty: nobody asked, or it cannot
         tell.
     balance_at : int or None
         When it said so.
@@ -237,8 +237,7 @@ def ask(opened: Market | Feed) -> ConnectorCheck:
     try:
         opened.find(ABSENT)
         if isinstance(opened, Funded):
-            left = opened.balance()
-            balance = f"{left.currency} {left.amount}"
+            balance = str(opened.balance())
     except TryLater as error:
         return ConnectorCheck(CheckState.LATER, error.what)
     except ConnectorError as error:

@@ -21,12 +21,13 @@ from connectors.base import Notice
 from dispatcher.access import users
 from dispatcher.app.guard import Guard
 from dispatcher.ledger.chains import seal
+from dispatcher.store import audit_log
 from dispatcher.surfaces.taskpage.pages import TOO_LATE, TaskPages
 from dispatcher.surfaces.web import static
-from tests import sql
+from tests import builders, sql
 from tests.e2e.browsing import Served, keys_work
 from tests.e2e.test_console_browser import Running as Console
-from tests.e2e.test_console_browser import sign_in
+from tests.e2e.test_console_browser import sign_in, sign_in_as
 from tests.e2e.test_taskpage_browser import Running
 from tests.integration.ledger_cases import Case, policy
 from tests.integration.serving_house import House, png
@@ -417,6 +418,7 @@ EMPTY = (
     "/policy/draft",
     "/audit",
     "/answers",
+    "/answers/judge",
     "/fields",
     "/connectors",
     "/do/merge-workers",
@@ -437,6 +439,37 @@ def test_no_page_of_the_console_has_a_fault(console, page, clock, paths):
     for path in paths:
         page.goto(console.base + path)
         assert faults(page) == [], path
+
+
+def test_five_conflicts_are_judged_by_keyboard(console, page, clock):
+    """One key a conflict, and the next opens: no hand leaves the keys, no value stays."""
+    case = console.case
+    fill(case)
+    clock.now = case.now
+    for number in range(20, 25):
+        field = f"key-{number}.a"
+        case.book(*((f"inhouse/worker-{worker}", field) for worker in (7, 8)))
+        builders.dispute(case.store, case.entries[field], "canary-one", "canary-two")
+    sign_in_as(page, console, "operator", "reviewer")
+    page.goto(f"{console.base}/answers/judge")
+    page.get_by_label("Why you judge").fill("looked at the scans")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("button", name="canary-one")).to_be_visible()
+    expect(page.locator(".seen")).to_have_text("shown")
+    assert faults(page) == []
+    for key, left in (("1", 4), ("2", 3), ("u", 2), ("s", 2)):
+        page.keyboard.press(key)
+        expect(page.get_by_text(f"{left} left")).to_be_visible()
+    page.keyboard.press("e")
+    page.keyboard.type("canary three")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("1 was skipped")).to_be_visible()
+    assert "canary three" not in page.content()
+    with case.store.read() as tx:
+        judged = audit_log.newest(tx, operation="answers.judge")
+        assert {line.reason for line in judged} == {"looked at the scans"}
+        assert len(judged) == 4
+        assert len(audit_log.newest(tx, operation="answers.show")) == 5
 
 
 @pytest.mark.parametrize("hash_part", ["", "#k=wrong"], ids=["first", "refused"])

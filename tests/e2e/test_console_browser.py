@@ -1,5 +1,6 @@
 """The console in a real Chromium: signing in by link, looking, and nothing that leaks."""
 
+import os
 import re
 from collections.abc import Iterator
 
@@ -7,10 +8,10 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from dispatcher import access
-from dispatcher.access import OPERATIONS
+from dispatcher.access import OPERATIONS, sessions, users
 from dispatcher.access.roles import scopes_of
 from dispatcher.access.sessions import LINK_ROLES
-from dispatcher.store import audit_log
+from dispatcher.store import audit_log, people
 from dispatcher.surfaces.console import ConsoleSettings
 from dispatcher.surfaces.console.screens import SCREENS
 from tests.e2e.browsing import Served
@@ -329,6 +330,20 @@ def test_keys_go_to_pages_move_through_rows_and_can_be_switched_off(running, pag
     page.keyboard.press("?")
     expect(page.locator("[data-page=worker]")).to_be_visible()
     expect(page.get_by_role("dialog", name="Keys")).to_be_hidden()
+
+
+def sign_in_as(page: Page, running: Running, *roles: str) -> None:
+    """Give a browser the session of a user of these roles."""
+    case, now = running.case, running.clock()
+    with case.store.read() as tx:
+        known = people.users(tx)
+    if not known:
+        users.add_user(case.store, "eve", list(roles), now, os.urandom)
+    with case.store.write() as tx:
+        secret = sessions.open_session(tx, now, os.urandom, people.users(tx)[0])
+    page.context.add_cookies([
+        {"name": "console", "value": secret, "url": running.base}
+    ])  # fmt: skip
 
 
 def test_a_pressed_twice_act_is_done_once(running, case, page):

@@ -9,18 +9,19 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
+from playwright.sync_api import Page
 
 from dispatcher.access import OPERATIONS
 from dispatcher.access.roles import scopes_of
 from dispatcher.access.sessions import LINK_ROLES
 from dispatcher.ledger.chains import seal
 from dispatcher.operations.sampling import Sampler
-from dispatcher.store import lease, tasks
+from dispatcher.store import lease, settings, tasks
 from dispatcher.store import pause as pauses
 from dispatcher.surfaces.console.screens import SCREENS
 from tests import builders
 from tests.e2e.test_accessibility import fill
-from tests.e2e.test_console_browser import Running, sign_in
+from tests.e2e.test_console_browser import Running, sign_in, sign_in_as
 from tests.integration.ledger_cases import Case, policy
 from tests.integration.test_console import PLACES, RULES
 
@@ -47,6 +48,14 @@ ACTS = {
 }
 
 
+FIELDS = """
+a = { ask = "transcribe", question = "What does the label say?" }
+b = { ask = "transcribe" }
+c = { ask = "choose", choices = ["red", "blue", "green"] }
+d = { ask = "transcribe" }
+"""
+
+
 def places(*, full: bool) -> dict[str, str]:
     """Where each screen is that a session by link may see, by the name of its picture."""
     found = {}
@@ -62,7 +71,7 @@ def places(*, full: bool) -> dict[str, str]:
 
 def work(case: Case, clock) -> None:
     """Nine hours of work at two connectors, as the daemon would have kept them."""
-    case.apply(policy(RULES))
+    case.apply(policy(RULES, FIELDS))
     people = [f"inhouse/{name}" for name in ("ann", "bob", "cat", "dan", "eve", "fay")]
     people += [f"mturk/A{number}X" for number in range(11, 19)]
     case.add(*people)
@@ -91,6 +100,7 @@ def work(case: Case, clock) -> None:
             case.store, done, "conflict" if step % 11 == 5 else "answered"
         )
         sampler.tick(epoch)
+    dispute(case, people[3:6])
     builders.settle_messages(
         case.store, "dead", account=people[7], tries=12, error="token expired"
     )
@@ -98,6 +108,35 @@ def work(case: Case, clock) -> None:
     with case.store.write() as tx:
         pauses.pause(tx, "connector:mturk", "token expired", clock() - 23 * 60 * 10**6)
         seal(tx, at=case.tick())
+
+
+def dispute(case: Case, people: list[str]) -> None:
+    """Three workers answer some fields, and do not always agree."""
+    colours = ("red", "red", "blue", "green")
+    for number in range(24):
+        field = f"rx-{40 + number % 20}.{'c' if number < 20 else 'a'}"
+        case.book(*((who, field) for who in people))
+        texts = [colours[number % 4], colours[number % 4], colours[(number * 7) % 4]]
+        if number >= 20:
+            texts = ["Ibuprofen 400", "Ibuprofen 40", "Ibuprofen 400 mg"]
+        builders.dispute(case.store, case.entries[field], *texts, at=case.now)
+        if number < 17:
+            builders.save_results(case.store, [case.entries[field]], value=b"red")
+    rests = settings.CircuitRow(
+        case.now - 4 * 10**8, case.now + 9 * 10**8, 4, "HTTP 429"
+    )
+    with case.store.write() as tx:
+        settings.note_circuit(tx, "mturk", rests)
+        settings.note_balance(tx, "mturk", "USD:214.10", case.now - 10**9)
+
+
+def judge(page: Page, served: Running, picture: Path) -> None:
+    """Take the page on which one conflict is judged, by letters."""
+    page.goto(f"{served.base}/answers/judge")
+    page.get_by_label("Why you judge").fill("compared with the scan")
+    page.get_by_role("button", name="Begin").click()
+    page.locator(".choices").wait_for()
+    page.screenshot(path=picture, full_page=True)
 
 
 @pytest.mark.parametrize("state", ["full", "empty"])
@@ -127,6 +166,9 @@ def test_every_screen_can_be_looked_at(state, sqlite_store, clock, open_page, tm
                     page.locator("#would").wait_for()
                     after = folder / f"act-preview-{scheme}-{width}.png"
                     page.screenshot(path=after, full_page=True)
+            if KEPT and full:
+                sign_in_as(page, served, "operator", "reviewer")
+                judge(page, served, folder / f"judge-open-{scheme}-{width}.png")
             page.close()
         for picture in folder.glob("*.png") if KEPT else ():
             with Image.open(picture) as image:

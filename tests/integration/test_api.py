@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from httpx2 import ASGITransport, AsyncClient
 from starlette.testclient import TestClient
 
 from dispatcher import access
@@ -39,14 +40,14 @@ from dispatcher.operations import (
 )
 from dispatcher.operations.sampling import Sampler
 from dispatcher.store import api_requests, audit_log, events, lease, notices
-from dispatcher.surfaces.api import content, documents, evidence
+from dispatcher.surfaces.api import app, content, documents, evidence
 from dispatcher.surfaces.api.app import UPLOADS_OF_ONE
 from dispatcher.surfaces.api.requests import FILES_OF_ONE, WAITING_OF_ONE
 from dispatcher.surfaces.api.routes import ROUTES
 from policies.document import parse
 from tests import builders, sql
 from tests.integration import api_house
-from tests.integration.api_house import BASE, CANARIES, POLICY
+from tests.integration.api_house import BASE, CANARIES, LOCAL, POLICY
 
 HOUR = 3600 * 1_000_000
 READS = [route for route in ROUTES if route.method == "GET"]
@@ -995,6 +996,25 @@ def test_an_upload_sent_again_leaves_no_file_behind(house):
     ]
     house.shared.requests.wait()
     assert [one.status_code for one in sent] == [202, 202]
+    assert uploads(house) == []
+
+
+def test_an_upload_that_stalls_is_ended_and_gives_its_place_back(house, monkeypatch):
+    """Else eight slow clients would keep all others out for ever."""
+    monkeypatch.setattr(app, "PATIENCE", 0.0)  # it had its time
+
+    async def stalls():
+        yield line("slow").encode()
+        await asyncio.Event().wait()
+
+    async def send():
+        here = ASGITransport(app=house.speaking.app, client=("127.0.0.1", 5))
+        kind = {"content-type": "application/x-ndjson", "authorization": "Bearer all"}
+        async with AsyncClient(transport=here, base_url=LOCAL, headers=kind) as slow:
+            return await slow.post(f"{BASE}/runs/slow/records", content=stalls())
+
+    with unchanged(house):
+        problem(asyncio.run(send()), 408)
     assert uploads(house) == []
 
 

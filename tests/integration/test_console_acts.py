@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 
 from dispatcher import access
 from dispatcher.access import OPERATIONS, ROLES, sessions, users
-from dispatcher.model import Answer, Quarantine
+from dispatcher.model import Quarantine
 from dispatcher.store import (
     answers,
     audit_log,
@@ -414,18 +414,7 @@ def disputed(case, *fields):
         for who in ("ann", "bob"):
             if (who, field) != ("ann", "key-canary-0.a"):  # she was shown that before
                 case.book((f"inhouse/{who}", field))
-        entry = case.entries[field]
-        with case.store.write() as tx:
-            given = answers.tasks_of(tx, [entry])
-            answers.put_answers(
-                tx,
-                [
-                    Answer(task_id=one.id, entry_id=entry, account_id=number, raw=raw,
-                           valid=1, at=case.now, counted=1)
-                    for number, one, raw in zip((1, 2), given, (b"Gout", b"flu"), strict=True)
-                ],
-            )  # fmt: skip
-        builders.save_results(case.store, [entry], "conflict", wanted=3)
+        builders.dispute(case.store, case.entries[field], "Gout", "flu", at=case.now)
 
 
 def test_a_conflict_is_shown_side_by_side_and_more_workers_are_asked(client, case):
@@ -584,10 +573,10 @@ def test_the_connectors_page_tells_what_rests_and_what_money_is_left(client, cas
     rests = settings.CircuitRow(case.now - 1, case.now + 10**12, 4, "slow down")
     with case.store.write() as tx:
         settings.note_circuit(tx, "inhouse", rests)
-        settings.note_balance(tx, "inhouse", "GBP 214.10", case.now)
+        settings.note_balance(tx, "inhouse", "GBP:214.10", case.now)
     told = text_of(client.get("/connectors?q=inhouse"))
     assert "degraded" in told
-    assert "slow down open GBP 214.10" in told
+    assert "slow down open GBP:214.10" in told
     assert "No run has a budget" in told
     given = {"run": "default", "cap.amount": "100.50", "cap.currency": "GBP"}
     tried = preview(client, "set-budget", **given)
@@ -595,7 +584,7 @@ def test_the_connectors_page_tells_what_rests_and_what_money_is_left(client, cas
     assert "No run has a budget" in text_of(client.get("/connectors"))
     client.post("/do/set-budget", data=inputs(tried))
     page = client.get("/connectors")
-    assert "GBP 100.50" in text_of(page)
+    assert "GBP:100.50" in text_of(page)
     (form,) = re.findall(r'href="(/do/set-budget[^"]*)"', page.text)
     filled = client.get(html.unescape(form)).text
     assert re.search(r'name="cap.amount" value="100.50?"', filled)

@@ -40,6 +40,7 @@ from dispatcher.surfaces.charts.plot import (
     cut,
     element,
     length,
+    literal,
     number,
     scale,
     swatch,
@@ -362,7 +363,7 @@ def confusion(found: Confusion) -> Chart:
     """Draw what is given where which value is true, as a map of shares."""
     whose = found.worker or "all workers"
     key = f"confusion-{crc32(f'{found.field} {found.worker}'.encode()):08x}"
-    title = f"{found.field}: {whose}"
+    title = literal(f"{found.field}: {whose}")
     worst = found.worst
     summary = (
         f"Of {count(found.answers, 'answer')}. Each row is a true value, each column what "
