@@ -100,7 +100,7 @@ def work(case: Case, clock) -> None:
             case.store, done, "conflict" if step % 11 == 5 else "answered"
         )
         sampler.tick(epoch)
-    dispute(case, people[3:6])
+    dispute(case, "inhouse/gil", "inhouse/hal", "inhouse/ida")
     builders.settle_messages(
         case.store, "dead", account=people[7], tries=12, error="token expired"
     )
@@ -110,8 +110,9 @@ def work(case: Case, clock) -> None:
         seal(tx, at=case.tick())
 
 
-def dispute(case: Case, people: list[str]) -> None:
+def dispute(case: Case, *people: str) -> None:
     """Three workers answer some fields, and do not always agree."""
+    case.add(*people)
     colours = ("red", "red", "blue", "green")
     for number in range(24):
         field = f"rx-{40 + number % 20}.{'c' if number < 20 else 'a'}"

@@ -12,7 +12,8 @@ from connectors.base import (
     Rejected,
 )
 from dispatcher.model import DAY
-from dispatcher.operations import payments
+from dispatcher.operations import answers, fields, payments
+from dispatcher.operations.workspace import Workspace
 from dispatcher.stages.serving import Given
 from tests import builders
 from tests.contract.paying_market import PayingMarket
@@ -123,6 +124,21 @@ def test_a_field_on_our_page_is_owed_once_its_answers_are_settled(house):
     assert house.taken() == (24, 0)  # no market, so no fee of one
     house.settle()
     assert house.payments() == {"field-1": "due", "field-2": "due"}
+    house.check_books()
+
+
+def test_whoever_answered_is_paid_whatever_an_operator_decides(house, clock, tmp_path):
+    house.budget(bonus=12)
+    ann = planned(house, "inhouse")
+    house.work(ann, 1)
+    found = fields.list_fields(house.store)
+    (one,) = [one for one in found.fields if one.answers]
+    name = f"{found.pseudonyms[one.record_id]}.{one.field}"
+    workspace = Workspace(tmp_path, clock=clock, actor="ada")
+    decided = answers.Decision.UNREADABLE
+    answers.judge(workspace, house.store, name, decided, "a blot, as the scan shows")
+    house.settle()
+    assert house.payments() == {"field-1": "due"}
     house.check_books()
 
 

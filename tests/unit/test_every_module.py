@@ -22,6 +22,7 @@ RUN_BY = {
     "dispatcher.surfaces.console.acting": "tests/integration/test_console_acts.py",
     "dispatcher.access.provider_sign_in": PROVIDER,
     "dispatcher.surfaces.console.provider": PROVIDER,
+    "dispatcher.surfaces.console.judging": "tests/integration/test_console_acts.py",
     "dispatcher.surfaces.console.read_cache": "tests/integration/test_console.py",
     "dispatcher.operations.rules": "tests/integration/test_console_screens.py",
     "dispatcher.surfaces.console.tables": "tests/integration/test_console_acts.py",
