@@ -11,11 +11,14 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Page
 
+from connectors.base import Money
 from dispatcher.access import OPERATIONS
 from dispatcher.access.roles import scopes_of
 from dispatcher.access.sessions import LINK_ROLES
 from dispatcher.ledger.chains import seal
+from dispatcher.operations import runs
 from dispatcher.operations.sampling import Sampler
+from dispatcher.operations.workspace import Workspace
 from dispatcher.store import lease, settings, tasks
 from dispatcher.store import pause as pauses
 from dispatcher.surfaces.console.screens import SCREENS
@@ -75,6 +78,7 @@ def work(case: Case, clock) -> None:
     people = [f"inhouse/{name}" for name in ("ann", "bob", "cat", "dan", "eve", "fay")]
     people += [f"mturk/A{number}X" for number in range(11, 19)]
     case.add(*people)
+    case.load(*((f"ry-{n}", f"other-{n}", n, "ac") for n in range(20)))
     case.load(*((f"rx-{n}", f"person-{n % 40}", n, "abcd") for n in range(80)))
     clock.now = case.now
     with case.store.write() as tx:
@@ -115,7 +119,7 @@ def dispute(case: Case, *people: str) -> None:
     case.add(*people)
     colours = ("red", "red", "blue", "green")
     for number in range(24):
-        field = f"rx-{40 + number % 20}.{'c' if number < 20 else 'a'}"
+        field = f"ry-{number % 20}.{'c' if number < 20 else 'a'}"
         case.book(*((who, field) for who in people))
         texts = [colours[number % 4], colours[number % 4], colours[(number * 7) % 4]]
         if number >= 20:
@@ -127,8 +131,15 @@ def dispute(case: Case, *people: str) -> None:
         case.now - 4 * 10**8, case.now + 9 * 10**8, 4, "HTTP 429"
     )
     with case.store.write() as tx:
-        settings.note_circuit(tx, "mturk", rests)
-        settings.note_balance(tx, "mturk", "USD:214.10", case.now - 10**9)
+        settings.note_circuit(tx, "folder", rests)
+        settings.note_balance(tx, "folder", "USD:214.10", case.now - 10**9)
+    cap = runs.BudgetChange({"cap": Money.read("GBP:400")})
+    runs.set_budget(
+        Workspace(Path("/nonexistent"), clock=lambda: case.now, actor="eve"),
+        case.store,
+        "default",
+        cap,
+    )
 
 
 def judge(page: Page, served: Running, picture: Path) -> None:

@@ -557,7 +557,7 @@ def test_the_queue_shows_messages_by_state(case, client):
     assert "x dead 1" in text
     assert re.search(r"\d x x/ann publish dead 12 \d+ s ago – token expired", text)
     assert "Retry selected" in text
-    assert "1 x: token expired" in text
+    assert "x token expired 0 1 12" in text  # tried again, given up, tries
     assert "x/ann" not in text_of(client.get("/queue?state=ready"))
     assert "x/ann" not in text_of(client.get("/queue?state=dead&connector=y"))
 

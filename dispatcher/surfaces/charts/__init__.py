@@ -373,17 +373,18 @@ def confusion(found: Confusion) -> Chart:
         summary += (
             f" Most often {worst[0]} is taken for {worst[1]}: {share(worst[2], 1)}."
         )
-    size = len(found.labels)
-    plot = Plot(key, title, summary, kind="map named", height=_HEAD + _CELL * size)
+    size, longest = len(found.labels), max(map(len, found.labels))
+    head = 30 + 5 * min(longest, 18)  # the names of columns stand aslant
+    plot = Plot(key, title, summary, kind="map named", height=head + _CELL * size)
     for place, label in enumerate(found.labels):
-        middle = _HEAD + _CELL * place + _CELL / 2 + 4
-        at = {"x": length((place + 0.5) / size), "y": _HEAD - 8}
+        middle = head + _CELL * place + _CELL / 2 + 4
+        at = {"x": length((place + 0.5) / size), "y": head - 8}
         name = element("text", cut(label, 18), class_="column")
         plot.add(element("svg", name, class_="over", role="none", **at))
         at = {"x": -8, "y": middle, "text_anchor": "end"}
         plot.add(element("text", cut(label, 14), class_="name", **at))
         for column, part in enumerate(found.rows[place]):
-            _shaded(plot, place, column, size, part)
+            _shaded(plot, (head + _CELL * place, place), column, size, part)
     return Chart(
         key,
         title,
@@ -398,9 +399,12 @@ def confusion(found: Confusion) -> Chart:
     )
 
 
-def _shaded(plot: Plot, row: int, column: int, columns: int, part: float) -> None:
+def _shaded(
+    plot: Plot, at_row: tuple[int, int], column: int, columns: int, part: float
+) -> None:
     """Draw one cell: the darker, the larger the share; right ones have a frame."""
-    band, top = f"near{min(3, int(part * 4))}", _HEAD + _CELL * row
+    top, row = at_row
+    band = f"near{min(3, int(part * 4))}"
     at = {"x": length(column / columns), "width": length(1 / columns)}
     kind = f"cell {band}{' right' if row == column else ''}"
     plot.add(element("rect", class_=kind, y=top, height=_CELL, **at))
@@ -805,8 +809,8 @@ def retries(found: Sequence[Failing]) -> Chart:
         return _empty(key, title, "No message failed: nothing is tried again.")
     retried, dead = sum(one.retried for one in found), sum(one.dead for one in found)
     summary = (
-        f"{count(retried, 'message is', 'messages are')} tried again, {dead:,} were given "
-        f"up; most: {found[0].error}."
+        f"{count(retried, 'message is', 'messages are')} tried again, {dead:,} given up; "
+        f"most: {found[0].error}."
     )
     shown = found[:_MOST_ERRORS]
     plot = _rows(key, title, summary, len(shown))
@@ -832,7 +836,13 @@ def retries(found: Sequence[Failing]) -> Chart:
             )
             for one in found
         ],
-        [(_part(key, i), name) for i, name in enumerate(("tried again", "given up"))],
+        [
+            (_part(key, i), name)
+            for i, (name, number_of) in enumerate(
+                (("tried again", retried), ("given up", dead))
+            )
+            if number_of
+        ],
         words=2,
     )
 

@@ -26,15 +26,9 @@ CONNECTORS: Final = Table(
         Column("since", "Since", "time"),
         Column("why", "Why", wide=True),
         Column("circuit", "Circuit", "state"),
-        Column("balance", "Balance"),
-        Column("open", "Open tasks", "number"),
-        Column("answered", "Answered", "number"),
-        Column("in_doubt", "In doubt", "number"),
-        Column("messages", "Messages", "number", link=_queue),
-        Column("retry_at", "Tried again", "time"),
+        Column("retry_at", "Next try", "time"),
         Column("succeeded_in", "Last success", "time"),
-        Column("calls", "Calls a day", "number"),
-        Column("kind", "Kind"),
+        Column("balance", "Balance"),
     ),
     Empty(
         "Every market and page that tasks go out by.",
@@ -59,6 +53,21 @@ CONNECTORS: Final = Table(
 )
 
 
+WORK: Final = Table(
+    "work",
+    "What each connector has to do",
+    (
+        Column("name", "Connector"),
+        Column("kind", "Kind"),
+        Column("open", "Open tasks", "number"),
+        Column("answered", "Answered", "number"),
+        Column("in_doubt", "In doubt", "number"),
+        Column("messages", "Messages", "number", link=_queue),
+        Column("calls", "Calls a day", "number"),
+    ),
+    Empty("What each connector has to do.", "None is set up."),
+    prefix="work.",
+)
 BUDGETS: Final = Table(
     "budgets",
     "Budgets of runs, which all connectors spend from",
@@ -130,7 +139,7 @@ def list_connectors(view: View) -> Response:
             }
         )
     listed = CONNECTORS.rows(view.request, rows)
-    tables = [listed]
+    tables = [listed, WORK.rows(view.request, rows)]
     if view.may("runs.show"):
         budgets = [
             asdict(one)
