@@ -51,7 +51,16 @@ def run(tmp_path, monkeypatch, capsys):
 def test_the_connectors_of_the_settings_are_listed_with_what_they_declare(run):
     lines = run("list").out.splitlines()
     told = {line.split("\t")[0]: line.split("\t")[1:] for line in lines}
-    assert told["acme"] == ["s3", "feed", "none", "login", "market", "built in"]
+    assert told["acme"] == [
+        "s3",
+        "feed",
+        "none",
+        "login",
+        "market",
+        "built in",
+        "closed",
+        "",
+    ]
     assert told["folder"][:3] == ["folder", "market", "assigned"]
     assert set(told) == {"name", "acme", "folder", "hook"}
 
