@@ -19,6 +19,7 @@ from sqlalchemy import (
     cast,
     distinct,
     func,
+    literal_column,
     or_,
     text,
 )
@@ -187,10 +188,12 @@ _LAST_ERRORS: Final = (
     .order_by(col(Outbox.due), col(Outbox.id))
 )
 _DEAD: Final = _grouped(Outbox.connector, Outbox.kind).where(Outbox.state == "dead")
+_ERROR: Final = func.coalesce(Outbox.error, literal_column("''"))
+"""In the text, or PostgreSQL would not know the group again."""
 _FAILING: Final = (
     select_columns(
         Outbox.connector,
-        func.coalesce(Outbox.error, "").label("error"),
+        _ERROR.label("error"),
         sum_where(col(Outbox.state) != "dead").label("retried"),
         sum_where(col(Outbox.state) == "dead").label("dead"),
         func.sum(Outbox.attempts).label("tries"),
@@ -201,8 +204,8 @@ _FAILING: Final = (
             and_(_WAITS, col(Outbox.error).is_not(None)),
         )
     )
-    .group_by(col(Outbox.connector), func.coalesce(Outbox.error, ""))
-    .order_by(_COUNT.desc(), col(Outbox.connector), func.coalesce(Outbox.error, ""))
+    .group_by(col(Outbox.connector), _ERROR)
+    .order_by(_COUNT.desc(), col(Outbox.connector), _ERROR)
 )
 _OLDEST: Final = select(func.min(Outbox.created_at)).where(_WAITS)
 _MESSAGES: Final = (
