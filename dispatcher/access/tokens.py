@@ -145,14 +145,13 @@ def authenticate_token(store: Store, secret: str, now: int) -> Principal | None:
         return None
     with store.read() as tx:
         found = people.token(tx, _digest(secret))
-        if found is None or not _is_valid(found, now):
+    if found is None or not _is_valid(found, now):
+        return None
+    scopes = frozenset(found.scopes.split()) - NOT_FOR_TOKENS
+    if found.user_id is not None:
+        if found.roles is None or found.disabled_at is not None:
             return None
-        scopes = frozenset(found.scopes.split()) - NOT_FOR_TOKENS
-        if found.user_id is not None:
-            owner = people.user(tx, found.user_id)
-            if owner is None or owner.disabled_at is not None:
-                return None
-            scopes &= scopes_of(owner.roles.split())
+        scopes &= scopes_of(found.roles.split())
     if found.used_at is None or now - found.used_at >= TOUCH:
         with suppress(DispatcherError), store.write() as tx:  # busy: then next time
             people.touch_token(tx, found.id, now)
@@ -200,7 +199,7 @@ def revoke_token(store: Store, prefix: str, now: int) -> ApiToken:
     return meant[0]
 
 
-def _is_valid(found: ApiToken, now: int) -> bool:
+def _is_valid(found: people.FoundToken, now: int) -> bool:
     return found.revoked_at is None and found.made_at <= now < found.ends_at
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from sqlalchemy import bindparam, func, or_, update
 from sqlmodel import col, select
@@ -42,7 +42,19 @@ _STEP: Final = (
     .values(totp_step=bindparam("step"))
 )
 _TOKENS: Final = select(ApiToken).order_by(col(ApiToken.id))
-_TOKEN: Final = select(ApiToken).where(ApiToken.digest == bindparam("secret"))
+_TOKEN: Final = (
+    select(ApiToken.id, ApiToken.name, ApiToken.scopes, ApiToken.user_id)
+    .add_columns(
+        col(ApiToken.made_at),
+        col(ApiToken.ends_at),
+        col(ApiToken.used_at),
+        col(ApiToken.revoked_at),
+        col(AppUser.roles),
+        col(AppUser.disabled_at),
+    )
+    .outerjoin(AppUser, col(AppUser.id) == col(ApiToken.user_id))
+    .where(col(ApiToken.digest) == bindparam("secret"))
+)
 _TOUCH: Final = (
     update(ApiToken)
     .where(
@@ -199,9 +211,25 @@ def tokens(tx: Tx) -> list[ApiToken]:
     return tx.models(_TOKENS)
 
 
-def token(tx: Tx, digest: str) -> ApiToken | None:
+class FoundToken(NamedTuple):
+    """A token, with the roles of its user and when they were disabled."""
+
+    id: int
+    name: str
+    scopes: str
+    user_id: int | None
+    made_at: int
+    ends_at: int
+    used_at: int | None
+    revoked_at: int | None
+    roles: str | None
+    disabled_at: int | None
+
+
+def token(tx: Tx, digest: str) -> FoundToken | None:
     """Return the token of a digest, however old."""
-    return tx.model(_TOKEN, {"secret": digest})
+    row = tx.execute(_TOKEN, {"secret": digest}).first()
+    return None if row is None else FoundToken(*row)
 
 
 def touch_token(tx: Tx, token_id: int, now: int) -> None:

@@ -13,6 +13,7 @@ from collections.abc import (
     Mapping,
 )
 from dataclasses import dataclass, field, replace
+from functools import cache
 from hashlib import sha256
 from shutil import rmtree
 from typing import Any, Final
@@ -139,8 +140,8 @@ def fastapi_app(door: _Door | None = None) -> FastAPI:
             self,
         ) -> Callable[[Request], Coroutine[Any, Any, Response]]:
             act = super().get_route_handler()
-            route = _BY_ACT[self.endpoint]
-            known = {
+            route = _SERVED[self.endpoint]
+            known = route.parameters | {
                 parameter.alias: parameter.field_info.annotation is bool
                 for parameter in get_flat_params(self.dependant)
                 if isinstance(parameter.field_info, params.Query)
@@ -156,7 +157,9 @@ def fastapi_app(door: _Door | None = None) -> FastAPI:
 
     app.router.route_class = Guarded
     for route in ROUTES:
-        route.add_to(app.router, BASE)
+        route.add_to(app.router, BASE, described=door is None)
+    if door is not None:
+        app.openapi = _described  # type: ignore[method-assign]
     app.router.route_class = APIRoute
     app.add_api_route(
         f"{BASE}/errors/{{code}}",
@@ -182,7 +185,12 @@ _ABOUT: Final = (
     "Every operation of the dispatcher, for programs. Values of fields are never in a "
     "list; errors are problem+json (RFC 9457). See docs/reference/api.md."
 )
-_BY_ACT: Final = {route.act: route for route in ROUTES}
+_SERVED: Final = {route.served: route for route in ROUTES}
+
+
+@cache
+def _described() -> dict[str, Any]:
+    return fastapi_app().openapi()
 
 
 def _reference(request: Request) -> str:
@@ -347,10 +355,11 @@ class _Door:
     ) -> Response:
         """Act once for an Idempotency-Key, however often the request comes."""
         call: Call = request.state.call
-        key = request.headers.get("idempotency-key")
+        key = request.headers.get("idempotency-key") if route.writes else None
+        if key is not None:
+            _check_key(key)
         if key is None or route.method != "POST" or call.dry_run:
             return await self._matched(route, request, act)
-        _check_key(key)
         digest = (
             sha256(await request.body()).hexdigest()
             if call.upload is None

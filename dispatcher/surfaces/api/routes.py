@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, wraps
 from typing import Annotated, Any, Final, Literal, get_args, get_origin, get_type_hints
 
 from fastapi import APIRouter, Depends, Header, Query
@@ -20,6 +20,7 @@ from dispatcher.surfaces.api.problems import MEDIA, ProblemError
 
 Method = Literal["GET", "POST", "PUT", "DELETE"]
 Kind = Literal["now", "later", "stream"]
+LONGEST_FIELDS: Final = 500
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +76,12 @@ class Route:
         return ()
 
     @property
+    def parameters(self) -> dict[str, bool]:
+        """What all addresses of its kind take; whether it is yes or no."""
+        found = {"dry_run": True} if self.writes else {}
+        return found | {"fields": False} if self.cuts else found
+
+    @property
     def cuts(self) -> bool:
         """Whether a reader may ask for some members only."""
         return self.method == "GET" and self.kind == "now" and bool(self.columns)
@@ -88,7 +95,7 @@ class Route:
             There is no such member.
         """
         names = [name.strip() for name in fields.split(",")]
-        if not set(names) <= set(self.columns):
+        if len(fields) > LONGEST_FIELDS or not set(names) <= set(self.columns):
             raise ProblemError(
                 422,
                 "fields names what is not returned here",
@@ -105,12 +112,24 @@ class Route:
         )
         return json.dumps(cut, ensure_ascii=False).encode()
 
-    def add_to(self, router: APIRouter, base: str) -> None:
-        """Add the address to an application."""
-        shared = [Depends(_BEARER), Depends(_write if self.writes else _read)]
-        if self.cuts:
+    def add_to(self, router: APIRouter, base: str, *, described: bool) -> None:
+        """Add the address to an application.
+
+        Parameters
+        ----------
+        router : APIRouter
+        base : str
+        described : bool
+            Whether what all addresses take is part of the description. An application
+            that serves reads it before FastAPI does: to read it twice would cost more
+            than a small query.
+        """
+        shared = []
+        if described:
+            shared = [Depends(_BEARER), Depends(_write if self.writes else _read)]
+        if described and self.cuts:
             shared.append(Depends(_cut))
-        if self.guards is not None:
+        if described and self.guards is not None:
             shared.append(Depends(_match))
         more: dict[str, Any] = {}
         if self.kind == "later":
@@ -124,7 +143,7 @@ class Route:
             }
         router.add_api_route(
             base + self.path,
-            self.act,
+            self.served,
             **more,
             methods=[self.method],
             operation_id=self.act.__name__,
@@ -134,12 +153,35 @@ class Route:
             response_model_exclude_none=False,
         )
 
+    @cached_property
+    def served(self) -> Callable[..., Any]:
+        """What FastAPI calls: the act, whose document is written in its own thread.
+
+        FastAPI would send it through a second one, which costs more than the writing.
+        """
+        if self.kind != "now":
+            return self.act
+
+        @wraps(self.act)
+        def respond(**given: Any) -> Response:  # noqa: ANN401 - what an act takes
+            found = self.act(**given)
+            if isinstance(found, Response):
+                return found
+            return Response(self._written(found)[1], media_type="application/json")
+
+        return respond
+
     def render(self, call: Call, path: Mapping[str, Any]) -> tuple[Any, bytes]:
         """Return the document of GET, and its bytes as a client got them."""
-        returns = get_type_hints(self.act, include_extras=True)["return"]
-        adapter: TypeAdapter[Any] = TypeAdapter(returns)
-        found = adapter.validate_python(self.act(call, **path), from_attributes=True)
-        return found, adapter.dump_json(found)
+        return self._written(self.act(call, **path))
+
+    def _written(self, found: object) -> tuple[Any, bytes]:
+        document = self._returned.validate_python(found, from_attributes=True)
+        return document, self._returned.dump_json(document)
+
+    @cached_property
+    def _returned(self) -> TypeAdapter[Any]:
+        return TypeAdapter(get_type_hints(self.act, include_extras=True)["return"])
 
 
 def _only(document: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
@@ -183,7 +225,10 @@ async def _read(
 async def _cut(
     fields: Annotated[
         str | None,
-        Query(max_length=500, description="Only these members, such as `id,state`."),
+        Query(
+            max_length=LONGEST_FIELDS,
+            description="Only these members, such as `id,state`.",
+        ),
     ] = None,
 ) -> None:
     """Parameters of a read whose members are known."""
