@@ -10,6 +10,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from datetime import time
+from functools import lru_cache
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
@@ -156,6 +157,7 @@ def split_address(address: str, where: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
+@lru_cache(1000)  # each request asks
 def is_loopback(host: str) -> bool:
     """Whether an address or a name is this machine's own."""
     try:
