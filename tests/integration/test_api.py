@@ -6,6 +6,7 @@ import json
 import re
 import threading
 import zipfile
+from base64 import b64decode
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -64,6 +65,7 @@ PATHS = {
     "version": "1",
     "payment": "reward-1",
     "field": "a",
+    "entry": "r0.a",
     "subject": "s0",
     "operation": "op_0",
     "token": "4711",
@@ -982,6 +984,33 @@ def test_an_edit_sent_again_under_its_key_gets_the_answer_of_the_first(house):
     first = client.post(f"{BASE}/policies:apply", **sent)
     again = client.post(f"{BASE}/policies:apply", **sent)
     assert (first.status_code, again.json()) == (200, first.json()), first.text
+
+
+def test_a_conflict_is_listed_shown_for_a_reason_and_judged(house):
+    entry = house.case.entries["key-canary-1.a"]
+    builders.dispute(house.store, entry, "Ada-Canary")
+    client, name = house.client(), f"{house.record('key-canary-1')}.a"
+    listed = client.get(f"{BASE}/answers/conflicts").json()["items"]
+    assert [one["id"] for one in listed] == [name]
+    assert "Canary" not in str(listed)
+    shown = client.post(f"{BASE}/fields/{name}:reveal", json={"reason": "look"}).json()
+    assert shown["answers"] == {"A": "Ada-Canary"}
+    assert b64decode(shown["content"]) == b"Ada-Canary gout-canary"
+    asked = {"decision": "choose", "letter": "A", "reason": "looked"}
+    by_key = client.post(f"{BASE}/fields/key-canary-1.a:judge", json=asked)
+    assert "key-canary" not in problem(by_key, 404)["detail"]
+    house.tokens["few"] = api_house.Caller("token:few", frozenset({"answers.judge"}))
+    more = {"decision": "ask", "reason": "unsure"}
+    problem(house.client("few").post(f"{BASE}/fields/{name}:judge", json=more), 403)
+    place = f"{BASE}/fields/{name}:judge"
+    tried = client.post(place, params={"dry_run": True}, json=asked).json()
+    done = client.post(place, json=asked).json()
+    assert tried == done
+    assert (done["after"], done["decided_by"]) == ("answered", "operator")
+    with house.store.read() as tx:
+        found = audit_log.newest(tx, operation="answers.judge")
+    (line,) = [one for one in found if one.outcome == "done"]
+    assert (line.target, line.reason) == (name, "looked")
 
 
 def uploads(house):

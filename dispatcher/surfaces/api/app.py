@@ -505,12 +505,15 @@ def _check_query(request: Request, known: Mapping[str, bool]) -> None:
             )
     for name, value in request.path_params.items():
         _check_text(str(value))
-        if name in ("record", "subject") and not is_pseudonym(str(value)):
+        named = str(value).partition(".")[0] if name == "entry" else str(value)
+        if name in ("record", "subject", "entry") and not is_pseudonym(named):
             # a key here would be in logs of proxies, and for good in the audit log
             raise NotFound(
                 f"there is no such {name}",
                 why="addresses have pseudonyms, never keys of the operator's files",
-                fix=f"POST /{name}s:find finds the pseudonym of a key",
+                fix="GET /fields names each as PSEUDONYM.FIELD"
+                if name == "entry"
+                else f"POST /{name}s:find finds the pseudonym of a key",
             )
 
 

@@ -12,6 +12,7 @@ from fastapi import Query
 from starlette.responses import JSONResponse
 
 from dispatcher.core.errors import NotFound
+from dispatcher.core.keys import is_pseudonym
 from dispatcher.custody.erasure import Scope
 from dispatcher.ledger.exhausted_fields import Shown
 from dispatcher.operations import (
@@ -170,15 +171,17 @@ def list_conflicts(call: Called, part: Parted) -> d.Page[d.Conflict]:
     return part.page(found, lambda one: one.entry_id, lambda one: take(d.Conflict, one))
 
 
-def show_answers(call: Called, field: Named, body: d.Reveal) -> d.RevealedField:
+def show_answers(call: Called, entry: Named, body: d.Reveal) -> d.RevealedField:
     """Show what a field's answers say; the audit log has who asked and why before that."""
+    _check_pseudonym(entry)
     call.refuse_trial("values are shown")
-    found = answers.reveal_conflict(call.workspace, call.store, field, body.reason)
+    found = answers.reveal_conflict(call.workspace, call.store, entry, body.reason)
     return take(d.RevealedField, found)
 
 
-def judge_field(call: Called, field: Named, body: d.Judge) -> d.Judged:
+def judge_field(call: Called, entry: Named, body: d.Judge) -> d.Judged:
     """Decide a field by hand: the operator's word counts, not the consensus."""
+    _check_pseudonym(entry)
     if body.decision == "ask" and not call.principal.may("fields.unburn"):
         raise ProblemError(
             403,
@@ -188,13 +191,23 @@ def judge_field(call: Called, field: Named, body: d.Judge) -> d.Judged:
     found = answers.judge(
         call.workspace,
         call.store,
-        field,
+        entry,
         answers.Decision(body.decision),
         body.reason,
         letter=body.letter or "",
         value=body.value or "",
     )
     return take(d.Judged, found)
+
+
+def _check_pseudonym(entry: str) -> None:
+    """Refuse a field that is named by its record's key: no address ever contains one."""
+    if not is_pseudonym(entry.partition(".")[0]):
+        raise NotFound(
+            "there is no such field",
+            why="a field is called PSEUDONYM.FIELD here",
+            fix="take the name that GET /answers/conflicts or GET /fields gives",
+        )
 
 
 def list_refused(

@@ -283,14 +283,16 @@ _NAMED: Final = 5
 
 def _target(given: Mapping[str, Any], key: bytes) -> str:
     """Say what a command acts on; records stand there by their pseudonyms."""
-    from dispatcher.core.keys import pseudonym
+    from dispatcher.core.keys import is_pseudonym, pseudonym
 
     words = [str(one) for name in TARGETS for one in _listed(given.get(name))]
     for field_name in _listed(given.get("fields")):
         record, dot, of = str(field_name).rpartition(".")
-        words.append(f"{pseudonym(key, 'r', record)}{dot}{of}")
+        known = record if is_pseudonym(record) else pseudonym(key, "r", record)
+        words.append(f"{known}{dot}{of}")
     if given.get("key"):
-        words.append(pseudonym(key, "r", str(given["key"])))
+        text = str(given["key"])
+        words.append(text if is_pseudonym(text) else pseudonym(key, "r", text))
     more = f" and {len(words) - _NAMED} more" if len(words) > _NAMED else ""
     return " ".join(words[:_NAMED]) + more
 

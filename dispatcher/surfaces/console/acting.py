@@ -231,6 +231,7 @@ class Acting:
         except BaseException as error:
             after = requests.leave if call.act.lines else requests.drop
             if isinstance(error, DispatcherError):
+                call.act.target = ""  # what was typed may be anything
                 await run_in_threadpool(call.ended, error.code)
             await run_in_threadpool(after, number)
             raise

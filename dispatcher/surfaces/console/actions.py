@@ -510,9 +510,9 @@ ACTIONS: Final[tuple[Action, ...]] = (
         "Judge a field",
         "Judge",
         "/answers",
-        labels={"value": "What it says"},
+        labels={"entry": "Field", "value": "What it says"},
         hints={
-            "field": "PSEUDONYM.FIELD.",
+            "entry": "PSEUDONYM.FIELD.",
             "decision": "consensus: what was decided by hand is withdrawn.",
             "letter": "Of the answer, with choose.",
             "value": "With value alone.",

@@ -156,7 +156,7 @@ class Judging:
         """Act on a decision: ``choose A``, or the name of one that needs no letter."""
         decision, _, letter = form["decision"].partition(" ")
         given = {
-            "field": form.get("field", ""),
+            "entry": form.get("field", ""),
             "decision": decision,
             "letter": letter,
             "value": form.get("value", "") if decision == "value" else "",
@@ -179,7 +179,7 @@ class Judging:
         found = next_conflict(view, sitting.after)
         if found is None:
             return sitting
-        given = {"field": found.id, "reason": sitting.reason}
+        given = {"entry": found.id, "reason": sitting.reason}
         try:
             shown = self._acting.reveal(view.operator, _SHOW, given)
         except (DispatcherError, ProblemError) as error:
