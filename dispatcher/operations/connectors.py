@@ -64,33 +64,6 @@ SKELETON: Final = {
 
 
 @dataclass(frozen=True)
-class Connector:
-    """A configured connector, or an available kind, with its manifest."""
-
-    name: str
-    kind: str
-    origin: str
-    manifest: Manifest
-
-
-class CheckState(StrEnum):
-    """Result of asking a connector."""
-
-    WORKS = "ok"
-    LATER = "LATER"
-    FAILS = "FAIL"
-
-
-@dataclass(frozen=True)
-class ConnectorCheck:
-    """How a connector answers, or why it does not."""
-
-    state: CheckState
-    why: str
-    balance: str = ""
-
-
-@dataclass(frozen=True)
 class Health:
     """How a connector fares, as the daemon and the last test of it left word.
 
@@ -119,6 +92,37 @@ class Health:
     error: str = ""
     balance: str = ""
     balance_at: int | None = None
+
+
+@dataclass(frozen=True)
+class Connector:
+    """A configured connector, or an available kind, with its manifest.
+
+    How it fares is filled in by :func:`health`.
+    """
+
+    name: str
+    kind: str
+    origin: str
+    manifest: Manifest
+    health: Health = Health()
+
+
+class CheckState(StrEnum):
+    """Result of asking a connector."""
+
+    WORKS = "ok"
+    LATER = "LATER"
+    FAILS = "FAIL"
+
+
+@dataclass(frozen=True)
+class ConnectorCheck:
+    """How a connector answers, or why it does not."""
+
+    state: CheckState
+    why: str
+    balance: str = ""
 
 
 def health(workspace: Workspace, store: Store) -> dict[str, Health]:

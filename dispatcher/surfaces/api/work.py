@@ -373,7 +373,7 @@ def show_connector(call: Called, connector: Named) -> d.ConnectorWithHealth:
 
 def _with_health(call: Call, found: connectors.Connector) -> d.ConnectorWithHealth:
     fares = connectors.health(call.workspace, call.store)[found.name]
-    return d.ConnectorWithHealth.model_validate({**vars(found), "health": fares})
+    return take(d.ConnectorWithHealth, replace(found, health=fares))
 
 
 def disable_connector(call: Called, connector: Named, body: d.Reveal) -> d.Enabled:
