@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
+from dispatcher.core import progress
 from dispatcher.core.errors import (
     BackupBroken,
     Conflict,
@@ -30,9 +31,12 @@ from dispatcher.custody.sealed_file import (
 from dispatcher.ledger.shipping import store_id
 from dispatcher.ledger.shipping.checking import Checked, check_store
 from dispatcher.store import Clock, Store, migrations, settings
-from dispatcher.store.dumping import Lines, broken, dumped, extent, rebuilt
+from dispatcher.store.dumping import Lines, broken, dumped, extent, rebuilt, row_count
 
 SUFFIX: Final = ".backup"
+
+
+MIB: Final = 2**20
 
 
 @dataclass(frozen=True)
@@ -115,7 +119,8 @@ def create(
                     "store": store_id(store),
                     "lines": reach.lines,
                 }
-                write_sealed(file, header, dumped(tx), secret, entropy)
+                lines = progress.counted(dumped(tx), "rows", lambda: row_count(tx))
+                write_sealed(file, header, iter(lines), secret, entropy)
             file.flush()
             os.fsync(file.fileno())
         partial.rename(path)
@@ -176,7 +181,10 @@ def opened(path: Path, secret: Secret) -> Iterator[dict[str, Any] | list[Any]]:
     """
     with _open(path) as file:
         _, lines = read_sealed(file, secret)
-        for line in lines:
+        size = path.stat().st_size / MIB
+        for number, line in enumerate(lines):
+            if number % progress.REPORTED == 0:
+                progress.report(file.tell() / MIB, size, "MiB")
             try:
                 value = json.loads(line)
             except (ValueError, RecursionError):

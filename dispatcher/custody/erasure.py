@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from connectors.base import ConnectorError, Forgetting
+from dispatcher.core import progress
 from dispatcher.core.errors import Conflict, DispatcherError, NotFound
 from dispatcher.core.keys import pseudonym, spelled, task_tokens
 from dispatcher.core.log import get_logger
@@ -516,13 +517,17 @@ def purge_rows(
     pieces: int | None = None,
 ) -> int:
     """Erase those records in the store only; return how many transactions it took."""
-    total = 0
+    total, due = 0, None
+    if progress.is_heard():
+        with context.store.read() as tx:
+            due = rows.count_loaded_before(tx, moment)
     while pieces is None or total < pieces:
         part = once_sent(context, partial(_purge_piece, context, moment, epoch))
         if part is None:
             break
         done.add(part)
         total += 1
+        progress.report(min(total * PIECE, due or 0), due, "records")
         if total % BETWEEN == 0:
             finish(context, done)
     return total

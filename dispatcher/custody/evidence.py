@@ -16,6 +16,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final, TextIO
 
+from dispatcher.core import progress
 from dispatcher.core.canonical import NO_HASH, canonical
 from dispatcher.core.errors import Conflict
 from dispatcher.ledger.active_policy import ActivePolicy, version_of
@@ -162,6 +163,10 @@ class _Writer:
         self.heads: dict[str, str] = {}
         self.joins: dict[tuple[str, ...], dict[str, object]] = {}
         self.kinds: Counter[str] = Counter()
+        self.written, self.total = (
+            0,
+            sum(last for _, last, _ in self.sealed.heads.values()),
+        )
         self.accepted = 0
         self.keys_count = 0
         self.policies: dict[int, str] = {}
@@ -279,6 +284,9 @@ class _Writer:
         rows = audit.lines_up_to(self.tx, chain_id, last)
         for row, text, line in render(rows, name, prev):
             self.kinds[row.kind] += 1
+            self.written += 1
+            if self.written % progress.REPORTED == 0:
+                progress.report(self.written, self.total, "lines")
             yield row, text, line
             prev = row.hash.hex()
         self.heads[name] = prev

@@ -25,6 +25,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from dispatcher.core import progress
 from dispatcher.core.canonical import NO_HASH, canonical, line_hash
 from dispatcher.core.errors import StoreEdited
 from dispatcher.core.keys import entry_name
@@ -192,9 +193,13 @@ class _Comparison:
         self.links: list[tuple[int, str, str, str]] | None = None
 
     def compare(self) -> Compared:
-        names = {chain.id: chain.name for chain in ledger.all_chains(self.tx)}
+        known = ledger.all_chains(self.tx)
+        names = {chain.id: chain.name for chain in known}
+        every = progress.counted(
+            rows.lines(self.tx), "lines", lambda: sum(chain.seq for chain in known)
+        )
         # Chain ``system`` comes first: it shows how far the others are sealed.
-        for number, lines in groupby(rows.lines(self.tx), itemgetter(0)):
+        for number, lines in groupby(every, itemgetter(0)):
             name = names.get(number, adversary_name(number))
             self.chains[name] = chain = _Chain(name, number)
             self._lines(chain, lines)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from dispatcher.core import progress
 from dispatcher.core.errors import Invalid, NotFound
 from dispatcher.core.log import get_logger
 from dispatcher.core.private_files import private
@@ -440,7 +441,12 @@ def _rows(tx: Tx, source: _Source, done: Reassembled) -> Iterator[list[Cell]]:
     """Join records and results, both streaming in by record."""
     filled = rows.filled(tx, source.run_id)
     upcoming = next(filled, None)
-    for record_id, load_id, cells in rows.records(tx, source.run_id):
+    records = progress.counted(
+        rows.records(tx, source.run_id),
+        "records",
+        lambda: rows.count_records(tx, source.run_id),
+    )
+    for record_id, load_id, cells in records:
         known: dict[int, FilledRow] = {}
         while upcoming is not None and upcoming.record_id <= record_id:
             if upcoming.record_id == record_id:

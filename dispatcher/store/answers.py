@@ -461,6 +461,9 @@ _RECORDS: Final = (
     .where(Record.run_id == bindparam("run"), col(Record.erased_at).is_(None))
     .order_by(col(Record.id))
 )
+_RECORDS_COUNT: Final = select(func.count()).where(
+    Record.run_id == bindparam("run"), col(Record.erased_at).is_(None)
+)
 _FILLED: Final = (
     select_columns(  # the entry's own id, those of FilledRow, then the key
         Entry.id,
@@ -502,6 +505,11 @@ def records(tx: Tx, run_id: int) -> Iterator[tuple[int, int, bytes]]:
     found = tx.stream(_RECORDS, {"run": run_id})
     for row in tx.vault.opened(tx, found, [(2, "record.columns")], 3):
         yield row[0], row[1], row[2]
+
+
+def count_records(tx: Tx, run_id: int) -> int:
+    """Count the records of a run that have values."""
+    return tx.scalar(_RECORDS_COUNT, {"run": run_id}) or 0
 
 
 def filled(tx: Tx, run_id: int) -> Iterator[FilledRow]:

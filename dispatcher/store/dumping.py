@@ -125,6 +125,13 @@ def extent(tx: Tx) -> Extent:
     return Extent(lines, migrations.version(tx) or "")
 
 
+def row_count(tx: Tx) -> int:
+    """Count what is dumped: all rows, a head for each table, and the end."""
+    names = layout(migrations.version(tx) or "")
+    counts = (select(func.count()).select_from(table(name)) for name in names)
+    return sum(1 + int(tx.scalar(count) or 0) for count in counts) + 1
+
+
 def dumped(tx: Tx) -> Iterator[str]:
     """Yield all rows, table by table, each line with its LF; the store may be older."""
     counts = {}

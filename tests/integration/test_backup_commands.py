@@ -8,6 +8,7 @@ import shutil
 
 import pytest
 
+from dispatcher.core import progress
 from dispatcher.core.errors import StoreUnusable
 from dispatcher.custody.erasure import erase_again
 from dispatcher.ledger.book import Asks, Push, book
@@ -74,6 +75,24 @@ def test_the_whole_way_from_backup_to_a_store_that_goes_on(run, tmp_path):
     code, out, err = run("audit", "export", "evidence")
     assert code == 0, err
     assert run("audit", "verify", "evidence")[1].startswith("VERIFIED")
+
+
+def test_whatever_goes_over_all_of_a_store_says_how_far_it_is(run, tmp_path):
+    show(0)
+    heard = []
+    for words, of in (
+        (("ledger", "verify"), {"lines"}),
+        (("audit", "export", "evidence"), {"lines"}),
+        (("backup", "create"), {"rows", "MiB"}),
+        (("records", "reassemble", "-o", "whole.csv"), {"records"}),
+        (("records", "purge", "--older-than=0d", "--confirm=purge-0d"), {"records"}),
+    ):
+        heard.clear()
+        with progress.listening(lambda *said: heard.append(said)):
+            code, _, err = run(*words)
+        assert code == 0, err
+        ended = {what for done, total, what in heard if total and done <= total}
+        assert ended >= of, (words, heard)
 
 
 def test_a_store_that_was_copied_back_by_hand_is_not_led(run, tmp_path):

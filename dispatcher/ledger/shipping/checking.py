@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from dispatcher.core import progress
 from dispatcher.core.canonical import NO_HASH, line_hash
 from dispatcher.core.errors import LedgerBroken
 from dispatcher.ledger.chains import SYSTEM
@@ -123,7 +124,8 @@ def check_files(folder: Path, *, store: str | None = None) -> Checked:
     LedgerBroken, LedgerForeign
     """
     reader = _Reader()
-    for line in shipped_lines(folder, store=store):
+    shipped = shipped_lines(folder, store=store)
+    for line in progress.counted(shipped, "shipped lines", lambda: None):
         if "attached" not in line.members:
             reader.take(line.members, line.place)
     return reader.end()
@@ -138,9 +140,12 @@ def check_store(tx: Tx) -> Checked:
     """
     reader = _Reader()
     chains = sorted(ledger.all_chains(tx), key=lambda c: c.id == SYSTEM_CHAIN)
+    total = sum(chain.seq for chain in chains)
     for chain in chains:  # system last: the lines that its seals cover come before
         for line in _rendered(tx, chain.id, chain.name, chain.seq):
             reader.take(line, f"the store, chain {chain.name}")
+            if reader.found.lines % progress.REPORTED == 0:
+                progress.report(reader.found.lines, total, "lines")
         if reader.found.heads.get(chain.name, (0, NO_HASH)) != (chain.seq, chain.head):
             raise _wrong(
                 f"the store, chain {chain.name}",

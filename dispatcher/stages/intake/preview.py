@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from dispatcher.core import progress
 from dispatcher.stages.intake.opening import open_table
 from dispatcher.stages.intake.table import (
     DOUBLED,
@@ -50,6 +51,7 @@ TYPES: Final = {
 """Shape -> type that the preview names; all others are text."""
 POSTAL_CODES: Final = {"en": "US_ZIP", "de": "DE_PLZ", "es": "ES_CP", "fr": "FR_CP"}
 """Language of the columns -> what five digits of a place are called there."""
+MIB: Final = 2**20
 HASHES: Final = 1_000_000  # over all columns
 EXAMPLES: Final = 5
 SHOWN_REJECTS: Final = 100
@@ -226,7 +228,7 @@ def preview(
     sampler = TableSampler()
     rows = unread = rejections = 0
     rejected: list[Rejected] = []
-    for batch in table.batches:
+    for batch in _reported(table):
         if not columns and not keys:
             keys = _candidates(batch.columns)
         _grow(columns, batch.columns)
@@ -256,6 +258,14 @@ def preview(
     return Preview(table.facts, rows + unread, facts, rejected, rejections, measured)
 
 
+def _reported(table: Table) -> Iterator[Batch]:
+    """Yield the batches of a table, and say how much of the file is read."""
+    size = None if table.size is None else table.size / MIB
+    for batch in table.batches:
+        yield batch
+        progress.report(table.position() / MIB, size, "MiB")
+
+
 def read_sample(file: Path, options: Options | None = None) -> CodedTable:
     """Read the columns of a file as numbers, or those of a sample of its rows.
 
@@ -266,7 +276,7 @@ def read_sample(file: Path, options: Options | None = None) -> CodedTable:
     """
     sampler = TableSampler()
     with open_table(file, options) as table:
-        for batch in table.batches:
+        for batch in _reported(table):
             sampler.add(batch.columns, batch.rows)
         return sampler.finish(table.columns)
 

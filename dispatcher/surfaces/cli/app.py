@@ -16,6 +16,7 @@ import typer.main
 from typer.core import TyperGroup
 
 from dispatcher.core.errors import EXIT_PARTLY, DispatcherError
+from dispatcher.core.progress import listening
 from dispatcher.surfaces.cli.context import CliContext
 from dispatcher.surfaces.cli.progress import SILENT, Busy
 from dispatcher.surfaces.cli.tree import ABOUT, ANYWHERE, COMMANDS, OPTIONS, help_page
@@ -182,6 +183,7 @@ def options(
         ctx.obj.busy = Busy(command or "", color=not plain)
         ctx.obj.busy.go_on()
         ctx.call_on_close(ctx.obj.busy.end)
+        ctx.with_resource(listening(ctx.obj.busy.heed))
     if command is None:
         _show_position(ctx.obj)
 

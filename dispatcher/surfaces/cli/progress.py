@@ -1,9 +1,9 @@
 """Progress on a terminal: what is done and for how long, or how much with rate and time left.
 
 :class:`Busy` is there for every command, and shows itself once a command takes over a
-second; a command that knows how much there is to do counts by :class:`Counted`. Both are
-on stderr and leave nothing behind; without a terminal the first is silent, and the second
-writes a line now and then.
+second; what the work below reports (:mod:`dispatcher.core.progress`) it shows too. Loads,
+which take longest, count by :class:`Counted`. Both are on stderr and leave nothing behind;
+without a terminal the first is silent, and the second writes a line now and then.
 """
 
 from __future__ import annotations
@@ -44,6 +44,8 @@ class Busy:
     color : bool
     timer : callable
         (seconds, function) -> a timer that calls it after so many seconds.
+    clock : callable
+        () -> seconds.
     """
 
     def __init__(
@@ -52,14 +54,19 @@ class Busy:
         *,
         color: bool,
         timer: Callable[[float, Callable[[], None]], _Timer] = _timer,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._doing = doing
         self._color = color
         self._make_timer = timer
         self._lock = threading.Lock()
         self._timer: _Timer | None = None
+        self._clock = clock
         self._bar: Progress | None = None
+        self._task: TaskID | None = None
         self._over = False
+        self._what = self._state = ""
+        self._since = 0.0, 0.0
 
     def go_on(self) -> None:
         """Show it in a second, unless it is hidden before."""
@@ -84,6 +91,19 @@ class Busy:
         self._over = True
         self.hide()
 
+    def heed(self, done: float, total: float | None, what: str) -> None:
+        """Say besides how much is done, how fast, and how long the rest takes.
+
+        A listener of :mod:`dispatcher.core.progress`.
+        """
+        now = self._clock()
+        with self._lock:
+            if what != self._what:
+                self._what, self._since = what, (done, now)
+            self._state = _state(done, total, what, *self._since, now)
+            if self._bar is not None and self._task is not None:
+                self._bar.update(self._task, state=self._state)
+
     def _draw(self) -> None:
         from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -92,12 +112,15 @@ class Busy:
             SpinnerColumn(),
             TextColumn("{task.description}"),
             TimeElapsedColumn(),
+            TextColumn("{task.fields[state]}"),
         )
         with self._lock:
             if self._over or self._timer is None:
                 return
             self._bar = bar
-            bar.add_task(f"dispatcher {self._doing}", total=None)
+            self._task = bar.add_task(
+                f"dispatcher {self._doing}", total=None, state=self._state
+            )
             bar.start()
 
 
@@ -164,6 +187,21 @@ class Counted:
             self._bar.start()
         assert self._task is not None
         self._bar.update(self._task, completed=done, total=total, what=what)
+
+
+def _state(
+    done: float, total: float | None, what: str, first: float, since: float, now: float
+) -> str:
+    """Return how much is done, how fast since ``first`` at ``since``, and what is left."""
+    of = f" of {total:,.0f}" if total else ""
+    rate = (done - first) / (now - since) if now > since else 0.0
+    words = [f"{done:,.0f}{of} {what}"]
+    if rate > 0:
+        words.append(f"{rate:,.0f} a second" if rate >= 1 else f"{rate:.1g} a second")
+        if total:
+            minutes, seconds = divmod(round(max(0.0, total - done) / rate), 60)
+            words.append(f"{minutes}:{seconds:02} left")
+    return ", ".join(words)
 
 
 def _bar(color: bool, *columns: ProgressColumn) -> Progress:

@@ -48,6 +48,20 @@ def test_a_command_that_takes_a_second_says_so_until_its_result_is_there(monkeyp
     assert terminal.getvalue() == shown + "done\n"
 
 
+def test_what_the_work_reports_is_said_with_its_rate_and_the_time_that_is_left(
+    monkeypatch,
+):
+    terminal = on_a_terminal(monkeypatch)
+    seconds = iter((10.0, 20.0))
+    busy = Busy("ledger", color=False, timer=AtOnce, clock=lambda: next(seconds))
+    busy.heed(1_000, 61_000, "lines")
+    busy.heed(31_000, 61_000, "lines")
+    busy.go_on()
+    busy.end()
+    said = "31,000 of 61,000 lines, 3,000 a second, 0:10 left"
+    assert said in terminal.getvalue()
+
+
 def test_what_is_counted_says_how_much_and_how_long_it_takes(monkeypatch):
     terminal = on_a_terminal(monkeypatch)
     monkeypatch.setattr(progress, "AFTER", 0.0)
