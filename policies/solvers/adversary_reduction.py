@@ -21,7 +21,11 @@ FROM: Final = 1_000
 """Adversaries from which a reduction is tried."""
 
 SHARE: Final = 2
-"""A reduction must leave at most one in so many adversaries."""
+"""A reduction must leave at most one in so many adversaries.
+
+Pairs of 20, 24 and 15 entries, two copies each and 1,600, 3,000 and 1,000 adversaries are solved
+in .03 to .05 s of CPU with 1 and 2; with 4, which refuses two of three, in .7 to 1.0.
+"""
 
 
 def needed(problem: Problem) -> Ints | None:

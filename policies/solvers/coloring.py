@@ -27,8 +27,10 @@ from policies.model.problem import Problem
 # problems of benchmarks/families.py (entries, sets, k, t), seed 0 where none is named.
 # - RULED: half changes nothing. With twice 100, 260, 2, 1 takes more than 1 s instead of .23 and
 #   200, 400, 2, 1 more than 3 s instead of 2.0; 100, 200, 2, 1 and 100, 300, 3, 1 do not differ.
-#   Graphs would rather have the relaxation: 200, 400, 3, 1 is proven in 3.5 s, with twice in 1.6,
-#   and in 4 s seed 1 ends in .7699 of .987, with twice .7765 of .826.
+# - GRAPH, 3 to 4 s, seeds 0 to 2, pairs alone: 175, 350; 200, 400; 250, 500 and 280, 560 of k = 3
+#   (strain .74) have bounds of .97 to .995 with propagation alone and .77 to .84 with a relaxation,
+#   one is proven; values differ by -1.7 to 5 %. 150, 300 is proven in 1.92, .82 and 1.32 s, and in
+#   1.31, .81 and not in 2.9; 200, 440 (strain .81) in 1.2 s, and in 1.2 to 1.7.
 # - MANY: 200, 400, 2, 1 in 1 s does not differ; 200, 400, 3, 1 has .7597 of .994, with half .7692
 #   of .773 (it is not RULED then).
 # - STRAINED, 1.5 s: 500, 1000, 2, 1 has .8711 to .9019 of .9363 (three runs), with half .9008,
@@ -57,6 +59,9 @@ OPEN: Final = 230.0
 
 RULED: Final = 0.74
 """Strain from which propagation is enough: a relaxation adds little."""
+
+GRAPH: Final = 0.78
+"""The same where most sets are pairs: without a relaxation their bounds stay at the top."""
 
 _LARGE: Final = 60  # members above which a set is ignored
 
@@ -148,14 +153,19 @@ def _bits(k: int, members: int, cap: int) -> float:
 
 def stuck(problem: Problem) -> bool:
     """Whether this is a colouring too large for a complete search."""
-    n, sets = problem.n_entries, problem.sets
-    pairs = 2 * len(sets.entry) < 5 * sets.n_sets
-    return n > MANY and strain(problem) >= max(PAIRED if pairs else STRAINED, OPEN / n)
+    n, least = problem.n_entries, PAIRED if _graph(problem) else STRAINED
+    return n > MANY and strain(problem) >= max(least, OPEN / n)
+
+
+def _graph(problem: Problem) -> bool:
+    """Whether most sets are pairs."""
+    return 2 * len(problem.sets.entry) < 5 * problem.sets.n_sets
 
 
 def coloured(problem: Problem) -> bool:
     """Whether propagation alone searches the colouring best: few entries, constrained."""
-    return problem.n_entries <= MANY and strain(problem) >= RULED
+    least = GRAPH if _graph(problem) else RULED
+    return problem.n_entries <= MANY and strain(problem) >= least
 
 
 def level(problem: Problem) -> bool:

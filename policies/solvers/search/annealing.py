@@ -90,7 +90,9 @@ LONG_ACROSS: Final = 32_000_000  # steps of one penalty run, at most
 # - _COOL: linear sets, mean at most .5, 100 entries, 1.5 s: .9488, .9517, .9526 (three runs), half
 #   .9530, twice .9494; collusion_any2_D100_P60_k5_t2_46 .9013, half .9004, twice .9007.
 # - _SHARP_BORDER: the same sets .9517, half .9540, twice .9487; 300 entries, at most .4: .8825,
-#   half .8858, twice .8812. _COOL_BORDER there, from a relaxation: .9498 and .8843, half .9502
+#   half .8858, twice .8812. Through auto (2 s, ten linear and quadratic means of 100 to 500 entries,
+#   k = 3 and 5, seeds 0 and 1) half is the same on eight and .06 and .31 % worse on two, a third
+#   .29 % worse on one: it stays. _COOL_BORDER there, from a relaxation: .9498 and .8843, half .9502
 #   and .8825, twice .9489 and .8832.
 # - _OFF: linear worst 500, 50, 3, 2, 1.5 s: .4959, half .4961, twice .4967, none .4960; where it
 #   is not used two runs differ by as much.

@@ -33,6 +33,8 @@ from typing import Final
 
 import numpy as np
 
+from policies.model.links import LinkMeasure
+from policies.model.objective import Objective
 from policies.model.problem import Plan, Problem
 from policies.model.sets import Ints
 from policies.solvers.interfaces import Limits, Solution, timeless
@@ -54,7 +56,7 @@ _PLAIN: Final = 100_000
 # Estimated against measured CPU seconds, uncompiled: linear means of 50, 100 and 200 entries
 # .008 .035 .113 / .012 .037 .111, of 500 (10 sets, k = 5) 1.45 / 1.49, of 500 (50 sets, k = 10)
 # 6.5 / 5.9, below a limited mean (_TRIED of 4) .064 .40 1.5 / .067 .40 1.5, cosine of 100 and 200
-# check-ins .15 .58 / .16 .49. The share of _WORST: linear worst 500, 10, 3, 2 .80 / .70; of
+# check-ins .15 .58 / .16 .49, the worst cosine of 300 4.8 / 6.1. The share of _WORST: linear worst 500, 10, 3, 2 .80 / .70; of
 # _SEALED: step 500, 20, 2, 2 .55 / .43, 500, 50, 3, 2 1.29 / 1.10, sparse 500, 1500, 5, 2 .26 /
 # .18, 1000, 2500, 15, 2 .43 / .37, 2000, 5000, 15, 2 .86 / .83 (sparse sets are not less).
 _PICKED: Final = 8e-7  # seconds for each pair that GREEDY examines
@@ -239,7 +241,8 @@ def _picking(problem: Problem) -> float:
     """Estimate the CPU seconds of GREEDY uncompiled.
 
     After each pair it re-examines the pairs around it: those of entries in common sets,
-    with links all of one adversary, with caps on sums all there are.
+    with links all of one adversary; all there are, by trying them, with caps on sums, with
+    means of coalitions, and for the worst cosine, which may fall.
     """
     sets, n, k = problem.sets, problem.n_entries, problem.n_adversaries
     rows = 1 + len(sets.entry) / max(1, n)
@@ -247,14 +250,18 @@ def _picking(problem: Problem) -> float:
     near = min(float(size @ size) / max(1, n), n)
     copies = int(np.minimum(problem.hi, k).sum())
     seen = (k + len(problem.groups)) / max(1, k)
-    share = 1.0
-    if problem.averages or problem.aggregate is not None:
+    share, links, goal = 1.0, problem.links, problem.goal
+    tradeoff = goal.objective is Objective.TRADEOFF and goal.lambda_ > 0
+    falling = tradeoff and links is not None and links.relation is LinkMeasure.COSINE
+    tried = bool(problem.groups) if goal.average else falling
+    if problem.averages or problem.aggregate is not None or tried:
         near = _TRIED * n * k
-    elif problem.links is not None:
+        rows += 0 if links is None else len(links.entry) / max(1, n)
+    elif links is not None:
         near = n
     elif sets.has_only_steps:
         share = _SEALED if len(sets.entry) > _MANY * sets.n_sets else 1.0
-    elif not problem.goal.average:
+    elif not goal.average:
         share = _WORST
     return _PICKED * rows * seen * share * (n * k + near * copies)
 

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from policies.model.measures import MEASURES, Measure
 from policies.model.objective import Objective
-from policies.model.problem import Average, Coalitions, Goal
+from policies.model.problem import Average, Coalitions, Goal, Plan
 from policies.model.sets import NO_CAP
 from policies.solvers import SOLVERS, Limits, Verdict
 from policies.solvers.exact.lexicographic import countable, fewest_complete_sets
-from policies.solvers.interfaces import Solution
+from policies.solvers.interfaces import Solution, answer
 from tests.unit.policies.tiny import Made, Tiny, pairs_of, step, uncapped
 
 
@@ -47,6 +47,28 @@ def test_where_none_must_be_complete_none_is():
     safe = ask(tiny.problem())
     assert (safe.solution.judged.disclosed, safe.least) == (0, 0)
     assert safe.solution.value == safe.solution.bound == 4
+
+
+def test_a_plan_without_complete_sets_is_searched_on_while_there_is_time():
+    """It was returned at once, and 60 % of the time were left."""
+    problem = tradeoff(4, 2, [step(0, 1), step(2, 3)], hi=[2] * 4).problem()
+    now, given = [0.0], []
+    plans = [
+        Plan.of([(0, 0), (1, 1), (2, 0), (3, 1)]),
+        Plan.of([(0, 0), (1, 1), (2, 0), (3, 1)]),
+    ]
+
+    def cut(asked, limits):
+        given.append(limits.seconds)
+        now[0] += limits.seconds
+        plan = plans[len(given) - 1]
+        return answer(asked, plan, bound=Fraction(9, len(given)), stopped="time")
+
+    limits = Limits(seconds=10, clock=lambda: now[0])
+    found = fewest_complete_sets(problem, np.random.default_rng(0), limits, cut)
+    assert given == pytest.approx([4, 6])
+    assert found.solution.value == 4
+    assert found.solution.bound == Fraction(9, 2)
 
 
 def test_members_of_a_group_complete_a_set_together():
