@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dispatcher.core.errors import Invalid
+from dispatcher.core.errors import Invalid, Usage
+from dispatcher.operations.policies import split_names
 from dispatcher.stages.intake.opening import open_table
 from dispatcher.stages.intake.preview import Preview, preview
 from dispatcher.stages.intake.table import ROW_KEY, Options
@@ -15,7 +16,8 @@ from policies.discovery import exhaustive
 from policies.discovery.profile import NOBODY, Profile, profile
 from policies.document import Diagnostic, ParseResult
 from policies.document.against import check_against
-from policies.document.draft import draft, kept_apart
+from policies.document.diagnostic import listed
+from policies.document.draft import draft, field_names
 from policies.policy import Policy
 
 
@@ -33,25 +35,39 @@ class Suggestion:
         How many combinations its rules keep apart.
     extra : str
         An extra of the package whose search would go further; empty if it is installed.
+    withheld : tuple of str
+        Fields with ``send = false``: nobody is shown them.
     """
 
     text: str
     profile: Profile
     kept_apart: int
     extra: str
+    withheld: tuple[str, ...] = ()
 
 
-def suggest(source: Path, options: Options, *, feed: bool = False) -> Suggestion:
+def suggest(
+    source: Path, options: Options, *, feed: bool = False, ask: Sequence[str] = ()
+) -> Suggestion:
     """Draft a policy from a file of records; no value is written to it.
 
-    For a feed, fields are sent to a receiver and nobody is asked.
+    For a feed, fields are sent to a receiver and nobody is asked. With `ask`, only these
+    columns are sent and asked.
 
     Raises
     ------
+    Usage
+        `ask` names no column that can be a field, or is given for a feed.
     Invalid
         The file is no table, no column of it identifies its rows, or nothing of it
         can be a field.
     """
+    if feed and ask:
+        raise Usage(
+            "nobody is asked for the fields of a feed",
+            why="--feed drafts what is sent to a receiver, --ask what workers are asked",
+            fix="take one of the two",
+        )
     found = _look(source, options)
     key = ROW_KEY if options.numbered else found.profile.key
     if key is None:
@@ -69,9 +85,33 @@ def suggest(source: Path, options: Options, *, feed: bool = False) -> Suggestion
         )
     readings = {c.name: (c.ask, c.notation) for c in found.columns}
     name = found.file.name
-    text = draft(found.profile, _entity(name), key, readings, name, feed=feed)
+    asked = _asked(found.profile, ask)
+    drafted = draft(
+        found.profile, _entity(name), key, readings, name, feed=feed, ask=asked
+    )
     extra = "" if exhaustive.is_installed() else exhaustive.EXTRA
-    return Suggestion(text, found.profile, len(kept_apart(found.profile)), extra)
+    return Suggestion(
+        drafted.text, found.profile, drafted.kept_apart, extra, drafted.withheld
+    )
+
+
+def _asked(found: Profile, ask: Sequence[str]) -> list[str]:
+    """Return the columns that texts name, each one or several with commas between.
+
+    Raises
+    ------
+    Usage
+        A text names no column that can be a field.
+    """
+    names = field_names(found)
+    asked = split_names(ask, names)
+    if unknown := [name for name in asked if name not in names]:
+        raise Usage(
+            f"{unknown[0][:60]!r} is no column that can be asked",
+            why="the key, the column of people and empty columns never are",
+            fix=f"name one of {listed(names, 20)}",
+        )
+    return asked
 
 
 def check_results(results: Sequence[ParseResult], source: Path) -> list[ParseResult]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from codecs import BOM_UTF8
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -25,9 +25,9 @@ from dispatcher.store import policies as policy_rows
 from dispatcher.store.policies import VersionRow
 from dispatcher.verifier import CHECKED
 from policies.document.against import STRANGER
-from policies.document.diagnostic import listed
+from policies.document.diagnostic import decimal, listed
 from policies.document.difference import Difference, differences
-from policies.document.policy_tests import TestOutcome, run_test
+from policies.document.policy_tests import Refusal, TestOutcome, run_test
 from policies.policy import Policy, PolicyTest
 
 _SAMPLES = files("policies.document") / "examples"
@@ -299,12 +299,54 @@ def ask(file: PolicyFile, seen: Sequence[str], following: str) -> TestOutcome:
     )
     outcome = run_test(file.policy, test)
     if (step := outcome.impossible) is not None:
+        before, name = seen[: step.step - 1], step.entry[1]
         raise Invalid(
-            f"nobody can have seen {', '.join(seen)} of one record",
-            why=f"after the fields before it, {step.entry[1]} is refused by {step.refusal}",
-            fix=f"leave {step.entry[1]} out",
+            f"nobody can have seen {' and '.join(seen)} of one record: "
+            f"the rule {step.refusal.property} denies it",
+            why=refused_words(file.policy, step.refusal, before, name),
+            fix=f"leave {name} out",
         )
     return outcome
+
+
+def refused_words(
+    policy: Policy, refusal: Refusal, seen: Sequence[str], following: str
+) -> str:
+    """Say what a rule keeps from somebody who has seen some fields of a record."""
+    held, rule = {*seen, following}, policy.properties[refusal.property]
+    whole = (
+        fields
+        for fields in rule.alternatives
+        if following in fields and held.issuperset(fields)
+    )
+    others = [name for name in next(whole, ()) if name != following]
+    if others and rule.disclosure.at is None and refusal.f == 1:
+        return f"{rule.name} keeps {following} apart from {' and '.join(others)}"
+    return (
+        f"with {following}, {decimal(refusal.f)} of what {rule.name} protects would be "
+        f"known, and the limit is less than {decimal(refusal.tau)}"
+    )
+
+
+def split_names(texts: Iterable[str], known: Collection[str]) -> list[str]:
+    """Return the names that texts have: each text is one, or several with commas between.
+
+    A name may have commas itself: of the names that a text can begin with, the longest
+    known one is taken.
+    """
+    names: list[str] = []
+    for text in texts:
+        parts = text.split(",")
+        while parts:
+            sizes = range(len(parts), 0, -1)
+            found = (",".join(parts[:n]).strip() for n in sizes)
+            size, name = next(
+                ((n, one) for n, one in zip(sizes, found, strict=True) if one in known),
+                (1, parts[0].strip()),
+            )
+            names += [name] if name else []
+            del parts[:size]
+    return list(dict.fromkeys(names))
 
 
 def list_versions(store: Store) -> list[Version]:

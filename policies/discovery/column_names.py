@@ -79,7 +79,10 @@ _MEANINGS: Final[tuple[tuple[Meaning, str], ...]] = (
         r"versicherten ?(nr|nummer|id)|krankenvers\w* ?(nr|nummer)|\bkv ?nr\b|ausweis|reisepass|"
         r"fuhrerschein|num\w* (de )?secu|\bnir\b|\bnss\b|carte (nationale )?d ?identite|passeport|"
         r"permis de conduire|seguridad social|pasaporte|passaporte|carteira|"
-        r"rijbewijs|paspoort|paszport|prawo jazdy|matdata|voter|\bnhs\b ?(no|nr|num)",
+        r"rijbewijs|paspoort|paszport|prawo jazdy|matdata|voter|\bnhs\b ?(no|nr|num)|"
+        r"\bvers(ich\w*?)? ?(nr|nummer|id)\b|insurance ?(no|nr|num\w*|id)\b|"
+        r"health ?card ?(no|nr|num\w*|id)\b|num\w* d ?assure|num\w* de (asegurado|afiliado|segurado)|"
+        r"verzekerdennummer",
     ),
     (EMAIL, r"e ?mail|courriel|correo|\bmel\b"),
     (
@@ -106,6 +109,15 @@ _MEANINGS: Final[tuple[tuple[Meaning, str], ...]] = (
     (DEVICE, r"\bip\b( ?addr\w*)?$|\bmac ?addr|device ?id|\bimei\b|cookie ?id|kennzeichen|"
      r"licen[cs]e plate|number ?plate|immatricul|\bimmat\b|matricula (do|del|de) (veic|veh|coche)|kenteken|"
      r"rejestracyjn|gadi (no|number)"),
+    # Both parts of a name in one column, before each of them.
+    (
+        FULL_NAME,
+        r"\b(name|nachname|familienname|zuname) (u|und)? ?vorname|vorname (u|und)? ?(name|nachname|familienname)\b|"
+        r"(last|sur|family) ?name (and )?(first|given|fore) ?name|(first|given|fore) ?name (and )?(last|sur|family) ?name|"
+        r"\bnom (et )?prenom|prenoms? (et )?nom\b|apellidos? (y )?nombre|nombres? (y )?apellido|"
+        r"sobrenome (e )?nome|nome (e )?(sobrenome|apelido)|naam (en )?voornaam|voornaam (en )?(achter)?naam|"
+        r"nazwisko (i )?imie|imie (i )?nazwisko",
+    ),
     # Parts of a name, before whole names.
     (
         GIVEN_NAME,
@@ -235,7 +247,9 @@ _MEANINGS: Final[tuple[tuple[Meaning, str], ...]] = (
         r"\bweight|gewicht|\bpoids\b|\bpeso\b|\bwaga\b|\bvajan\b|\bbmi\b|severity|vaccin|impf|treatment|pathol|upchar|"
         r"encounter ?class|\bdispens|\bsick|fehltag|ausfalltag|arrets?\b|chorobow|verzuim|\bziek|\babsen[ct]|"
         r"\bjaanch|lab ?test|test ?result|analyse|alcool|alkohol|\bdiet|\bmenu\b|\bregime\b|\bkostform|"
-        r"special need|forderbedarf|\bapoyo|handicap|niepelnospr|invalid",
+        r"special need|forderbedarf|\bapoyo|handicap|niepelnospr|invalid|"
+        r"^height\b|^korper(grosse|lange)|^grosse (in )?cm\b|^taille (en )?cm\b|^estatura|^altura\b|"
+        r"^lengte (in )?cm\b|^wzrost\b",
     ),
     (
         Meaning("money", sensitive=True),
@@ -247,6 +261,8 @@ _MEANINGS: Final[tuple[tuple[Meaning, str], ...]] = (
         r"lohngruppe|entgelt|\bloon|loon\b|\bfees?\b|\bshulk|gebuhr|honorar|pauschal|\bvat\b|\btax\b|\bmwst|"
         r"\biva\b|\btva\b|\bbtw\b|podatek|scholarship|stipend|\bbeca\b|\bbourse|stypend|kosten\b|\bfrais\b|"
         r"\bcout|\bcoste\b|\bcusto\b|koszt|kharch|lifetime ?val|\bltv\b|\bclv\b|ausgaben|\bgasto|"
+        r"\w*miete\b|\brent\b|\bloyer\b|\balquiler|\baluguel|\bhuur\b|\bczynsz|\bkiraya\b|"
+        r"\bpago\b|\bpaid\b|\bpagado|\bbezahlt|\bbetaald|\bzaplac|"
         r"\bprix\b|\bprecio|\bpreco|\bprijs|\bcena\b|total value|arrear|overdue|ruckstand|impaye|\batraso|"
         r"achterstand|zaleglosc|\bbakaya\b",
     ),
@@ -284,7 +300,7 @@ _MEANINGS: Final[tuple[tuple[Meaning, str], ...]] = (
         r"holder|card ?holder|owner|inhaber|subject|worker|student|teacher|author|winner|guest|"
         r"doctor|arzt|applicant|borrower|tenant|mieter) ?(name|naam|nom|nome|nombre)\b|^(voller )?name$|"
         r"^nom( complet)?$|^nombre( completo)?$|^nome( completo)?$|^(volledige )?naam$|"
-        r"^imie i nazwisko$|^pura naam$",
+        r"^pura naam$",
     ),
     (
         SOME_NAME,

@@ -148,6 +148,11 @@ class ColumnProfile:
         """Whether its values are boxes on a page."""
         return self.shape.name == "BOX"
 
+    @property
+    def is_moment(self) -> bool:
+        """Whether its values are dates or times."""
+        return self.shape.name in ("DATE", "TIME")
+
 
 @dataclass(frozen=True)
 class Repeats:
@@ -303,7 +308,7 @@ def _known(column: ColumnProfile, *, counts: bool) -> ColumnProfile:
     if column.meaning is PLAIN:
         number = counts and column.shape.name in ("INTEGER", "DECIMAL")
         return replace(column, meaning=COUNT if number else ATTRIBUTE)
-    if column.shape.name in ("DATE", "TIME") and not column.meaning.quasi:
+    if column.is_moment and not column.meaning.quasi:
         return replace(column, meaning=replace(column.meaning, quasi=True))
     return column
 
@@ -440,7 +445,8 @@ def _by_values(
 
 def _has_full_names(column: CodedColumn, shape: ValueShape, named: Meaning) -> bool:
     """Whether the values are full names, though the column is called otherwise."""
-    if named not in (PLAIN, SOME_NAME, OCCUPATION) or shape.name != "PERSON":
+    may_be = (PLAIN, SOME_NAME, OCCUPATION, GIVEN_NAME)
+    if named not in may_be or shape.name != "PERSON":
         return False
     if is_organisation(column.values):
         return False

@@ -152,6 +152,7 @@ MEANINGS: Final[Mapping[str, Meaning]] = {
     "PHONE": PHONE,
     "IP": DEVICE,
     **{name: NATIONAL_ID for name in _NUMBERS if name not in ("ISBN", "EAN")},
+    "DE_KVNR": NATIONAL_ID,
 }
 """Shape -> what it says about the column, whatever its name is."""
 
@@ -199,6 +200,15 @@ def _is_card(value: str) -> bool:
     digits = re.sub(r"[ -]", "", value)
     fits = 13 <= len(digits) <= 19 and digits.isdecimal()
     return fits and bool(_validator("luhn")(digits))
+
+
+def _is_german_health_insurance(value: str) -> bool:
+    """Whether a value is a German Krankenversichertennummer, by its check digit."""
+    if not re.fullmatch(r"[A-Z]\d{9}", value, re.ASCII):
+        return False
+    digits = f"{ord(value[0]) - ord('A') + 1:02}{value[1:9]}"
+    products = (int(c) * (1 + n % 2) for n, c in enumerate(digits))
+    return sum(p // 10 + p % 10 for p in products) % 10 == int(value[9])
 
 
 def _validator(module: str) -> Callable[[str], bool]:
@@ -255,6 +265,7 @@ SHAPES: Final[Mapping[str, Callable[[str], bool]]] = {
     "PHONE": _matches("PHONE"),
     "BOX": _matches("BOX"),
     **{name: _is_number(module) for name, module in _NUMBERS.items()},
+    "DE_KVNR": _is_german_health_insurance,  # python-stdnum has none
     "US_ZIP": _matches("US_ZIP"),
     "POSTCODE": _matches("POSTCODE"),
     "SEX": is_sex,
@@ -280,7 +291,7 @@ def shape_of(column: CodedColumn) -> ValueShape:
         tried = values if any(map(has, values[:20])) else []
         fits = np.fromiter(map(has, tried), bool, len(tried))
         share = float(weights[: len(tried)][fits].sum() / whole)
-        if name in _NUMBERS and len(values) < LEAST_DIFFERENT:
+        if name in (*_NUMBERS, "DE_KVNR") and len(values) < LEAST_DIFFERENT:
             share = 0.0
         if share:
             shares[name] = share

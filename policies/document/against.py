@@ -113,7 +113,7 @@ class _Check:
                 column,
                 f"a stranger may see {shown(column)} with {listed(others, 8)}: "
                 f"{pairs[0].reason}",
-                f"`{shown(column)}` says alone whose record it is",
+                f"whoever knows `{shown(column)}` of somebody knows whose record it is",
                 FIX,
             )
 

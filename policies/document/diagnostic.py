@@ -74,12 +74,16 @@ def shown(value: object) -> str:
 
 
 def listed(names: object, most: int = 40) -> str:
-    """Return names of the file as a comma-separated list, cut after ``most``."""
+    """Return names of the file as a list, cut after ``most``.
+
+    Commas are between them, or semicolons where a name has a comma itself.
+    """
     each = [shown(name) for name in names]  # type: ignore[attr-defined]
     if not each:
         return "none"
-    more = f", … ({len(each) - most} more)" if len(each) > most else ""
-    return ", ".join(each[:most]) + more
+    between = "; " if any(", " in one for one in each[:most]) else ", "
+    more = [f"… ({len(each) - most} more)"] if len(each) > most else []
+    return between.join([*each[:most], *more])
 
 
 def decimal(number: Fraction) -> str:

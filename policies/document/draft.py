@@ -14,25 +14,22 @@ from itertools import chain, combinations
 from typing import Final
 
 from policies.discovery.column_names import (
-    BANK_ACCOUNT,
-    CARD,
+    ADDRESS,
     GIVEN_NAME,
-    NATIONAL_ID,
     SURNAME,
     language_of,
 )
 from policies.discovery.dependencies import percent
 from policies.discovery.profile import (
+    ATTRIBUTE,
     COUNT,
     ColumnProfile,
     Profile,
     identifies_alone,
 )
-from policies.discovery.uniqueness import smallest
+from policies.discovery.uniqueness import Combination, smallest
 from policies.document.diagnostic import escaped
 
-WITHHELD: Final = (NATIONAL_ID, BANK_ACCOUNT, CARD)
-"""What nobody needs to see: drafted with ``send = false``, as are texts with names."""
 MOST_ALTERNATIVES: Final = 600
 """Sets that the rules of a draft list; past it, no two of their columns come together."""
 MOST_TESTS: Final = 12
@@ -128,15 +125,33 @@ def _combined(profile: Profile) -> Iterator[Apart]:
 
 
 def _beside(profile: Profile, names: Sequence[str]) -> list[tuple[str, ...]]:
-    """Return what a combination that singles people out is kept from, or () for itself."""
-    quasi = sum(profile.by_name[name].meaning.quasi for name in names)
-    if quasi > 1:
-        return [()]
-    return [
-        (column.name,)
+    """Return what a combination that singles people out is kept from, or () for itself.
+
+    A date with a sensitive column is kept apart itself: neighbours know the date. So is a
+    combination with a sensitive column that another one tells: keeping it from that one
+    would keep a thing from itself.
+    """
+    members = [profile.by_name[name] for name in names]
+    quasi = [one for one in members if one.meaning.quasi]
+    others = [
+        column.name
         for column in profile.fields
         if column.meaning.sensitive and column.name not in names and not column.constant
     ]
+    told = {frozenset((*found.columns, found.told)) for found in profile.dependencies}
+    secret = [one.name for one in members if one.meaning.sensitive]
+    repeated = any(
+        frozenset((a, b)) in told and not identifies_alone(profile, b)
+        for a in secret
+        for b in others
+    )
+    if len(quasi) > 1 or (quasi and secret and (repeated or quasi[0].is_moment)):
+        return [()]
+    return [(name,) for name in others]
+
+
+def _alone(single: Combination) -> str:
+    return f"singles out {percent(single.share)} of the people"
 
 
 def _reason(profile: Profile, column: ColumnProfile) -> str:
@@ -147,13 +162,35 @@ def _reason(profile: Profile, column: ColumnProfile) -> str:
         reasons.append(f"direct identifier, by {how}: {column.meaning.label}")
     single = profile.singles.get(column.name)
     if single is not None and single.singled_out:
-        reasons.append(f"singles out {percent(single.share)} of the people")
+        reasons.append(_alone(single))
+        known = column.meaning.quasi and column.meaning is not ATTRIBUTE
+        if not known and not column.meaning.direct:
+            reasons.append("strike out what nobody outside can know so exactly")
     reasons += [
         f"{percent(found.share)} of its texts have {found.what}"
         for found in profile.names
         if found.column == column.name
     ]
     return "; ".join(reasons)
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A drafted policy file.
+
+    Attributes
+    ----------
+    text : str
+        TOML text.
+    kept_apart : int
+        How many combinations its rules keep apart.
+    withheld : tuple of str
+        Fields with ``send = false``.
+    """
+
+    text: str
+    kept_apart: int
+    withheld: tuple[str, ...]
 
 
 def draft(
@@ -164,8 +201,13 @@ def draft(
     source: str = "a file",
     *,
     feed: bool = False,
-) -> str:
+    ask: Collection[str] = (),
+) -> Draft:
     """Draft a policy that passes every check; somebody should read it.
+
+    Without `ask`, what says alone who somebody is (direct identifiers, addresses, texts
+    with names) has ``send = false``. Rules without a sensitive column are drafted only
+    where all of their fields are sent.
 
     Parameters
     ----------
@@ -183,31 +225,39 @@ def draft(
     feed : bool
         Whether fields are sent to a receiver, and nobody is asked: what one receiver may
         get together is sent, and the rest is not.
-
-    Returns
-    -------
-    str
-        TOML text.
+    ask : collection of str
+        The only fields that are sent and asked; empty: all that do not say alone who
+        somebody is.
 
     Raises
     ------
     ValueError
-        A name is empty, or no column can become a field.
+        A name is empty, no column can become a field, or `ask` names no field.
     """
     if not entity or not key:
         raise ValueError("a name is empty, expected a text")
     apart = kept_apart(profile)
-    fields = list(_sent(profile, apart) if feed else _fields(profile, readings or {}))
+    if feed:
+        fields = list(_sent(profile, apart))
+    else:
+        fields = list(_fields(profile, readings or {}, frozenset(ask)))
     if not fields:
         raise ValueError("no column is left to become a field, expected at least one")
     names = {field.name for field in fields}
-    apart = [one for one in apart if names.issuperset(one.columns)]
+    if unknown := [name for name in ask if name not in names]:
+        raise ValueError(f"{unknown[0]!r} is asked, expected one of {sorted(names)}")
     unsent = {field.name for field in fields if not field.is_sent}
+    apart = [
+        one
+        for one in apart
+        if names.issuperset(one.columns)
+        and (feed or unsent.isdisjoint(one.columns) or _is_about_secrets(profile, one))
+    ]
     rules = _rules(apart, profile, unsent)
     name = quoted_key(entity)
     person = profile.person
     lines = [
-        *_head(profile, source, rules, feed=feed),
+        *_head(profile, source, rules, fields, feed=feed, asked=bool(ask)),
         "version = 1",
         f"name    = {quoted(entity)}",
         "",
@@ -222,12 +272,18 @@ def draft(
         *(field.line for field in fields),
     ]
     lines += [line for rule in rules for line in rule.lines(person)]
-    lines += _tests(rules, fields, person)
+    lines += [] if feed else _tests(rules, fields, person)
     shown = [field.name for field in fields if field.is_sent]
     if feed and len(shown) > 1:
         *seen, last = (f"r1.{name}" for name in shown)
         lines += _test("one receiver may get all that is sent", seen, last, "allow")
-    return "\n".join(lines) + "\n"
+    withheld = tuple(field.name for field in fields if not field.is_sent)
+    return Draft("\n".join(lines) + "\n", len(apart), withheld)
+
+
+def _is_about_secrets(profile: Profile, apart: Apart) -> bool:
+    """Whether a sensitive column is among what is kept apart."""
+    return any(profile.by_name[name].meaning.sensitive for name in apart.columns)
 
 
 @dataclass(frozen=True)
@@ -238,7 +294,13 @@ class _DraftField:
 
 
 def _head(
-    profile: Profile, source: str, rules: Sequence[_Rule], *, feed: bool
+    profile: Profile,
+    source: str,
+    rules: Sequence[_Rule],
+    fields: Sequence[_DraftField],
+    *,
+    feed: bool,
+    asked: bool,
 ) -> list[str]:
     table = profile.table
     rows = f"{table.rows:,} rows"
@@ -251,6 +313,16 @@ def _head(
         "Each rule says why it is here. Read it all, change what you know better, then:",
         "dispatcher policy check, test and apply.",
     ]
+    withheld = [field.name for field in fields if not field.is_sent]
+    if withheld and not feed:
+        why = "they are not asked for" if asked else "they say alone who somebody is"
+        lines.append(f"Shown to nobody (send = false), as {why}:")
+        lines.append(f"{'; '.join(withheld)}.")
+        lines.append(
+            "To send one, draft again with --ask: the rules that it needs come too."
+        )
+        if len(withheld) == len(fields):
+            lines.append("Nothing is left to ask: draft again with --ask COLUMN.")
     if feed:
         lines.append(
             "For a feed: nobody is asked. One receiver gets all fields without send ="
@@ -276,6 +348,7 @@ def _head(
 def _fields(
     profile: Profile,
     readings: dict[str, tuple[str, tuple[tuple[str, str], ...]]],
+    asked: frozenset[str],
 ) -> Iterator[_DraftField]:
     """Return the fields: values are checked, crops are read."""
     images = [c.name for c in profile.fields if c.is_image]
@@ -288,6 +361,7 @@ def _fields(
             if images and crop not in taken:
                 taken.add(crop)
                 kind, notation = readings.get(crop, ("text", ()))
+                is_sent = not asked or crop in asked
                 yield _field(
                     crop,
                     [
@@ -296,7 +370,9 @@ def _fields(
                         ("image", f"{images[0]}#{column.name}"),
                     ],
                     f"answers = {CROP_ANSWERS}",
+                    *([] if is_sent else ["send = false"]),
                     comment=f"the part of {images[0]} in the box of {column.name}",
+                    is_sent=is_sent,
                 )
         elif column.is_image:
             if not boxes:
@@ -309,13 +385,23 @@ def _fields(
                     is_sent=False,
                 )
         else:
-            yield _value_field(profile, column)
+            yield _value_field(profile, column, asked)
+
+
+def field_names(profile: Profile) -> list[str]:
+    """Return the names of the fields of a draft."""
+    return [field.name for field in _fields(profile, {}, frozenset())]
+
+
+def _says_who(profile: Profile, column: ColumnProfile) -> bool:
+    """Whether a column says alone who somebody is, by what it is about."""
+    named = any(found.column == column.name for found in profile.names)
+    return column.meaning.direct or column.meaning is ADDRESS or named
 
 
 def _sent(profile: Profile, apart: Sequence[Apart]) -> Iterator[_DraftField]:
     """Return the fields of a feed: as many are sent as no rule keeps apart."""
     columns = _compared(profile)
-    named = {found.column for found in profile.names}
     conflicts: Counter[str] = Counter()  # pairs count most
     for one in apart:
         conflicts.update(dict.fromkeys(one.columns, 100 ** (4 - len(one.columns))))
@@ -324,7 +410,7 @@ def _sent(profile: Profile, apart: Sequence[Apart]) -> Iterator[_DraftField]:
     for column in sorted(columns, key=lambda c: conflicts[c.name]):
         whole = sent | {column.name}
         bars = [one for one in apart if whole.issuperset(one.columns)]
-        if column.meaning in WITHHELD or column.meaning.direct or column.name in named:
+        if column.meaning is not ADDRESS and _says_who(profile, column):
             why[column.name] = f"not sent: {column.meaning.label}"
         elif bars:
             others = [name for name in bars[0].columns if name != column.name]
@@ -342,11 +428,13 @@ def _sent(profile: Profile, apart: Sequence[Apart]) -> Iterator[_DraftField]:
         )
 
 
-def _value_field(profile: Profile, column: ColumnProfile) -> _DraftField:
+def _value_field(
+    profile: Profile, column: ColumnProfile, asked: frozenset[str]
+) -> _DraftField:
     """Return a field whose value is loaded: it is checked, and not typed again."""
     meaning = column.meaning
     inside = [found for found in profile.names if found.column == column.name]
-    withheld = meaning in WITHHELD or bool(inside)
+    withheld = column.name not in asked if asked else _says_who(profile, column)
     extras = ["send = false"] if withheld else []
     if meaning.sensitive:
         extras.append(f"utility = {SENSITIVE_UTILITY}")
@@ -362,7 +450,7 @@ def _value_field(profile: Profile, column: ColumnProfile) -> _DraftField:
     comment = ", ".join(roles) + (f": {meaning.label}" if roles else "")
     single = profile.singles.get(column.name)
     if single is not None and single.singled_out:
-        alone = f"singles out {percent(single.share)} of the people"
+        alone = _alone(single)
         comment = f"{comment}; {alone}" if comment else alone
     comment += "".join(
         f"; {percent(n.share)} of the texts have {n.what}" for n in inside
@@ -403,6 +491,12 @@ class _Rule:
     reason: str
     any_two: tuple[str, ...] = ()
 
+    @property
+    def sets(self) -> list[tuple[str, ...]]:
+        """What must not come together."""
+        pairs = combinations(self.any_two[:2], 2)
+        return [one.columns for one in self.apart] or list(pairs)
+
     def lines(self, person: str | None) -> list[str]:
         scope = ['scope = "subject"'] if person else []
         head = ["", f"# {escaped(self.reason)}", f"[property.{quoted_key(self.name)}]"]
@@ -431,7 +525,8 @@ def _rules(
         )
         return [_Rule("any-two", (), reason, listed)]
     rules = []
-    for column in dict.fromkeys(one.by for one in apart if one.by):
+    columns = dict.fromkeys(one.by for one in apart if one.by)
+    for column in sorted(columns, key=lambda name: name in unsent):
         mine = tuple(one for one in apart if one.by == column)
         reason = mine[0].reason
         if column in unsent:
@@ -454,16 +549,11 @@ def _tests(
     sent = [field.name for field in fields if field.is_sent]
     lines: list[str] = []
     for rule in rules[:MOST_TESTS]:
-        sets = [one.columns for one in rule.apart]
-        sets += list(combinations(rule.any_two[:2], 2)) if rule.any_two else []
-        shown = next((s for s in sets if set(s) <= set(sent)), None)
-        if shown is None:
-            continue
-        *seen, asked = shown
+        *seen, asked = min(rule.sets, key=lambda one: not set(sent).issuperset(one))
         across = person is not None
         other = "r2" if across else "r1"
         lines += _test(
-            f"{' + '.join(shown)} never come together",
+            f"{' + '.join([*seen, asked])} never come together",
             [f"r1.{name}" for name in seen],
             f"{other}.{asked}",
             "deny",
@@ -471,8 +561,9 @@ def _tests(
             ["r1", "r2"] if across else None,
         )
     if lines and len(sent) > 1:
-        name = f"{sent[1]} of another person may be seen after {sent[0]}"
-        lines += _test(name, [f"r1.{sent[0]}"], f"r2.{sent[1]}", "allow")
+        *_, first, second = sent  # columns that say who somebody is stand before them
+        name = f"{second} of another person may be seen after {first}"
+        lines += _test(name, [f"r1.{first}"], f"r2.{second}", "allow")
     return lines
 
 

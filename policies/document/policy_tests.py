@@ -147,16 +147,16 @@ class _TestReader:
             if text == f".{field}":
                 break  # the longest field leaves no record
             if text.endswith(f".{field}"):
-                if self._policy.entity.fields[field].send:
-                    return text[: -len(field) - 1], field
-                reader.findings.error(
-                    "POL003",
-                    span,
-                    f"`{shown(text)}` cannot stand in a test",
-                    f"`{shown(field)}` has send = false: nobody is ever shown it",
-                    "take another field",
-                )
-                return None
+                never = not self._policy.entity.fields[field].send
+                if never and at == ("ask",) and reader.values.get("expect") == "allow":
+                    reader.findings.error(
+                        "POL003",
+                        span,
+                        f"`{shown(text)}` cannot be allowed",
+                        f"`{shown(field)}` has send = false: nobody is ever shown it",
+                        'ask for another field, say expect = "deny", or delete the test',
+                    )
+                return text[: -len(field) - 1], field
         record, dot, name = text.rpartition(".")
         if dot and record and name not in self._policy.entity.fields:
             fields = self._policy.entity.fields
@@ -371,6 +371,9 @@ class TestOutcome:
         that they were not judged.
     impossible : Impossible or None
         A step of the history that the rules refuse, so that it cannot have happened.
+    never_sent : str
+        A field of a test that must deny of which the policy says ``send = false``: it
+        holds by itself, and no rule was asked.
     """
 
     __test__ = False
@@ -379,17 +382,19 @@ class TestOutcome:
     refusals: tuple[Refusal, ...] = ()
     unjudged: tuple[str, ...] = ()
     impossible: Impossible | None = None
+    never_sent: str = ""
 
     @property
     def allowed(self) -> bool:
-        """Whether no rule refuses."""
-        return not self.refusals
+        """Whether no rule refuses, and every field is sent."""
+        return not self.refusals and not self.never_sent
 
     @property
     def passed(self) -> bool:
         """Whether the outcome is as expected, by the named rule if there is one."""
         by = self.test.by
-        named = by is None or any(r.property == by for r in self.refusals)
+        refused_by = any(r.property == by for r in self.refusals)
+        named = by is None or refused_by or bool(self.never_sent)
         as_expected = self.allowed == self.test.expect_allow and named
         return as_expected and self.impossible is None
 
@@ -400,6 +405,9 @@ class TestOutcome:
             return f"FAIL  {place}  (this history cannot be: {self.impossible})"
         if not self.passed:
             return f"FAIL  {place} -> {self._verdict()}  ({self._expected()})"
+        if self.never_sent:
+            field = shown(self.never_sent)
+            return f"PASS  {place}  -> deny  [{field} is never sent: send = false]"
         detail = "" if self.allowed else f"  [{self._leading()}]"
         return f"PASS  {place}  -> {self._verdict()}{detail}"
 
@@ -428,6 +436,11 @@ def run_tests(policy: Policy) -> tuple[TestOutcome, ...]:
 
 def run_test(policy: Policy, test: PolicyTest) -> TestOutcome:
     """Judge the asked entry of one test, and before it the history that it assumes."""
+    if not test.expect_allow:
+        fields = policy.entity.fields
+        named = (field for _, field in (test.ask, *test.seen))
+        if never := next((name for name in named if not fields[name].send), ""):
+            return TestOutcome(test, never_sent=never)
     # the compiled rules load numpy, which reading a policy does not need
     from policies.rules.asks import compile_rules
 

@@ -155,7 +155,7 @@ def test_a_policy_file_is_asked_who_may_see_what_next(run):
     out.write_text(LOOSE)
     assert run("ask", out, "--next", "zip").stdout == "yes\n"
     done = run("ask", out, "--seen", "birth_date, zip", "--next", "disease")
-    assert done.stdout == "no: refused by where-what: f = 1 >= tau = 1\n"
+    assert done.stdout == "no: where-what keeps disease apart from zip\n"
     found = json.loads(
         run("ask", out, "--seen", "zip", "--next", "birth_date", as_json=True).stdout
     )
@@ -163,8 +163,40 @@ def test_a_policy_file_is_asked_who_may_see_what_next(run):
     with pytest.raises(NotFound, match="no field zipp") as caught:
         run("ask", out, "--next", "zipp")
     assert "did you mean zip" in caught.value.fix
-    with pytest.raises(Invalid, match="nobody can have seen zip, disease"):
+    with pytest.raises(Invalid, match="the rule where-what denies it") as caught:
         run("ask", out, "--seen", "zip,disease", "--next", "birth_date")
+    assert caught.value.why == "where-what keeps disease apart from zip"
+
+
+def test_columns_with_commas_in_their_names_are_asked_for_and_asked_about(run):
+    file, out = run.folder / "visits.csv", run.folder / "policy.toml"
+    file.write_text(VISITS.replace("patient_name", '"Name, Vorname"'))
+    done = run(
+        "suggest", file, "-o", out, "--ask", "zip,Name, Vorname", "--ask", "disease"
+    )
+    assert "shown to nobody (not asked for): birth_date" in done.stderr
+    assert "0 errors, 0 warnings" in run("check", out, "--against", file).stdout
+    answer = run("ask", out, "--seen", "Name, Vorname", "--next", "disease").stdout
+    assert answer == "no: Name, Vorname-apart keeps disease apart from Name, Vorname\n"
+    with pytest.raises(Usage, match="no column that can be asked") as caught:
+        run("suggest", file, "-o", out, "--ask", "Vorname", yes=True)
+    assert "Name, Vorname; birth_date" in caught.value.fix
+    with pytest.raises(Usage, match="feed"):
+        run("suggest", file, "-o", out, "--ask", "zip", "--feed", yes=True)
+
+
+def test_a_field_that_is_sent_no_more_leaves_the_tests_of_a_draft_true(run):
+    """The most privacy-minded edit made 21 errors and kept the policy from being applied."""
+    file, out = run.folder / "visits.csv", run.folder / "policy.toml"
+    run("suggest", file, "-o", out)
+    out.write_text(
+        out.read_text().replace("birth_date = {", "birth_date = { send = false,")
+    )
+    assert "0 errors" in run("check", out).stdout
+    tests = run("test", out)
+    assert tests.exit_code == 0
+    assert "birth_date is never sent: send = false]" in tests.stdout
+    assert "is in force" in run("apply", out).stdout
 
 
 def test_a_rule_of_a_field_that_is_never_sent_says_that_it_waits(run):

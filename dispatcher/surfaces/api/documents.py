@@ -713,6 +713,7 @@ class SuggestedPolicy(Document):
 
     source: str
     kept_apart: int
+    withheld: Sequence[str]
     more_with: str
 
 

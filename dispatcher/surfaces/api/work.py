@@ -282,15 +282,24 @@ def suggest_policy(
     feed: Annotated[
         bool, Query(description="Fields are sent to a receiver, and nobody is asked.")
     ] = False,
+    ask: Annotated[
+        list[str] | None,
+        Query(description="Only these columns are sent and asked.", max_length=1000),
+    ] = None,
 ) -> JSONResponse:
     """Draft a policy from a file of records; no value is in it, nothing is loaded."""
     upload = call.file()
 
     def work(_: str) -> d.SuggestedPolicy:
         with upload as path:
-            found = discovery.suggest(path, Options(numbered=numbered), feed=feed)
+            found = discovery.suggest(
+                path, Options(numbered=numbered), feed=feed, ask=ask or ()
+            )
         return d.SuggestedPolicy(
-            source=found.text, kept_apart=found.kept_apart, more_with=found.extra
+            source=found.text,
+            kept_apart=found.kept_apart,
+            withheld=found.withheld,
+            more_with=found.extra,
         )
 
     return call.later(d.SuggestedPolicy, work)

@@ -165,9 +165,12 @@ def ask_policy(
     ],
     file: File = None,
     seen: Annotated[
-        str,
-        typer.Option(metavar="FIELDS", help="Fields that were seen already: name,zip."),
-    ] = "",
+        list[str] | None,
+        typer.Option(
+            metavar="FIELD[,FIELD...]",
+            help="Fields that were seen already; repeatable.",
+        ),
+    ] = None,
 ) -> None:
     """Ask whether someone who has seen fields of a record may see one more.
 
@@ -177,10 +180,14 @@ def ask_policy(
 
     context: CliContext = ctx.obj
     path = file or context.policy_path
-    names = [name.strip() for name in seen.split(",") if name.strip()]
-    outcome = policies.ask(valid_policy(path), names, following.strip())
-    rules = [str(refusal) for refusal in outcome.refusals]
-    answer = "yes" if outcome.allowed else f"no: refused by {'; '.join(rules)}"
+    checked = valid_policy(path)
+    names = policies.split_names(seen or (), checked.policy.entity.fields)
+    outcome = policies.ask(checked, names, following.strip())
+    rules = [
+        policies.refused_words(checked.policy, refusal, names, following.strip())
+        for refusal in outcome.refusals
+    ]
+    answer = "yes" if outcome.allowed else f"no: {'; '.join(rules)}"
     if outcome.unjudged:
         answer += f" (not judged: {listed(outcome.unjudged, 8)}, which need data)"
     context.show(
@@ -237,11 +244,20 @@ def suggest(
             "--feed", help="Fields are sent to a receiver, and nobody is asked."
         ),
     ] = False,
+    ask: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN[,COLUMN...]",
+            help="Only these columns are sent and asked; repeatable. (default: all that "
+            "do not say alone who somebody is)",
+        ),
+    ] = None,
     dry_run: DryRun = False,
 ) -> None:
     """Draft a first policy from what a file of records tells; no value is written.
 
     Each rule says why it is there: whom a combination singles out, or what a column is.
+    Names, addresses and numbers of people have send = false unless --ask names them.
     """
     from dispatcher.operations import discovery
     from dispatcher.operations.layouts import keep_boxes
@@ -249,7 +265,7 @@ def suggest(
     context: CliContext = ctx.obj
     path = output or context.policy_path
     options = read_options(format, encoding, delimiter, sheet, key)
-    drafted = discovery.suggest(file, options, feed=feed)
+    drafted = discovery.suggest(file, options, feed=feed, ask=ask or ())
     before = read_policy(path).decode(errors="replace") if path.exists() else ""
     text, boxes = keep_boxes(before, drafted.text, path.name)
     if boxes:
@@ -268,6 +284,7 @@ def suggest(
             "schema": "dispatcher.policy-suggestion/1",
             "file": str(path),
             "kept_apart": drafted.kept_apart,
+            "withheld": list(drafted.withheld),
             "measured": profile_document(measured),
         },
         "",
@@ -283,6 +300,14 @@ def suggest(
         context.say(
             "WARN no rule is suggested: nothing in the file looks as if it were about "
             "people, and every worker may see every field"
+        )
+    if drafted.withheld and not feed:
+        why = (
+            "not asked for" if ask else "they say alone who somebody is, or name people"
+        )
+        context.say(
+            f"shown to nobody ({why}): {'; '.join(drafted.withheld)}; to send and ask "
+            "some columns only, these too: --ask COLUMN[,COLUMN...]"
         )
     context.say(
         f"wrote {path}: {count(drafted.kept_apart, 'combination')} kept apart; "

@@ -93,7 +93,7 @@ def test_fields_that_are_never_sent_are_not_warned_of():
 
 
 def test_a_draft_leaves_nothing_to_warn_of():
-    assert warned(draft(measured(), "x", "id")) == ()
+    assert warned(draft(measured(), "x", "id").text) == ()
 
 
 def test_what_singles_out_is_warned_of_whatever_it_is_called_and_about():
