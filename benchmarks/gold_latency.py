@@ -30,7 +30,7 @@ from dispatcher.core.rate_limit import Rate
 from dispatcher.ledger.shipping import attach
 from dispatcher.stages.serving import ServingTerms
 from dispatcher.store import open_store
-from dispatcher.store.sqlite import StoreDialect
+from dispatcher.store.sqlite import SQLiteStoreDialect
 from dispatcher.surfaces.taskpage import PageSettings, task_app
 from dispatcher.surfaces.taskpage.task_routes import SHOWN
 from tests.integration.serving_house import House
@@ -43,7 +43,7 @@ FAST = Rate(per_minute=1_000_000, burst=1_000_000)
 
 def count_waits() -> list[int]:
     """Count, in a list of one number, commits that wrote and syncs."""
-    sync, commit = os.fdatasync, StoreDialect.do_commit
+    sync, commit = os.fdatasync, SQLiteStoreDialect.do_commit
     changes: dict[int, int] = {}
     waits = [0]
 
@@ -51,7 +51,7 @@ def count_waits() -> list[int]:
         sync(file)
         waits[0] += 1
 
-    def counted_commit(self: StoreDialect, connection: object) -> None:
+    def counted_commit(self: SQLiteStoreDialect, connection: object) -> None:
         commit(self, connection)
         driver = connection.driver_connection
         before = changes.get(id(driver), 0)
@@ -59,7 +59,7 @@ def count_waits() -> list[int]:
         waits[0] += driver.total_changes != before
 
     os.fdatasync = counted_sync
-    StoreDialect.do_commit = counted_commit
+    SQLiteStoreDialect.do_commit = counted_commit
     return waits
 
 

@@ -53,12 +53,12 @@ from connectors.values import (
     Identity,
     Item,
     Listed,
-    Notice,
     Offer,
     Outcome,
     Posted,
     Quarantined,
     Visit,
+    WorkNotice,
 )
 
 __all__ = [
@@ -91,7 +91,6 @@ __all__ = [
     "Market",
     "Misconfigured",
     "Money",
-    "Notice",
     "Offer",
     "Outcome",
     "Pay",
@@ -113,6 +112,7 @@ __all__ = [
     "TryLater",
     "Visit",
     "Wall",
+    "WorkNotice",
     "check_offer",
     "feed_manifest",
     "pull_manifest",
@@ -285,7 +285,7 @@ class Framing(Protocol):
     task page, in a window of its own.
     """
 
-    def notice(self, visit: Visit) -> Notice:
+    def notice(self, visit: Visit) -> WorkNotice:
         """Return what the framed page links to; it uses no network.
 
         Raises Rejected for a visit that does not come from the market.

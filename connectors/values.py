@@ -201,7 +201,7 @@ class Visit:
 
 
 @dataclass(frozen=True)
-class Notice:
+class WorkNotice:
     """A page of ours in a market's own frame: a link to our page, and a submit form.
 
     Attributes

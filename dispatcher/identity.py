@@ -19,7 +19,7 @@ from dispatcher.core.errors import Conflict, Invalid, NotFound, Usage
 from dispatcher.model import TRANSITIONS
 from dispatcher.store import accounts as rows
 from dispatcher.store import arrivals, events, ledger
-from dispatcher.store.accounts import Account
+from dispatcher.store.accounts import AccountRow
 from dispatcher.store.transaction import Tx
 from policies.answers.skill import EXPECTED_RIGHT
 from policies.policy import Policy
@@ -108,7 +108,7 @@ def _fault(text: str) -> str | None:
     return next((words for words, true in faults.items() if true), None)
 
 
-def find(tx: Tx, text: str) -> Account:
+def find(tx: Tx, text: str) -> AccountRow:
     """Find an account by its whole text.
 
     Raises
@@ -127,7 +127,7 @@ def find(tx: Tx, text: str) -> Account:
     return account
 
 
-def list_accounts(tx: Tx, connector: str | None = None) -> list[Account]:
+def list_accounts(tx: Tx, connector: str | None = None) -> list[AccountRow]:
     """Return all accounts, or those of a connector, by text."""
     every = rows.all_accounts(tx)
     chosen = (a for a in every if connector is None or a.connector == connector)
@@ -143,7 +143,7 @@ def list_groups(tx: Tx, policy: Policy) -> list[GroupMembers]:
     ]
 
 
-def block(tx: Tx, text: str, at: int, actor: str) -> Account:
+def block(tx: Tx, text: str, at: int, actor: str) -> AccountRow:
     """Block an account from new showings; what it was shown stays in the ledger.
 
     What it was offered is withdrawn everywhere.
@@ -162,7 +162,7 @@ def block(tx: Tx, text: str, at: int, actor: str) -> Account:
     return account
 
 
-def unblock(tx: Tx, text: str, at: int, actor: str) -> Account:
+def unblock(tx: Tx, text: str, at: int, actor: str) -> AccountRow:
     """Reactivate an account that was blocked, stopped, or left.
 
     One that was stopped below the floor is judged by its answers from `at` on.
@@ -179,7 +179,7 @@ def unblock(tx: Tx, text: str, at: int, actor: str) -> Account:
     return account
 
 
-def _move(tx: Tx, text: str, state: str) -> Account:
+def _move(tx: Tx, text: str, state: str) -> AccountRow:
     account = find(tx, text)
     ledger.lock_chains(tx, (account.adversary_id,))  # no booking is in between
     allowed = [s for s, after in TRANSITIONS["account"].items() if state in after]
@@ -193,7 +193,7 @@ def _move(tx: Tx, text: str, state: str) -> Account:
     return account._replace(state=state)
 
 
-def revoke_invites(tx: Tx, text: str) -> Account:
+def revoke_invites(tx: Tx, text: str) -> AccountRow:
     """Revoke all invites of an account.
 
     Raises

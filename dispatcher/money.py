@@ -20,7 +20,7 @@ import numpy.typing as npt
 from connectors.money import Money
 from dispatcher.model import UNIT, Budget
 from dispatcher.store import money as rows
-from dispatcher.store.money import FieldRow, PaymentRow
+from dispatcher.store.money import CarryingTask, PaymentRow
 from dispatcher.store.payments import begin_anew
 from dispatcher.store.tasks import entries_given
 from dispatcher.store.transaction import Tx
@@ -259,7 +259,7 @@ def _send_fields(tx: Tx, outbox_ids: Sequence[int], now: int) -> Stays:
     The money was reserved when they were booked, except if it was released since, or if
     they were booked before there was a budget.
     """
-    carried: dict[int, list[FieldRow]] = defaultdict(list)
+    carried: dict[int, list[CarryingTask]] = defaultdict(list)
     for task in rows.carried(tx, outbox_ids):
         carried[task.outbox_id].append(task)
     tasks = [task for own in carried.values() for task in own]
@@ -280,7 +280,7 @@ def _send_fields(tx: Tx, outbox_ids: Sequence[int], now: int) -> Stays:
 
 
 def _unpaid(
-    tasks: Iterable[FieldRow],
+    tasks: Iterable[CarryingTask],
     known: dict[int, PaymentRow],
     held: dict[int, Budget],
 ) -> dict[int, list[PaymentRow]]:
@@ -295,7 +295,7 @@ def _unpaid(
     return wanted
 
 
-def _bonus(budget: Budget, task: FieldRow, piece: int | None) -> PaymentRow:
+def _bonus(budget: Budget, task: CarryingTask, piece: int | None) -> PaymentRow:
     """Return what one field earns, with the fee of a market that pays it."""
     total = budget.bonus_with_fee(at_market=piece is not None)
     return PaymentRow(
@@ -310,14 +310,14 @@ def _bonus(budget: Budget, task: FieldRow, piece: int | None) -> PaymentRow:
     )
 
 
-def hand_out(tx: Tx, task: FieldRow, now: int) -> bool:
+def hand_out(tx: Tx, task: CarryingTask, now: int) -> bool:
     """Reserve what a field earns that our page is about to show.
 
     Parameters
     ----------
     tx : Tx
         The transaction that books the showing.
-    task : FieldRow
+    task : CarryingTask
         ``outbox_id`` is ignored.
     now : int
 

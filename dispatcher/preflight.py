@@ -34,7 +34,7 @@ from dispatcher.core.errors import DispatcherError
 from dispatcher.model import Pause
 from dispatcher.money import money_of
 from dispatcher.store import Tx, accounts, money, pause
-from dispatcher.store.accounts import Account
+from dispatcher.store.accounts import AccountRow
 
 SAMPLE: Final = "preflight"
 """Key and token of the sample offer."""
@@ -140,7 +140,7 @@ class Preflight:
 
     def look(self, tx: Tx) -> Clearance:
         """Return who can be sent something now, and the obstacles of the others."""
-        by_connector: dict[str, list[Account]] = defaultdict(list)
+        by_connector: dict[str, list[AccountRow]] = defaultdict(list)
         for account in accounts.all_accounts(tx):
             by_connector[account.connector].append(account)
         paused, rewards = pause.paused(tx), _rewards(tx)
@@ -159,7 +159,7 @@ class Preflight:
         return Clearance(self.manifests, frozenset(barred), tuple(obstacles))
 
     def _against(
-        self, name: str, every: Sequence[Account], paused: Pause | None
+        self, name: str, every: Sequence[AccountRow], paused: Pause | None
     ) -> tuple[str, str] | None:
         """Return what rules out all accounts of a connector, and how to fix it."""
         broken, connector = self._broken.get(name), self._connectors.get(name)

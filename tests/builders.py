@@ -12,7 +12,7 @@ import numpy as np
 
 from dispatcher import identity
 from dispatcher.ledger.active_policy import current_policy
-from dispatcher.model import Answer, Plan, Result
+from dispatcher.model import Plan, Result, TaskAnswer
 from dispatcher.store import (
     Store,
     Tx,
@@ -25,7 +25,7 @@ from dispatcher.store import (
     tasks,
 )
 from dispatcher.store import pause as pauses
-from dispatcher.store.outbox import Outcome
+from dispatcher.store.outbox import MessageOutcome
 from tests import sql
 
 FORMS = """
@@ -210,7 +210,7 @@ def answer_tasks(
         answers.put_answers(
             tx,
             [
-                Answer(
+                TaskAnswer(
                     task_id=task.id,
                     entry_id=task.entry_id,
                     account_id=task.account_id,
@@ -232,7 +232,7 @@ def dispute(store: Store, entry: int, *texts: str, at: int = 1) -> None:
             tx, [row.id for row in answers.tasks_of(tx, [entry])]
         ).values()
         given = [
-            Answer(
+            TaskAnswer(
                 task_id=task.id,
                 entry_id=entry,
                 account_id=task.account_id,
@@ -299,9 +299,9 @@ def _try(
     for name in connectors:
         claimed = outbox.claim(tx, name, 1, FAR, FAR, 10**6)
         outcomes = [
-            Outcome(row.id, state, due, 0, handle, error)
+            MessageOutcome(row.id, state, due, 0, handle, error)
             if row.id in chosen
-            else Outcome(row.id, "ready", 0, 1, None, row.error)
+            else MessageOutcome(row.id, "ready", 0, 1, None, row.error)
             for row in claimed
         ]
         assert outbox.settle(tx, 1, outcomes) == len(claimed)

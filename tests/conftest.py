@@ -129,7 +129,10 @@ def statements_compiled_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for backend in (sqlite.SqliteBackend, postgres.PostgresBackend):
             patch.setattr(backend, "engine", shared(backend.engine))
-        for dialect in (sqlite.StoreDialect, driver_adapters.StoreDialect):
+        for dialect in (
+            sqlite.SQLiteStoreDialect,
+            driver_adapters.PostgresStoreDialect,
+        ):
             # Dialects are part of the cache's keys.
             patch.setattr(
                 dialect, "__eq__", lambda own, other: type(own) is type(other)

@@ -54,7 +54,7 @@ from connectors.folder.names import (
     batch_of,
     directory_of,
 )
-from connectors.folder.sheets import NAMED, READ, Row, read_rows
+from connectors.folder.sheets import NAMED, READ, SheetRow, read_rows
 from connectors.formats.formula_guard import guard
 
 MANIFEST = Manifest(
@@ -74,7 +74,7 @@ _INCOMING, _TAKEN, _KNOWN = ".incoming", ".taken", ".known"
 
 
 @dataclass(frozen=True)
-class _Taken:
+class _TakenFile:
     """A file taken from a worker: number, account, origin, name."""
 
     number: int
@@ -266,7 +266,7 @@ class Folder:
                 and entry.is_dir(follow_symlinks=False)
             )
 
-    def _taken(self) -> list[_Taken]:
+    def _taken(self) -> list[_TakenFile]:
         found = []
         with os.scandir(self._root / _TAKEN) as entries:
             for entry in entries:
@@ -274,7 +274,9 @@ class Folder:
                 if len(parts) == 4 and parts[0].isdigit():
                     number, directory, batch, name = parts
                     found.append(
-                        _Taken(int(number), directory, batch, name, Path(entry.path))
+                        _TakenFile(
+                            int(number), directory, batch, name, Path(entry.path)
+                        )
                     )
         return sorted(found, key=lambda taken: taken.number)
 
@@ -319,11 +321,11 @@ class Folder:
                         yield directory, batch, path
 
     def _read(
-        self, taken: _Taken, answers: list[Answer], quarantined: list[Quarantined]
+        self, taken: _TakenFile, answers: list[Answer], quarantined: list[Quarantined]
     ) -> None:
         content = read_file(taken.path, MAX_FILE)
         if content is None:
-            rows = [Row(1, error=f"the file is larger than {MAX_FILE >> 20} MiB")]
+            rows = [SheetRow(1, error=f"the file is larger than {MAX_FILE >> 20} MiB")]
         else:
             rows = read_rows(content, taken.name)
         account = account_of(taken.directory)
@@ -338,7 +340,7 @@ class Folder:
                 )  # the clock of a worker's disk is not trusted: no `given`
         self._report(taken, rows)
 
-    def _report(self, taken: _Taken, rows: list[Row]) -> None:
+    def _report(self, taken: _TakenFile, rows: list[SheetRow]) -> None:
         """Write a report next to the file's old place: one line a row, no values."""
         home = self._root / taken.directory
         place = home / taken.batch if is_directory(home / taken.batch) else home

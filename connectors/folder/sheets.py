@@ -30,7 +30,7 @@ _STATES = {
 
 
 @dataclass(frozen=True)
-class Row:
+class SheetRow:
     """One row of an answers file.
 
     Attributes
@@ -53,7 +53,7 @@ class Row:
     error: str = ""
 
 
-def read_rows(content: bytes, name: str) -> list[Row]:
+def read_rows(content: bytes, name: str) -> list[SheetRow]:
     """Read an answers file; what cannot be read becomes a row with its error.
 
     Parameters
@@ -65,11 +65,11 @@ def read_rows(content: bytes, name: str) -> list[Row]:
         semicolon or tab.
     """
     if name.lower().endswith(NAMED):
-        return [Row(1, error="the format is not read: save it as CSV UTF-8, or as JSON "
+        return [SheetRow(1, error="the format is not read: save it as CSV UTF-8, or as JSON "
                     "lines whose name ends in .jsonl")]  # fmt: skip
     text = _decode(content)
     if text is None:
-        return [Row(1, error="the file is not UTF-8: save it as CSV UTF-8")]
+        return [SheetRow(1, error="the file is not UTF-8: save it as CSV UTF-8")]
     lines = _from_jsonl(text) if name.lower().endswith(".jsonl") else _from_csv(text)
     return list(lines)
 
@@ -82,7 +82,7 @@ def _decode(content: bytes) -> str | None:
         return None
 
 
-def _row(line: int, token: str, state: str, value: str) -> Row:
+def _row(line: int, token: str, state: str, value: str) -> SheetRow:
     """Return a row after checking its shape; empty without a state means left open."""
     given = bool(value.strip())
     known = state.strip().lower() in _STATES
@@ -90,11 +90,11 @@ def _row(line: int, token: str, state: str, value: str) -> Row:
     if known and outcome is None:
         outcome = Outcome.ANSWERED if given else None
         if outcome is None:
-            return Row(line, token)
+            return SheetRow(line, token)
     error = _fault(token, outcome, given, len(value))
     if error or outcome is not Outcome.ANSWERED:
-        return Row(line, token, None if error else outcome, error=error)
-    return Row(line, token, outcome, value)
+        return SheetRow(line, token, None if error else outcome, error=error)
+    return SheetRow(line, token, outcome, value)
 
 
 def _fault(token: str, outcome: Outcome | None, given: bool, length: int) -> str:
@@ -113,7 +113,7 @@ def _fault(token: str, outcome: Outcome | None, given: bool, length: int) -> str
     return ""
 
 
-def _from_csv(text: str) -> Iterator[Row]:
+def _from_csv(text: str) -> Iterator[SheetRow]:
     first = 1
     if text[:4].lower() == "sep=":  # a spreadsheet's own first line
         text, first = text.partition("\n")[2], 2
@@ -127,7 +127,7 @@ def _from_csv(text: str) -> Iterator[Row]:
         except StopIteration:
             break
         except csv.Error:
-            yield Row(line, error="the row is not CSV: a quote is not closed, or "
+            yield SheetRow(line, error="the row is not CSV: a quote is not closed, or "
                       "text follows one, or a cell is too long")  # fmt: skip
             continue
         if not any(cell.strip() for cell in cells):
@@ -138,10 +138,10 @@ def _from_csv(text: str) -> Iterator[Row]:
         header = [cell.strip().lower() for cell in cells]
         fault = _header_fault(header)
         if fault:
-            yield Row(line, error=fault)
+            yield SheetRow(line, error=fault)
             return
     if not header:
-        yield Row(1, error="the file is empty")
+        yield SheetRow(1, error="the file is empty")
 
 
 def _delimiter(text: str) -> str:
@@ -167,23 +167,23 @@ def _header_fault(header: Collection[str]) -> str:
     return ""
 
 
-def _csv_row(line: int, header: list[str], cells: list[str]) -> Row:
+def _csv_row(line: int, header: list[str], cells: list[str]) -> SheetRow:
     by_name = dict(zip(header, cells, strict=False))
     token = unguard(by_name.get("task", "").strip())
     if len(cells) > len(header) and any(cell.strip() for cell in cells[len(header) :]):
-        return Row(line, token, error=f"the row has {len(cells)} cells, the header "
+        return SheetRow(line, token, error=f"the row has {len(cells)} cells, the header "
                    f"{len(header)}: put quotes around the answer")  # fmt: skip
     if len(cells) < len(header) and not {"answer", "state"} & set(by_name):
-        return Row(line, token, error=f"the row has {len(cells)} cells, the header "
+        return SheetRow(line, token, error=f"the row has {len(cells)} cells, the header "
                    f"{len(header)}: leave the answer empty to keep it open")  # fmt: skip
     value = unguard(by_name.get("answer", ""))
     return _row(line, token, by_name.get("state", ""), value)
 
 
-def _from_jsonl(text: str) -> Iterator[Row]:
+def _from_jsonl(text: str) -> Iterator[SheetRow]:
     lines = text.split("\n")
     if not any(line.strip() for line in lines):
-        yield Row(1, error="the file is empty")
+        yield SheetRow(1, error="the file is empty")
     for number, line in enumerate(lines, start=1):
         if line.strip():
             yield _json_row(number, line)
@@ -193,36 +193,36 @@ def _no_number(_: str) -> NoReturn:
     raise ValueError
 
 
-def _json_row(number: int, line: str) -> Row:
+def _json_row(number: int, line: str) -> SheetRow:
     """Read one object; its names follow the same rules as the header of a CSV."""
     try:
         pairs = json.loads(
             line,
             parse_float=Decimal,
             parse_constant=_no_number,
-            object_pairs_hook=_Members,
+            object_pairs_hook=_MemberPairs,
         )
     except (ValueError, ArithmeticError, RecursionError):
-        return Row(number, error="the line is not JSON")
-    if not isinstance(pairs, _Members):
-        return Row(number, error='the line is no object like {"task": ..., '
+        return SheetRow(number, error="the line is not JSON")
+    if not isinstance(pairs, _MemberPairs):
+        return SheetRow(number, error='the line is no object like {"task": ..., '
                    '"answer": ...}')  # fmt: skip
     names = [name.strip().lower() for name, _ in pairs]
     fault = _header_fault(names)
     if fault:
-        return Row(number, error=fault)
+        return SheetRow(number, error=fault)
     row = dict(zip(names, (value for _, value in pairs), strict=True))
     token, state = row["task"], row.get("state") or ""
     if not isinstance(token, str) or not isinstance(state, str):
-        return Row(number, error="task and state must be text")
+        return SheetRow(number, error="task and state must be text")
     try:
         answer = _as_text(row.get("answer"))
     except RecursionError:  # it takes more levels to write than it took to read
-        return Row(number, token.strip(), error="the answer is nested too deeply")
+        return SheetRow(number, token.strip(), error="the answer is nested too deeply")
     return _row(number, token.strip(), state, answer)
 
 
-class _Members(list[tuple[str, Any]]):
+class _MemberPairs(list[tuple[str, Any]]):
     """The members of an object in order, duplicates too."""
 
 
@@ -238,6 +238,6 @@ def _as_text(value: object) -> str:
 
 
 def _plain(value: object) -> object:
-    if isinstance(value, _Members):
+    if isinstance(value, _MemberPairs):
         return {name: _plain(member) for name, member in value}
     return [_plain(part) for part in value] if isinstance(value, list) else value

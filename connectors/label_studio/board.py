@@ -26,7 +26,7 @@ _IMPORT: Final = 8 << 20
 
 
 @dataclass(frozen=True)
-class Task:
+class BoardTask:
     """One task of the server.
 
     Attributes
@@ -67,7 +67,7 @@ class Board:
         self._open = f"{title} {mark}"
         self._closed = f"{title} {mark} (closed)"
 
-    def put(self, key: str, tasks: Sequence[Task]) -> Handle:
+    def put(self, key: str, tasks: Sequence[BoardTask]) -> Handle:
         """Import the offer's missing tasks, unless the offer was withdrawn."""
         name = _name(key)
         if self._is_closed(name):

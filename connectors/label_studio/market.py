@@ -33,7 +33,7 @@ from connectors.errors import ConnectorError
 from connectors.http.client import Http
 from connectors.label_studio import notices
 from connectors.label_studio.api import Api, moment_of
-from connectors.label_studio.board import Board, Task
+from connectors.label_studio.board import Board, BoardTask
 from connectors.label_studio.forms import BLANK, CONFIG, answer_of, shown
 from connectors.tickets import check_key, opaque, token_and_key
 
@@ -79,7 +79,7 @@ def open_label_studio(settings: Settings) -> Market:
     api = Api(values["url"], token, http)
     if content == "there":
         return Instance(api, key, title, hook)
-    return notices.Notices(api, key, title)
+    return notices.NoticeBoard(api, key, title)
 
 
 def _check_hook(content: str, hook: str) -> None:
@@ -155,7 +155,7 @@ class Instance:
         """
         THERE.check(offer)
         whom = offer.audience or offer.account
-        tasks = [Task(item.token, whom, shown(item)) for item in offer.items]
+        tasks = [BoardTask(item.token, whom, shown(item)) for item in offer.items]
         return self._board.put(offer.key, tasks)
 
     def find(self, key: str) -> Handle | None:

@@ -22,7 +22,7 @@ from connectors.base import (
     pull_manifest,
 )
 from connectors.label_studio.api import Api
-from connectors.label_studio.board import Board, Task
+from connectors.label_studio.board import Board, BoardTask
 from connectors.task_page import check_link
 from connectors.tickets import Linked
 
@@ -47,7 +47,7 @@ _NOTICE: Final = (
 )
 
 
-class Notices(Linked):
+class NoticeBoard(Linked):
     """A server with notices and no fields.
 
     Parameters
@@ -90,7 +90,9 @@ class Notices(Linked):
         self.check_offer(offer)
         whom = offer.account or offer.audience
         notice = _NOTICE.format(account=html.escape(whom), link=html.escape(offer.link))
-        return self._board.put(offer.key, [Task("notice", whom, {"notice": notice})])
+        return self._board.put(
+            offer.key, [BoardTask("notice", whom, {"notice": notice})]
+        )
 
     def find(self, key: str) -> Handle | None:
         """Look for the notice with this key, withdrawn or not."""

@@ -38,7 +38,7 @@ _OVER: Final = ("HITDoesNotExist", "InvalidHITState")
 _ID: Final = re.compile(r"\b[A-Z0-9]{20,64}\b")
 
 
-class Refused(Rejected):
+class MTurkRefused(Rejected):
     """MTurk refuses a call.
 
     Attributes
@@ -135,7 +135,7 @@ class Api:
                                   Description=description,
                                   QualificationTypeStatus="Active")  # fmt: skip
                 return str(made["QualificationType"]["QualificationTypeId"])
-            except Refused as error:
+            except MTurkRefused as error:
                 if error.code != "QualificationTypeAlreadyExists":
                     raise
         raise TryLater("MTurk has our qualification type and does not list it yet")
@@ -151,7 +151,7 @@ class Api:
         try:
             qualification = self._call("get_qualification_score", "Qualification", QualificationTypeId=kind,
                               WorkerId=worker)["Qualification"]  # fmt: skip
-        except Refused:
+        except MTurkRefused:
             return None
         return (
             int(qualification["IntegerValue"])
@@ -176,7 +176,7 @@ class Api:
             return str(
                 self._call("create_hit_with_hit_type", "HIT", **values)["HIT"]["HITId"]
             )
-        except Refused as error:
+        except MTurkRefused as error:
             found = _ID.findall(error.words) if error.code == "HITAlreadyExists" else []
             if not found:
                 raise
@@ -186,7 +186,7 @@ class Api:
         """Return one HIT; None if it does not exist (any more)."""
         try:
             hit: dict[str, Any] = self._call("get_hit", "HIT", HITId=number)["HIT"]
-        except Refused as error:
+        except MTurkRefused as error:
             if error.code in ("HITDoesNotExist", "ParameterValidationError"):
                 return None
             raise
@@ -229,7 +229,7 @@ class Api:
         """Return a submitted assignment and its HIT; None if there is none."""
         try:
             response = self._call("get_assignment", "Assignment", AssignmentId=number)
-        except Refused as error:
+        except MTurkRefused as error:
             if error.code in ("AssignmentDoesNotExist", "ParameterValidationError"):
                 return None
             raise
@@ -243,7 +243,7 @@ class Api:
         """Pay a bonus under its token, at most once."""
         try:
             self._call("send_bonus", "", **values)
-        except Refused as error:
+        except MTurkRefused as error:
             if not error.repeated:
                 raise
 
@@ -256,7 +256,7 @@ class Api:
         """Change a HIT's state; no error if it is gone or changed already."""
         try:
             self._call(name, "", **arguments)
-        except Refused as error:
+        except MTurkRefused as error:
             if error.code not in _OVER and not error.repeated:
                 raise
 
@@ -350,4 +350,4 @@ def raise_classed(error: Exception) -> NoReturn:
     if reason == "InsufficientFunds":
         raise Misconfigured("the MTurk account has too little money",
                             fix="add money to it at MTurk") from None  # fmt: skip
-    raise Refused(reason or code, words) from None
+    raise MTurkRefused(reason or code, words) from None

@@ -65,7 +65,7 @@ def is_preview(visit: Visit) -> bool:
     return visit.parameters.get("assignmentId") == PREVIEW
 
 
-class Arrivals:
+class ArrivalChecks:
     """The identity check of arriving workers.
 
     Parameters

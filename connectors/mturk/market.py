@@ -26,7 +26,6 @@ from connectors.base import (
     Manifest,
     Misconfigured,
     Money,
-    Notice,
     Offer,
     Pay,
     Posted,
@@ -37,6 +36,7 @@ from connectors.base import (
     TryLater,
     Visit,
     Wall,
+    WorkNotice,
     pull_manifest,
 )
 from connectors.http.aws import AwsClient, make_client
@@ -46,7 +46,7 @@ from connectors.mturk.api import Api, Pace
 from connectors.mturk.arrivals import (
     MARK,
     OFFER,
-    Arrivals,
+    ArrivalChecks,
     is_preview,
     mark,
     note_of,
@@ -55,7 +55,7 @@ from connectors.mturk.arrivals import (
 )
 from connectors.mturk.documents import question
 from connectors.mturk.events import Events
-from connectors.mturk.payments import CURRENCY, Paying, dollars
+from connectors.mturk.payments import CURRENCY, MTurkPayments, dollars
 from connectors.mturk.reviewing import Reviewing
 from connectors.task_page import check_entrance, check_place, no_entrance, origin
 from connectors.tickets import check_key, opaque
@@ -133,11 +133,11 @@ class Mturk:
         self._hits = Index(lambda: _named(api.hits()))  # MTurk has no search
         self._types: dict[tuple[str, str], str] = {}
         lifetime = timedelta(minutes=int(values["lifetime_minutes"]))
-        self._arrivals = Arrivals(
+        self._arrivals = ArrivalChecks(
             api.hurried(), events, self._key, self._kept_guard, lifetime
         )
         self._reviewing = Reviewing(api, events, self._key)
-        self._paying = Paying(api)
+        self._paying = MTurkPayments(api)
 
     @property
     def manifest(self) -> Manifest:
@@ -255,10 +255,10 @@ class Mturk:
         self._api.set_reviewing(handle.reference, revert=True)
 
     def arrive(self, visit: Visit, now: datetime) -> Arrival:
-        """Let in who has accepted our HIT, according to MTurk; see :class:`Arrivals`."""
+        """Let in who has accepted our HIT, according to MTurk; see :class:`ArrivalChecks`."""
         return self._arrivals.arrive(visit, now)
 
-    def notice(self, visit: Visit) -> Notice:
+    def notice(self, visit: Visit) -> WorkNotice:
         """Return the page in MTurk's frame: a link to ours, and the submit form.
 
         Raises
@@ -268,14 +268,14 @@ class Mturk:
         """
         frames, submit = self._values["frames"].split(), self._values["submit"]
         if is_preview(visit):
-            return Notice(frames=tuple(frames))
+            return WorkNotice(frames=tuple(frames))
         if visit.parameters.get("turkSubmitTo", "").rstrip("/") != submit:
             raise Rejected(
                 "the form would not go to MTurk",
                 why="turkSubmitTo is another host than this connector's",
                 fix="open the HIT again from MTurk",
             )
-        return Notice(
+        return WorkNotice(
             frames=tuple(frames),
             action=f"{submit}/mturk/externalSubmit",
             fields={

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from connectors.base import Money, Pay, PayKind, Rejected, TryLater
-from connectors.mturk.api import Api, Refused
+from connectors.mturk.api import Api, MTurkRefused
 from connectors.mturk.reviewing import submission_id
 
 CURRENCY: Final = "USD"
@@ -31,7 +31,7 @@ def dollars(money: Money) -> str:
     return f"{cents // 100}.{cents % 100:02d}"
 
 
-class Paying:
+class MTurkPayments:
     """Approvals and bonuses.
 
     Parameters
@@ -67,7 +67,7 @@ class Paying:
         _check_not_rejected(piece)
         try:
             self._api.approve(str(piece["AssignmentId"]))
-        except Refused:
+        except MTurkRefused:
             # the response was lost, or MTurk approved by itself: is it approved now?
             if not self.paid(pay):
                 raise

@@ -22,7 +22,7 @@ from urllib.parse import quote_plus, urlencode
 
 from connectors.errors import ConnectorError
 from connectors.http.client import Answered, Http
-from dispatcher.core.config import Oidc
+from dispatcher.core.config import OidcSettings
 from dispatcher.core.errors import Invalid
 from dispatcher.core.log import get_logger
 
@@ -136,7 +136,7 @@ class Provider:
 
     Parameters
     ----------
-    settings : Oidc
+    settings : OidcSettings
         With an issuer.
     console : str
         The console's own address, to which the provider sends browsers back.
@@ -153,7 +153,7 @@ class Provider:
 
     def __init__(
         self,
-        settings: Oidc,
+        settings: OidcSettings,
         console: str,
         secret: str = "",
         *,

@@ -61,7 +61,7 @@ def take_lease(store: Store, clock: Clock, me: str | None = None) -> int:
     return epoch
 
 
-def _tell_lost(tx: Tx, before: lease.Holder, me: str, now: int) -> None:
+def _tell_lost(tx: Tx, before: lease.LeaseHolder, me: str, now: int) -> None:
     """Write a notice if the leader before ended without releasing its lease.
 
     A daemon cannot report its own death: whoever leads next does.
@@ -110,7 +110,7 @@ class Standby:
         self._steady = steady
         self._pause = pause
         self._me = me or process_name(os.getpid())
-        self._seen: lease.Holder | None = None
+        self._seen: lease.LeaseHolder | None = None
         self._since = 0.0
         self._log = get_logger("standby")
 

@@ -68,7 +68,7 @@ CAUSES: Final = {"member": "membership", "join": "merge", "policy": "policy"}
 """Kinds of ledger lines that accept what they put past a limit, as people call them."""
 
 
-class Events(Collector):
+class StageMeters(Collector):
     """Exports the meters of the stages.
 
     Parameters
@@ -416,7 +416,9 @@ class Tables(Collector):
                 self._lengths[chain] = seq
 
 
-def make_registry(tables: Tables, events: Events) -> tuple[CollectorRegistry, Timing]:
+def make_registry(
+    tables: Tables, events: StageMeters
+) -> tuple[CollectorRegistry, Timing]:
     """Create the registry of one process, and the timer of its requests."""
     # else each would have a second series, which nobody was promised
     disable_created_metrics()  # type: ignore[no-untyped-call]

@@ -52,7 +52,7 @@ class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Ticks(_Section):
+class TickSettings(_Section):
     """Seconds between two ticks of each stage of the daemon.
 
     ``leading`` is how often the lease is renewed; it ends after 8 s without.
@@ -76,7 +76,7 @@ class Ticks(_Section):
     leading: Annotated[float, Field(gt=0, le=5)] = 2.0
 
 
-class Planning(_Section):
+class PlanningSettings(_Section):
     """How the daemon plans.
 
     For ``seconds`` after a plan was constructed, better ones are searched for; 0 applies
@@ -92,7 +92,7 @@ class Planning(_Section):
     min_gain: Annotated[float, Field(ge=0, le=1)] = 0.01
 
 
-class Tasks(_Section):
+class TaskSettings(_Section):
     """Leases and retries of tasks.
 
     ``lease`` is how long a worker of the task page has for one task (seconds);
@@ -112,7 +112,7 @@ class Tasks(_Section):
     undo: Annotated[float, Field(ge=0, le=600)] = 10.0
 
 
-class Quality(_Section):
+class QualitySettings(_Section):
     """Made-up questions, and the accuracy below which a worker is stopped.
 
     ``gold`` is the share of new tasks that are made up, where a field has such
@@ -126,7 +126,7 @@ class Quality(_Section):
     floor_after: Annotated[int, Field(ge=1, le=10**6)] = 20
 
 
-class Sessions(_Section):
+class SessionSettings(_Section):
     """How long a worker of the task page stays signed in.
 
     A session is over after ``idle`` seconds without a request, and ``absolute`` seconds
@@ -166,7 +166,7 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-class Surfaces(_Section):
+class SurfaceSettings(_Section):
     """Where the servers listen (``HOST:PORT``), all on loopback by default.
 
     ``worker_url`` is how workers reach the task page from outside, ``operator_url`` how
@@ -211,7 +211,7 @@ class Surfaces(_Section):
         return self.worker_url or f"http://{self.workers}"
 
 
-class Ledger(_Section):
+class LedgerSettings(_Section):
     """Where the ledger is shipped: a folder outside the store, best on another disk.
 
     ``ship = ""`` ships nothing. ``anchor`` is a file to which every seal's root is
@@ -242,7 +242,7 @@ def parse_time(text: str, where: str) -> time:
 _ADDRESS: Final = re.compile(r"[^\s@<>,;:\"]{1,64}@[^\s@<>,;:\"]{1,253}", re.ASCII)
 
 
-class Notices(_Section):
+class NoticeSettings(_Section):
     """Whom the daemon tells what by mail, when, and how; webhooks are in the store.
 
     Without ``host`` no mail is sent. ``tls`` is ``none`` for a server on this machine
@@ -313,7 +313,7 @@ class Notices(_Section):
         return parse_time(self.digest, "notices.digest") if self.digest else None
 
 
-class Oidc(_Section):
+class OidcSettings(_Section):
     """An OpenID Connect provider that signs operators in.
 
     Without ``issuer`` there is none. ``client_secret_file`` is one line, mode 0600;
@@ -365,15 +365,15 @@ class Config(_Section):
     plans: Literal["auto", "manual"] = "auto"
     inbox: PathText | None = None  # a folder whose files are loaded by the daemon
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
-    ticks: Ticks = Ticks()
-    planning: Planning = Planning()
-    tasks: Tasks = Tasks()
-    quality: Quality = Quality()
-    sessions: Sessions = Sessions()
-    surfaces: Surfaces = Surfaces()
-    ledger: Ledger = Ledger()
-    notices: Notices = Notices()
-    oidc: Oidc = Oidc()
+    ticks: TickSettings = TickSettings()
+    planning: PlanningSettings = PlanningSettings()
+    tasks: TaskSettings = TaskSettings()
+    quality: QualitySettings = QualitySettings()
+    sessions: SessionSettings = SessionSettings()
+    surfaces: SurfaceSettings = SurfaceSettings()
+    ledger: LedgerSettings = LedgerSettings()
+    notices: NoticeSettings = NoticeSettings()
+    oidc: OidcSettings = OidcSettings()
     connectors: Mapping[str, Mapping[str, PathText]] = Field(
         default_factory=lambda: {"folder": {"spool": "spool"}, "inhouse": {}}
     )

@@ -25,7 +25,7 @@ from dispatcher.core.errors import Conflict, DispatcherError, NotFound
 from dispatcher.core.keys import pseudonym, spelled, task_tokens
 from dispatcher.core.log import get_logger
 from dispatcher.custody import erasure_list
-from dispatcher.custody.erasure_list import Listed
+from dispatcher.custody.erasure_list import ErasureList
 from dispatcher.custody.key_rotation import seal_leftovers
 from dispatcher.custody.replaced_stores import put_aside
 from dispatcher.custody.residue_scan import sought
@@ -572,7 +572,7 @@ def erase_again(context: ErasureContext) -> list[str]:
     return back
 
 
-def keep_erased(context: ErasureContext, listed: Listed) -> int:
+def keep_erased(context: ErasureContext, listed: ErasureList) -> int:
     """Erase earlier erasures again in a restored store, before it takes its place.
 
     Spools and exports are cleaned when the store is used.
@@ -591,25 +591,25 @@ def keep_erased(context: ErasureContext, listed: Listed) -> int:
     return len(back) + aged
 
 
-def any_back(tx: Tx, listed: Listed) -> bool:
+def any_back(tx: Tx, listed: ErasureList) -> bool:
     """Whether any erased person or record is back."""
     return bool(_named(tx, listed)) or _aged(tx, listed) > 0
 
 
-def _back(context: ErasureContext, listed: Listed) -> list[str]:
+def _back(context: ErasureContext, listed: ErasureList) -> list[str]:
     with context.store.read() as tx:
         return _named(tx, listed)
 
 
-def _named(tx: Tx, listed: Listed) -> list[str]:
+def _named(tx: Tx, listed: ErasureList) -> list[str]:
     return rows.not_erased(tx, listed.names) if listed.names else []
 
 
-def _aged(tx: Tx, listed: Listed) -> int:
+def _aged(tx: Tx, listed: ErasureList) -> int:
     return rows.count_loaded_before(tx, listed.before) if listed.before else 0
 
 
-def _settle(context: ErasureContext, listed: Listed) -> int:
+def _settle(context: ErasureContext, listed: ErasureList) -> int:
     """List other spellings as erased too; return how many records are back by age."""
     with context.store.read() as tx:
         known = records.suppressed(tx, listed.spelled)

@@ -22,7 +22,7 @@ NAME: Final = "erasures.jsonl"
 
 
 @dataclass(frozen=True)
-class Listed:
+class ErasureList:
     """All erasures on request, and the latest one by age.
 
     Attributes
@@ -75,7 +75,7 @@ def note_purge(path: Path, before: int, at: int) -> None:
         _append(path, {"at": at, "before": before})
 
 
-def share(paths: Sequence[Path]) -> Listed:
+def share(paths: Sequence[Path]) -> ErasureList:
     """Merge the lists into each other; return their content.
 
     Raises
@@ -110,7 +110,7 @@ def _write(path: Path, text: bytes) -> None:
         ) from None
 
 
-def read(*paths: Path) -> Listed:
+def read(*paths: Path) -> ErasureList:
     """Read the union of some lists; there may be none.
 
     A last line that a crash truncated is ignored: its erasure had not begun.
@@ -123,7 +123,7 @@ def read(*paths: Path) -> Listed:
     return _parsed({path: _lines(path) for path in paths})
 
 
-def _parsed(found: Mapping[Path, list[bytes] | None]) -> Listed:
+def _parsed(found: Mapping[Path, list[bytes] | None]) -> ErasureList:
     names: dict[str, None] = {}
     spelled: set[str] = set()
     before = 0
@@ -139,7 +139,7 @@ def _parsed(found: Mapping[Path, list[bytes] | None]) -> Listed:
             except (ValueError, KeyError, TypeError, AttributeError):
                 raise _broken(path, number) from None
     there = any(lines is not None for lines in found.values())
-    return Listed(tuple(names), frozenset(spelled), before, there)
+    return ErasureList(tuple(names), frozenset(spelled), before, there)
 
 
 def _lines(path: Path) -> list[bytes] | None:

@@ -82,7 +82,7 @@ class Bundle:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class VerifierResult:
     """Result of the verifier.
 
     Attributes
@@ -377,7 +377,7 @@ def _version() -> str:
         return "unreleased"
 
 
-def verify(folder: Path, heads: Sequence[str] = ()) -> Verdict:
+def verify(folder: Path, heads: Sequence[str] = ()) -> VerifierResult:
     """Run the verifier on a bundle, as a process of its own.
 
     Parameters
@@ -392,4 +392,4 @@ def verify(folder: Path, heads: Sequence[str] = ()) -> Verdict:
     done = subprocess.run(  # noqa: S603 (our own file, no shell)
         words, check=False, capture_output=True, encoding="utf-8"
     )
-    return Verdict(done.returncode, done.stdout or done.stderr)
+    return VerifierResult(done.returncode, done.stdout or done.stderr)

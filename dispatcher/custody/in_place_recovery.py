@@ -10,7 +10,7 @@ from typing import Final
 from dispatcher.core.errors import AnotherLeads
 from dispatcher.custody import erasure_list
 from dispatcher.custody.erasure import ErasureContext, any_back, keep_erased
-from dispatcher.custody.erasure_list import Listed
+from dispatcher.custody.erasure_list import ErasureList
 from dispatcher.ledger.recovery import replay
 from dispatcher.ledger.shipping import shipped_lines, store_id
 from dispatcher.ledger.shipping.anchors import anchored, refuse_unsealed
@@ -43,7 +43,7 @@ class Recovered:
     listed: bool
 
 
-def keep_out(store: Store, listed: Listed, clock: Clock) -> int:
+def keep_out(store: Store, listed: ErasureList, clock: Clock) -> int:
     """Repeat listed erasures; return how many people and records were back."""
     context = ErasureContext(store, {}, clock, rewrite=_nothing, actor="restore")
     return keep_erased(context, listed)

@@ -49,7 +49,7 @@ from dispatcher.store import (
 from dispatcher.store import comparison as rows
 from dispatcher.store import policies as policy_rows
 from dispatcher.store.comparison import Showings
-from dispatcher.store.entry_registrations import Facts
+from dispatcher.store.entry_registrations import KnownEntry
 from dispatcher.store.ledger import ChainRow
 from dispatcher.store.transaction import Row, Tx
 
@@ -99,7 +99,7 @@ class Compared:
     ----------
     differences : tuple of Difference
         None in a store that nobody edited.
-    facts : Mapping of int to Facts
+    facts : Mapping of int to KnownEntry
         By entry whose row differs: its facts in the ledger.
     links : list of (int, str, str, str) or None
         Where the rows of links differ: first version, relation and two pseudonyms of
@@ -107,7 +107,7 @@ class Compared:
     """
 
     differences: tuple[Difference, ...] = ()
-    facts: Mapping[int, Facts] = field(default_factory=dict)
+    facts: Mapping[int, KnownEntry] = field(default_factory=dict)
     links: list[tuple[int, str, str, str]] | None = None
 
 
@@ -189,7 +189,7 @@ class _Comparison:
         self.loads: dict[int, tuple[int, dict[str, Any]]] = {}  # version, body
         self.sealed: dict[str, int] = {}
         self.root: tuple[str, str] | None = None
-        self.facts: dict[int, Facts] = {}
+        self.facts: dict[int, KnownEntry] = {}
         self.links: list[tuple[int, str, str, str]] | None = None
 
     def compare(self) -> Compared:
@@ -385,7 +385,7 @@ class _Comparison:
         if links.total:
             self._differing_links()
 
-    def _is_intact(self, load: entry_registrations.Load) -> bool:
+    def _is_intact(self, load: entry_registrations.LoadLines) -> bool:
         """Whether a load's raw lines match their digests; record those that do not."""
         _, line = self.loads.get(load.seq, (0, {}))
         intact = True

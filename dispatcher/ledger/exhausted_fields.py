@@ -12,7 +12,7 @@ from dispatcher.ledger.active_policy import ActivePolicy, current_policy
 from dispatcher.store import answers, ledger
 from dispatcher.store import exhausted_fields as rows
 from dispatcher.store import policies as policy_rows
-from dispatcher.store.exhausted_fields import FieldRow
+from dispatcher.store.exhausted_fields import EntryOutcome
 from dispatcher.store.transaction import Tx
 
 
@@ -76,7 +76,9 @@ def shown(tx: Tx, entry_ids: Sequence[int]) -> list[Shown]:
     return [_shown(force, names, row) for row in rows.fields(tx, entry_ids)]
 
 
-def _shown(force: ActivePolicy | None, names: dict[int, str], row: FieldRow) -> Shown:
+def _shown(
+    force: ActivePolicy | None, names: dict[int, str], row: EntryOutcome
+) -> Shown:
     name = names.get(row.field_id, "")
     standing = force.fields.get(row.field_id) if force is not None else None
     asked = force.policy.entity.fields[name] if force is not None and name else None

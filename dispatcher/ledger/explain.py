@@ -106,7 +106,7 @@ def explain(tx: Tx, entry_id: int, account_id: int) -> Explanation:
 def takers(
     tx: Tx,
     entry_id: int,
-    among: Callable[[accounts.Account], bool] = lambda _: True,
+    among: Callable[[accounts.AccountRow], bool] = lambda _: True,
     barred: Collection[int] = (),
 ) -> Takers:
     """Find which accounts could be shown an entry (grows with the adversaries).

@@ -41,7 +41,7 @@ from dispatcher.store import (
     planning,
 )
 from dispatcher.store import policies as policy_rows
-from dispatcher.store.accounts import Account
+from dispatcher.store.accounts import AccountRow
 from dispatcher.store.ledger import ChainRow
 from dispatcher.store.transaction import Tx
 from policies.rules.groups import adversaries, groups_of
@@ -55,7 +55,7 @@ class AddedAccounts:
 
     Attributes
     ----------
-    accounts : tuple of Account
+    accounts : tuple of AccountRow
         The new ones, as they are now.
     known : tuple of str
         Accounts that existed already; they are unchanged.
@@ -65,7 +65,7 @@ class AddedAccounts:
         Findings past a limit that were accepted.
     """
 
-    accounts: tuple[Account, ...]
+    accounts: tuple[AccountRow, ...]
     known: tuple[str, ...]
     joined: int
     accepted: tuple[Past, ...] = ()
@@ -135,7 +135,7 @@ def add_accounts(
         return AddedAccounts((), known, 0, acceptance.settle())
     first = tx.reserve("account", len(fresh))
     new = [
-        Account(
+        AccountRow(
             first + i, connector, name, 0, group_names(force, connector, name), "active"
         )
         for i, (connector, name) in enumerate(fresh)
@@ -310,7 +310,7 @@ def refuse_averages(
         raise past_limit(what, found)
 
 
-Because = Callable[[Sequence[Account]], str]
+Because = Callable[[Sequence[AccountRow]], str]
 """Composes the reason of a join from the joined accounts."""
 
 
@@ -330,7 +330,7 @@ def declared_parts(
     return [part.accounts for part in adversaries(force.policy, texts)]
 
 
-def by_groups(accounts: Sequence[Account]) -> str:
+def by_groups(accounts: Sequence[AccountRow]) -> str:
     """Compose the reason of a join by groups of the policy."""
     names = sorted({name for a in accounts for name in json.loads(a.groups)})
     return "one adversary by the groups " + ", ".join(names)
@@ -343,7 +343,7 @@ class Change:
     ----------
     tx : Tx
     force : ActivePolicy or None
-    accounts : Sequence of Account
+    accounts : Sequence of AccountRow
         All accounts, new ones (still without an adversary) among them.
     acceptance : Acceptance
         Collects the findings past a limit.
@@ -355,7 +355,7 @@ class Change:
         self,
         tx: Tx,
         force: ActivePolicy | None,
-        accounts: Sequence[Account],
+        accounts: Sequence[AccountRow],
         acceptance: Acceptance,
         at: int,
     ) -> None:
@@ -366,7 +366,7 @@ class Change:
         self.heads: dict[int, ChainRow] = {}
         self.survivors: set[int] = set()
 
-    def place(self, new: Sequence[Account], parts: Iterable[Sequence[str]]) -> None:
+    def place(self, new: Sequence[AccountRow], parts: Iterable[Sequence[str]]) -> None:
         """Assign new accounts to the adversary of their part, or to a new one."""
         part_of = {text: part for part in parts for text in part}
         for account in new:
@@ -409,7 +409,7 @@ class Change:
                 one = up
             return one
 
-        joined: dict[int, dict[str, Account]] = defaultdict(dict)
+        joined: dict[int, dict[str, AccountRow]] = defaultdict(dict)
         for part in parts:
             mine = [self.accounts[text] for text in part if text in self.accounts]
             ids = sorted({find(account.adversary_id) for account in mine})
@@ -422,7 +422,7 @@ class Change:
             if find(one) != one:
                 ended[find(one)].append(one)
         for survivor, others in sorted(ended.items()):
-            accounts: dict[str, Account] = {}
+            accounts: dict[str, AccountRow] = {}
             for one in (survivor, *others):
                 accounts |= joined[one]
             words = because(sorted(accounts.values(), key=lambda a: a.text))
@@ -446,7 +446,7 @@ class Change:
         if self.force is not None and self.force.averages:
             averages.rebuild(self.tx, self.force)
 
-    def _write_member(self, account: Account, before: frozenset[str]) -> None:
+    def _write_member(self, account: AccountRow, before: frozenset[str]) -> None:
         """Write a member line for an account; ``before``: its trusted rules so far."""
         adversary = account.adversary_id
         self.accounts[account.text] = account

@@ -15,7 +15,7 @@ from dispatcher.ledger.identity_changes import refuse_averages
 from dispatcher.model import SYSTEM_CHAIN
 from dispatcher.store import entry_registrations, ledger
 from dispatcher.store import policies as policy_rows
-from dispatcher.store.entry_registrations import Facts
+from dispatcher.store.entry_registrations import KnownEntry
 from dispatcher.store.transaction import Tx
 from policies.policy import Scope
 
@@ -165,7 +165,8 @@ def write_keys(
     system = chains.append(tx, chains.lock_system(tx), "keys", body, at=at)
     repeats = len(kept) if facts is None else 0
     entry_registrations.add(
-        tx, entry_registrations.Load(system.seq, raw, relations, raw_facts, repeats)
+        tx,
+        entry_registrations.LoadLines(system.seq, raw, relations, raw_facts, repeats),
     )
     return len(kept)
 
@@ -211,12 +212,12 @@ def key_lines(force: ActivePolicy, records: Iterable[RecordKeys]) -> Iterator[st
             )
 
 
-def read_facts(text: bytes) -> list[Facts]:
+def read_facts(text: bytes) -> list[KnownEntry]:
     """Parse the output of :func:`fact_lines`."""
     found = []
     for line in text.splitlines()[1:]:
         record, field_ids, *facts = json.loads(line)
-        found += [Facts(record, number, *facts) for number in field_ids]
+        found += [KnownEntry(record, number, *facts) for number in field_ids]
     return found
 
 

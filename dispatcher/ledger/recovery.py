@@ -34,7 +34,7 @@ from dispatcher.store import (
 )
 from dispatcher.store import policies as policy_rows
 from dispatcher.store import replaying as rows
-from dispatcher.store.entry_registrations import Facts
+from dispatcher.store.entry_registrations import KnownEntry
 from dispatcher.store.ledger import ChainRow
 from dispatcher.store.policies import TableRow
 from dispatcher.store.transaction import Tx
@@ -201,7 +201,7 @@ class _Replay:
         found = accounts.id_of(self.tx, connector, name)
         if found is None:
             found = self.tx.reserve("account")
-            account = accounts.Account(
+            account = accounts.AccountRow(
                 found, connector, name, head.id, groups, "active"
             )
             accounts.add_account(self.tx, account)
@@ -260,7 +260,7 @@ class _Replay:
             if hashlib.sha256(text).hexdigest() != line[f"{name}_sha256"]:
                 raise _broken(line, f"the {name} of the load are not with it")
         repeats = line["keys_count"] if again is not None else 0
-        load = entry_registrations.Load(line["seq"], raw, links, facts, repeats)
+        load = entry_registrations.LoadLines(line["seq"], raw, links, facts, repeats)
         entry_registrations.add(self.tx, load)
         self._lost(read_facts(facts), line["at"])
         version = (
@@ -274,7 +274,7 @@ class _Replay:
         for relation, ends in pairs.items():
             relations.add_links(self.tx, relation, ends, version)
 
-    def _lost(self, facts: list[Facts], loaded_at: int) -> None:
+    def _lost(self, facts: list[KnownEntry], loaded_at: int) -> None:
         """Write the lost entries of a load, without values."""
         there = rows.entries_of_names(self.tx, {one.record for one in facts})
         for one in facts:

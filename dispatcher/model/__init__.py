@@ -78,7 +78,14 @@ from dispatcher.model.states import (
     record_unit,
     subject_unit,
 )
-from dispatcher.model.work import Answer, ExportFile, Outbox, Quarantine, Result, Task
+from dispatcher.model.work import (
+    ExportFile,
+    Outbox,
+    Quarantine,
+    Result,
+    Task,
+    TaskAnswer,
+)
 
 __all__ = [
     "ALIVE",
@@ -90,7 +97,6 @@ __all__ = [
     "TRANSITIONS",
     "UNIT",
     "Account",
-    "Answer",
     "ApiRequest",
     "ApiToken",
     "AppUser",
@@ -142,6 +148,7 @@ __all__ = [
     "Suppression",
     "SuspectPair",
     "Task",
+    "TaskAnswer",
     "ValueKey",
     "VisitCount",
     "Webhook",

@@ -65,7 +65,7 @@ class Task(SQLModel, table=True):
     key_id: int | None = Field(default=None, sa_column=big(null=True))
 
 
-class Answer(SQLModel, table=True):
+class TaskAnswer(SQLModel, table=True):
     """What one account answered to one task; one answer a task.
 
     ``counted`` turns 1 when assembly has looked at the answer: those with 0 are its

@@ -18,12 +18,12 @@ from typing import Final, TypeVar
 from connectors.http.client import Http
 from dispatcher.core import meters
 from dispatcher.core.circuits import Circuit
-from dispatcher.core.config import Notices
+from dispatcher.core.config import NoticeSettings
 from dispatcher.core.log import get_logger
 from dispatcher.model import ALIVE, NOTICES, TEST, Notice, Webhook
 from dispatcher.notices import mail, webhooks
 from dispatcher.notices.mail import NotMailed, Told
-from dispatcher.notices.webhooks import Outcome
+from dispatcher.notices.webhooks import CallResult
 from dispatcher.store import Clock, Store, Tx, lease
 from dispatcher.store import notices as rows
 from dispatcher.store.notices import MAIL, DueDelivery, Settled
@@ -72,14 +72,14 @@ class DeliveryTerms:
 
     Attributes
     ----------
-    settings : Notices
+    settings : NoticeSettings
     directory : Path
         Where files that the settings name are looked for.
     console : str
         Address of the console, for mails; may be empty.
     """
 
-    settings: Notices = field(default_factory=Notices)
+    settings: NoticeSettings = field(default_factory=NoticeSettings)
     directory: Path = Path()
     console: str = ""
 
@@ -249,10 +249,10 @@ class Delivering:
 
     def _post(
         self, http: Http, batch: _Batch
-    ) -> list[tuple[DueDelivery, Outcome | None]]:
+    ) -> list[tuple[DueDelivery, CallResult | None]]:
         """Post one by one; after a failure, or too long, the others wait."""
         until = self._clock() + TURN
-        made: list[tuple[DueDelivery, Outcome | None]] = []
+        made: list[tuple[DueDelivery, CallResult | None]] = []
         over = False
         for row in batch.rows:
             now = self._clock()
@@ -267,7 +267,7 @@ class Delivering:
             made.append((row, outcome))
         return made
 
-    def _mail(self, batch: _Batch) -> list[tuple[DueDelivery, Outcome | None]]:
+    def _mail(self, batch: _Batch) -> list[tuple[DueDelivery, CallResult | None]]:
         """Mail them all in one message."""
         terms, now = self._terms, self._clock()
         told = [
@@ -278,15 +278,15 @@ class Delivering:
         try:
             warning = self._send(terms.settings, terms.directory, composed)
         except NotMailed as error:
-            outcome = Outcome(None, str(error)[:200])
+            outcome = CallResult(None, str(error)[:200])
         else:
-            outcome = Outcome(None, None)
+            outcome = CallResult(None, None)
             if warning:
                 self._log.warning("mail-in-part", why=warning)
         return [(row, outcome) for row in batch.rows]
 
     def _settle(
-        self, tx: Tx, to: int, made: Sequence[tuple[DueDelivery, Outcome | None]]
+        self, tx: Tx, to: int, made: Sequence[tuple[DueDelivery, CallResult | None]]
     ) -> None:
         now = self._clock()
         untried = [(row.id, row.attempts, now) for row, one in made if one is None]
@@ -326,7 +326,7 @@ class Delivering:
         ):
             rows.add(tx, now, "webhook.disabled", {"webhook": to})
 
-    def send_test(self, to: int) -> Outcome:
+    def send_test(self, to: int) -> CallResult:
         """Send a notice that says it is a test, at once; it stands in the log.
 
         A webhook that was disabled gets notices again if it takes this one.
@@ -370,7 +370,7 @@ class Delivering:
             return
         with closing(self._reach()) as http:
 
-            def call(one: tuple[str, list[bytes], str]) -> Outcome:
+            def call(one: tuple[str, list[bytes], str]) -> CallResult:
                 url, secrets, message = one
                 return webhooks.post(http, url, secrets, message, body, now)
 

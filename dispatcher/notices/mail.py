@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from dispatcher.core.config import Notices
+from dispatcher.core.config import NoticeSettings
 from dispatcher.core.input_files import read_input
 from dispatcher.model import NOTICES, NoticeType
 
@@ -50,21 +50,21 @@ class Told:
     @property
     def text(self) -> str:
         """What happened, in one sentence."""
-        return self.kind.text.format_map(_Members(self.data))
+        return self.kind.text.format_map(_TemplateFields(self.data))
 
     @property
     def fix(self) -> str:
         """The command to look with; names stand there as a shell needs them."""
         quoted = {name: shlex.quote(str(one)) for name, one in self.data.items()}
-        return self.kind.fix.format_map(_Members(quoted))
+        return self.kind.fix.format_map(_TemplateFields(quoted))
 
 
-class _Members(dict[str, object]):
+class _TemplateFields(dict[str, object]):
     def __missing__(self, key: str) -> str:
         return "?"
 
 
-def mail_due(settings: Notices, kind: NoticeType, now: int) -> int:
+def mail_due(settings: NoticeSettings, kind: NoticeType, now: int) -> int:
     """When a notice is mailed: now, at the end of quiet hours, or with the digest."""
     if kind.mail == "night":
         return now
@@ -73,7 +73,7 @@ def mail_due(settings: Notices, kind: NoticeType, now: int) -> int:
     return after_quiet(settings, now)
 
 
-def after_quiet(settings: Notices, now: int) -> int:
+def after_quiet(settings: NoticeSettings, now: int) -> int:
     """Return the moment itself, or the end of the quiet hours that it is in."""
     hours = settings.quiet_hours
     if hours is None:
@@ -103,7 +103,7 @@ def next_at(now: int, wanted: time, zone: ZoneInfo) -> int:
 
 
 def compose(
-    settings: Notices, notices: Sequence[Told], now: int, console: str = ""
+    settings: NoticeSettings, notices: Sequence[Told], now: int, console: str = ""
 ) -> EmailMessage:
     """Write one message about notices; ids and names of the operator's, no value."""
     first, zone = notices[0], ZoneInfo(settings.zone)
@@ -134,7 +134,7 @@ def _one_line(text: str) -> str:
 
 
 def send(
-    settings: Notices,
+    settings: NoticeSettings,
     directory: Path,
     mail: EmailMessage,
     *,
@@ -145,7 +145,7 @@ def send(
 
     Parameters
     ----------
-    settings : Notices
+    settings : NoticeSettings
     directory : Path
         Where the password's file is looked for.
     mail : EmailMessage
@@ -198,7 +198,7 @@ def send(
 
 @contextmanager
 def _connected(
-    settings: Notices, context: ssl.SSLContext, seconds: float
+    settings: NoticeSettings, context: ssl.SSLContext, seconds: float
 ) -> Iterator[smtplib.SMTP]:
     """Connect; whatever the server does, the connection ends after a time."""
     step = min(STEP_SECONDS, seconds)
@@ -229,7 +229,7 @@ def _connected(
         server.close()
 
 
-def _password(settings: Notices, directory: Path) -> str:
+def _password(settings: NoticeSettings, directory: Path) -> str:
     if settings.password_file is None:
         return ""
     path = directory / settings.password_file

@@ -32,7 +32,7 @@ _PREFIX: Final = "whsec_"
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CallResult:
     """What came of a call.
 
     Attributes
@@ -70,7 +70,7 @@ def body_of(kind: str, at: int, data: Mapping[str, object]) -> bytes:
 
 def post(
     http: Http, url: str, secrets: Sequence[bytes], message: str, body: bytes, now: int
-) -> Outcome:
+) -> CallResult:
     """Sign a message with every secret that is valid, and post it.
 
     Parameters
@@ -101,12 +101,12 @@ def post(
             body=body,
         )
     except ConnectorError as error:
-        return Outcome(None, error.what[:200])
+        return CallResult(None, error.what[:200])
     status = answered.status
     if 200 <= status < 300:
-        return Outcome(status, None)
+        return CallResult(status, None)
     redirect = " (redirects are not followed)" if 300 <= status < 400 else ""
-    return Outcome(status, f"the answer is {status}{redirect}")
+    return CallResult(status, f"the answer is {status}{redirect}")
 
 
 def guarded(private: Iterable[str]) -> Http:

@@ -31,7 +31,7 @@ from dispatcher.store import (
 from dispatcher.store import answers as given
 from dispatcher.store import collecting as rows
 from dispatcher.store import tasks as task_rows
-from dispatcher.store.accounts import Account
+from dispatcher.store.accounts import AccountRow
 from dispatcher.store.collecting import RefusedRow
 from policies.answers.consensus import DECLARED
 from policies.answers.validation import Mark, Valid, check
@@ -205,7 +205,7 @@ def _options(asked: Field | None) -> tuple[str, ...]:
 def _choices(
     found: Sequence[Reading],
     adversaries: Mapping[int, int],
-    people: Mapping[int, Account],
+    people: Mapping[int, AccountRow],
 ) -> tuple[Choice, ...]:
     choices = [
         Choice(

@@ -46,7 +46,7 @@ class Made:
 
 
 @dataclass(frozen=True)
-class Proof:
+class BackupCheck:
     """Result of verifying a backup: its ledger lines, or the error."""
 
     path: Path
@@ -150,14 +150,14 @@ def verify(path: Path, secret: Secret) -> Checked:
     return backup.verify(path, secret)
 
 
-def verify_all(folder: Path, secret: Secret) -> Iterator[Proof]:
+def verify_all(folder: Path, secret: Secret) -> Iterator[BackupCheck]:
     """Verify all backups of a folder, one by one."""
     good, bad = backup.found_in(folder)
     for path in (*(one.path for one in good), *bad):
         try:
-            yield Proof(path, backup.verify(path, secret).lines)
+            yield BackupCheck(path, backup.verify(path, secret).lines)
         except DispatcherError as error:
-            yield Proof(path, error=error)
+            yield BackupCheck(path, error=error)
 
 
 def prune(folder: Path, keep: int, *, dry_run: bool = False) -> Sequence[Backup]:

@@ -13,7 +13,7 @@ from dispatcher.core.errors import Conflict, DispatcherError
 from dispatcher.core.processes import describe_process, is_dead, local_pid
 from dispatcher.operations.workspace import Workspace
 from dispatcher.store import Store, lease
-from dispatcher.store.lease import Holder
+from dispatcher.store.lease import LeaseHolder
 
 POLL: Final = 0.1
 """Seconds between two checks whether a daemon has ended."""
@@ -75,14 +75,14 @@ def leader_of(store: Store) -> str | None:
     return None if leader is None else describe_process(leader.holder)
 
 
-def _leader(store: Store) -> Holder | None:
+def _leader(store: Store) -> LeaseHolder | None:
     with store.read() as tx:
         found = lease.holder(tx, lease.SHARD)
     gone = found is None or found.leased_until == 0 or is_dead(found.holder)
     return None if gone else found
 
 
-def _ended(store: Store, leader: Holder, seconds: float) -> bool:
+def _ended(store: Store, leader: LeaseHolder, seconds: float) -> bool:
     """Whether a leader releases its lease, or ends, within so many seconds."""
     until = time.monotonic() + seconds
     while True:

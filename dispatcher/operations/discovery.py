@@ -10,7 +10,7 @@ from pathlib import Path
 from dispatcher.core.errors import Invalid, Usage
 from dispatcher.operations.policies import split_names
 from dispatcher.stages.intake.opening import open_table
-from dispatcher.stages.intake.preview import Preview, preview
+from dispatcher.stages.intake.preview import FilePreview, preview
 from dispatcher.stages.intake.table import ROW_KEY, Options
 from policies.discovery import exhaustive
 from policies.discovery.profile import NOBODY, Profile, profile
@@ -158,7 +158,7 @@ def _ordered(diagnostics: Sequence[Diagnostic]) -> tuple[Diagnostic, ...]:
     return tuple(sorted(diagnostics, key=lambda d: (d.line, d.column, d.code)))
 
 
-def _look(source: Path, options: Options) -> Preview:
+def _look(source: Path, options: Options) -> FilePreview:
     with open_table(source, options) as table:
         return preview(table)
 

@@ -55,7 +55,7 @@ class Severity(StrEnum):
     FAIL = "FAIL"
 
 
-class Part(StrEnum):
+class DoctorPart(StrEnum):
     """A part that can be checked alone."""
 
     STORE = "store"
@@ -88,7 +88,7 @@ class Finding:
 
     Attributes
     ----------
-    part : Part
+    part : DoctorPart
     severity : Severity
     text : str
         May be passed on to others.
@@ -99,7 +99,7 @@ class Finding:
         What ``--fix`` does about it.
     """
 
-    part: Part
+    part: DoctorPart
     severity: Severity
     text: str
     why: str = ""
@@ -111,16 +111,16 @@ class Finding:
 Findings = Iterator[Finding]
 
 
-def diagnose(workspace: Workspace, only: Collection[Part] = ()) -> list[Finding]:
+def diagnose(workspace: Workspace, only: Collection[DoctorPart] = ()) -> list[Finding]:
     """Check everything, or some parts only.
 
     Parameters
     ----------
     workspace : Workspace
-    only : collection of Part
+    only : collection of DoctorPart
         Empty: all parts.
     """
-    wanted = only or tuple(Part)
+    wanted = only or tuple(DoctorPart)
     return [one for one in _all(workspace) if one.part in wanted]
 
 
@@ -135,7 +135,7 @@ def _all(workspace: Workspace) -> Findings:
                 yield from _guarded(check, workspace, store)
     except DispatcherError as error:
         yield Finding(
-            Part.STORE,
+            DoctorPart.STORE,
             Severity.FAIL,
             f"the store cannot be opened ({error.code})",
             error.why,
@@ -152,7 +152,7 @@ def _guarded(
         yield from check(workspace, store)
     except DispatcherError as error:
         yield Finding(
-            Part.STORE,
+            DoctorPart.STORE,
             Severity.FAIL,
             f"a check failed ({error.code})",
             error.why,
@@ -168,7 +168,7 @@ def _store(_: Workspace, store: Store) -> Findings:
         unguarded = checks.missing_guards(tx)
     if bad:
         yield Finding(
-            Part.STORE,
+            DoctorPart.STORE,
             Severity.FAIL,
             f"the database is damaged ({bad} faults)",
             "pages of the file are not as they were written: a disk or a copy failed",
@@ -176,12 +176,14 @@ def _store(_: Workspace, store: Store) -> Findings:
         )
     else:
         yield Finding(
-            Part.STORE, Severity.OK, f"store opens ({store.dialect}), integrity ok"
+            DoctorPart.STORE,
+            Severity.OK,
+            f"store opens ({store.dialect}), integrity ok",
         )
-    yield Finding(Part.STORE, Severity.OK, f"migrations at head ({head})")
+    yield Finding(DoctorPart.STORE, Severity.OK, f"migrations at head ({head})")
     if unguarded:
         yield Finding(
-            Part.STORE,
+            DoctorPart.STORE,
             Severity.FAIL,
             f"nothing refuses changes of the ledger: no {', '.join(unguarded)}",
             "somebody dropped triggers, or copied the tables without them",
@@ -208,10 +210,10 @@ def _ledger(workspace: Workspace, store: Store) -> Findings:
         text = (
             f"ledger: {lines:,} lines in {chains:,} chains, their ends read as written"
         )
-        yield Finding(Part.LEDGER, Severity.OK, text)
+        yield Finding(DoctorPart.LEDGER, Severity.OK, text)
     for what in broken:
         yield Finding(
-            Part.LEDGER,
+            DoctorPart.LEDGER,
             Severity.FAIL,
             f"ledger: {what}'s last lines do not follow from each other",
             "somebody wrote into the tables past the program",
@@ -219,7 +221,7 @@ def _ledger(workspace: Workspace, store: Store) -> Findings:
         )
     if wrong:
         yield Finding(
-            Part.LEDGER,
+            DoctorPart.LEDGER,
             Severity.FAIL,
             f"the store is not as its ledger says: {'; '.join(map(str, wrong))}",
             "somebody wrote into the tables past the program",
@@ -228,7 +230,7 @@ def _ledger(workspace: Workspace, store: Store) -> Findings:
         )
     if verified is not None and workspace.clock() - verified > 24 * 60 * MINUTE:
         yield Finding(
-            Part.LEDGER,
+            DoctorPart.LEDGER,
             Severity.WARN,
             "the whole ledger was not verified within 24 h",
             fix="dispatcher ledger verify",
@@ -243,7 +245,7 @@ def _queue(workspace: Workspace, store: Store) -> Findings:
     late = [row for row in waiting if now - row.oldest > LATE * MINUTE]
     for row in late:
         yield Finding(
-            Part.QUEUE,
+            DoctorPart.QUEUE,
             Severity.FAIL,
             f"outbox: oldest message {(now - row.oldest) // MINUTE:,} min (limit {LATE}), "
             f"{row.messages:,} waiting for one connector, {row.tries} tries",
@@ -254,11 +256,11 @@ def _queue(workspace: Workspace, store: Store) -> Findings:
     if not late:
         total = sum(row.messages for row in waiting)
         yield Finding(
-            Part.QUEUE, Severity.OK, f"outbox: {total:,} waiting, none for long"
+            DoctorPart.QUEUE, Severity.OK, f"outbox: {total:,} waiting, none for long"
         )
     if dead:
         yield Finding(
-            Part.QUEUE,
+            DoctorPart.QUEUE,
             Severity.WARN,
             f"outbox: {sum(count for *_, count in dead):,} messages were given up",
             fix="dispatcher queue list --state dead",
@@ -267,7 +269,7 @@ def _queue(workspace: Workspace, store: Store) -> Findings:
     for one in receivers.webhooks:
         if one.state == "disabled":
             yield Finding(
-                Part.QUEUE,
+                DoctorPart.QUEUE,
                 Severity.WARN,
                 f"notices: webhook {one.id} is disabled",
                 "it answered 410 Gone: nobody takes notices there",
@@ -278,7 +280,7 @@ def _queue(workspace: Workspace, store: Store) -> Findings:
     for receiver, number in failed.items():
         if number:
             yield Finding(
-                Part.QUEUE,
+                DoctorPart.QUEUE,
                 Severity.WARN,
                 f"notices: {number:,} were given up in the last 30 days",
                 fix=f"dispatcher notices deliveries {receiver} --failed",
@@ -291,19 +293,19 @@ def _connectors(workspace: Workspace, store: Store) -> Findings:
             workspace.open_connectors(store, [name])
         except DispatcherError as error:
             yield Finding(
-                Part.CONNECTORS,
+                DoctorPart.CONNECTORS,
                 Severity.FAIL,
                 f"connector {number} cannot be opened ({error.code})",
                 private=f"{name}: {error.what}; {error.fix}",
             )
         else:
             text = f"connector {number} opens"
-            yield Finding(Part.CONNECTORS, Severity.OK, text, private=name)
+            yield Finding(DoctorPart.CONNECTORS, Severity.OK, text, private=name)
     with store.read() as tx:
         obstacles = workspace.preflight(store).look(tx).obstacles
     for one in obstacles:
         yield Finding(
-            Part.CONNECTORS,
+            DoctorPart.CONNECTORS,
             Severity.WARN,
             f"a connector is given nothing for {one.accounts:,} accounts",
             fix=one.fix,
@@ -319,11 +321,13 @@ def _provider(workspace: Workspace, _: Store) -> Findings:
         with closing(provider):
             ahead = provider.clock_difference(workspace.clock)
     except Invalid as error:
-        yield _failed(Part.PROVIDER, "users cannot sign in by the provider", error)
+        yield _failed(
+            DoctorPart.PROVIDER, "users cannot sign in by the provider", error
+        )
         return
     except ProviderError as error:
         yield Finding(
-            Part.PROVIDER,
+            DoctorPart.PROVIDER,
             Severity.FAIL,
             "the OpenID provider cannot be used: nobody signs in by it",
             "its description or its keys were read in vain",
@@ -333,14 +337,14 @@ def _provider(workspace: Workspace, _: Store) -> Findings:
         return
     if ahead is not None and abs(ahead) > LEEWAY:
         yield Finding(
-            Part.PROVIDER,
+            DoctorPart.PROVIDER,
             Severity.FAIL,
             f"the OpenID provider's clock is {abs(ahead):,} s off ours",
             f"what it signs is refused from {LEEWAY} s on",
             "set both by NTP",
         )
     else:
-        yield Finding(Part.PROVIDER, Severity.OK, "the OpenID provider answers")
+        yield Finding(DoctorPart.PROVIDER, Severity.OK, "the OpenID provider answers")
 
 
 def _clock(workspace: Workspace, store: Store) -> Findings:
@@ -351,7 +355,7 @@ def _clock(workspace: Workspace, store: Store) -> Findings:
     now = workspace.clock()
     if last - now > MINUTE:
         yield Finding(
-            Part.CLOCK,
+            DoctorPart.CLOCK,
             Severity.FAIL,
             f"the clock is {(last - now) // MINUTE:,} min behind the ledger's last line",
             "the clock of this machine, or of one that led before, is wrong",
@@ -359,13 +363,13 @@ def _clock(workspace: Workspace, store: Store) -> Findings:
         )
     elif there is not None and not before - MINUTE < there < now + MINUTE:
         yield Finding(
-            Part.CLOCK,
+            DoctorPart.CLOCK,
             Severity.WARN,
             f"the database server's clock is {abs(there - now) // 1_000_000:,} s off ours",
             fix="set both by NTP",
         )
     else:
-        yield Finding(Part.CLOCK, Severity.OK, "clock is not behind the ledger")
+        yield Finding(DoctorPart.CLOCK, Severity.OK, "clock is not behind the ledger")
 
 
 def _permissions(workspace: Workspace) -> Findings:
@@ -373,7 +377,7 @@ def _permissions(workspace: Workspace) -> Findings:
     loose = [path for path in _files(workspace) if _mode(path) & 0o077]
     for path in loose:
         yield Finding(
-            Part.PERMISSIONS,
+            DoctorPart.PERMISSIONS,
             Severity.FAIL,
             f"a file is open to others (mode {_mode(path):04o})",
             "it holds values of records, or a key to them",
@@ -382,7 +386,9 @@ def _permissions(workspace: Workspace) -> Findings:
             repair=Repair(f"close {path} to others", partial(_close, path)),
         )
     if not loose:
-        yield Finding(Part.PERMISSIONS, Severity.OK, "files are for their owner alone")
+        yield Finding(
+            DoctorPart.PERMISSIONS, Severity.OK, "files are for their owner alone"
+        )
 
 
 def _close(path: Path) -> None:
@@ -394,7 +400,7 @@ def _shipped(workspace: Workspace, store: Store) -> Findings:
     folder = workspace.shipped
     if folder is None:
         yield Finding(
-            Part.LEDGER,
+            DoctorPart.LEDGER,
             Severity.WARN,
             "the ledger is not shipped: a store put back from a backup would forget",
             fix='set [ledger] ship = "DIR" in dispatcher.toml, on another disk',
@@ -406,15 +412,17 @@ def _shipped(workspace: Workspace, store: Store) -> Findings:
             time.sleep(SETTLING)
             seen = look_at_shipped(store, folder)
     except DispatcherError as error:
-        yield _failed(Part.LEDGER, "the shipped ledger cannot be gone on with", error)
+        yield _failed(
+            DoctorPart.LEDGER, "the shipped ledger cannot be gone on with", error
+        )
         return
     if not seen.behind:
         files = f"{seen.files:,} {'file' if seen.files == 1 else 'files'}"
         text = f"shipped ledger: {files}, has every line of the store"
-        yield Finding(Part.LEDGER, Severity.OK, text, private=str(folder))
+        yield Finding(DoctorPart.LEDGER, Severity.OK, text, private=str(folder))
         return
     yield Finding(
-        Part.LEDGER,
+        DoctorPart.LEDGER,
         Severity.WARN,
         f"the shipped ledger lacks {seen.behind:,} lines of the store",
         "whoever wrote them ended before they were shipped; nothing of them was shown",
@@ -432,11 +440,11 @@ def _anchored(workspace: Workspace, store: Store) -> Findings:
         roots = workspace.check_anchor(store)
     except DispatcherError as error:
         what = "the store and its anchored roots do not agree"
-        yield _failed(Part.LEDGER, what, error)
+        yield _failed(DoctorPart.LEDGER, what, error)
         return
     if roots:
         yield Finding(
-            Part.LEDGER, Severity.OK, f"all {roots:,} anchored roots are its own"
+            DoctorPart.LEDGER, Severity.OK, f"all {roots:,} anchored roots are its own"
         )
 
 
@@ -445,10 +453,10 @@ def _erased(workspace: Workspace, _: Store) -> Findings:
     try:
         erasure_list.read(*erasure_list.places(workspace.directory, workspace.shipped))
     except DispatcherError as error:
-        yield _failed(Part.STORE, "the list of erasures cannot be read", error)
+        yield _failed(DoctorPart.STORE, "the list of erasures cannot be read", error)
 
 
-def _failed(part: Part, what: str, error: DispatcherError) -> Finding:
+def _failed(part: DoctorPart, what: str, error: DispatcherError) -> Finding:
     """Turn an error of a check into a finding with the error's remedy."""
     details = _one_line(f"{error.what}. {error.why}")
     return Finding(
@@ -488,10 +496,10 @@ def _room(workspace: Workspace, store: Store) -> Findings:
         share = 1 - usage.free / usage.total if usage.total else 0.0
         text = f"{name} is {share:.0%} full"
         if share < FULL[0]:
-            yield Finding(Part.STORE, Severity.OK, text, private=str(place))
+            yield Finding(DoctorPart.STORE, Severity.OK, text, private=str(place))
         else:
             yield Finding(
-                Part.STORE,
+                DoctorPart.STORE,
                 Severity.WARN if share < FULL[1] else Severity.FAIL,
                 text,
                 "a full disk stops all bookings (nothing is lost by it)",

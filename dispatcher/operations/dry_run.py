@@ -32,7 +32,7 @@ def _roll_back() -> None:
 
 
 @dataclass(frozen=True)
-class Finding:
+class LimitFinding:
     """One unit of an adversary that a change would put past a limit.
 
     Attributes
@@ -51,7 +51,7 @@ class Finding:
     subjects: tuple[str, ...] = ()
 
 
-def findings(tx: Tx, found: Iterable[Past]) -> list[Finding]:
+def findings(tx: Tx, found: Iterable[Past]) -> list[LimitFinding]:
     """Convert findings past a limit, with records by the operator's key."""
     past = list(found)
     ids = exposure_queries.records_named(tx, {one.unit[0] for one in past if one.unit})
@@ -60,9 +60,9 @@ def findings(tx: Tx, found: Iterable[Past]) -> list[Finding]:
     for one in past:
         known = ids.get(one.unit[0]) if one.unit else None
         if known is not None:
-            finding = Finding(one.chain, one.property, record=keys.get(known, "?"))
+            finding = LimitFinding(one.chain, one.property, record=keys.get(known, "?"))
         else:
-            finding = Finding(one.chain, one.property, subjects=one.unit)
+            finding = LimitFinding(one.chain, one.property, subjects=one.unit)
         listed.append(finding)
     return listed
 

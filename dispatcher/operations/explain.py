@@ -57,7 +57,7 @@ class RecordField:
 
 
 @dataclass(frozen=True)
-class Record:
+class ExplainedRecord:
     """A record by the name that was asked for, with its pseudonym; no value."""
 
     name: str
@@ -65,7 +65,7 @@ class Record:
     fields: tuple[RecordField, ...]
 
 
-def explain(workspace: Workspace, store: Store, name: str) -> Worker | Record:
+def explain(workspace: Workspace, store: Store, name: str) -> Worker | ExplainedRecord:
     """Explain a worker (CONNECTOR/NAME) or a record (its key or pseudonym).
 
     Raises
@@ -132,7 +132,7 @@ def _unknown(store: Store, tx: Tx, name: str) -> DispatcherError:
 
 def _explain_record(
     workspace: Workspace, store: Store, name: str, pseudonym: str
-) -> Record:
+) -> ExplainedRecord:
     preflight = workspace.preflight(store)
     with store.read() as tx:
         clear = preflight.look(tx)
@@ -161,4 +161,4 @@ def _explain_record(
                     held_back=row.held_back,
                 )
             )
-    return Record(name, pseudonym, tuple(found))
+    return ExplainedRecord(name, pseudonym, tuple(found))

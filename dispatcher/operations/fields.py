@@ -18,13 +18,13 @@ from dispatcher.operations.dry_run import rolled_back
 from dispatcher.operations.workspace import Workspace
 from dispatcher.preflight import Clearance, Obstacle
 from dispatcher.store import Store, Tx, booking, events, exhausted_fields, record_states
-from dispatcher.store.accounts import Account
+from dispatcher.store.accounts import AccountRow
 from policies.document.diagnostic import listed
 from policies.document.reading import suggestion
 
 
 @dataclass(frozen=True)
-class Listing:
+class FieldList:
     """Fields with their showings and answers.
 
     Attributes
@@ -49,7 +49,7 @@ def list_fields(
     state: str | None = None,
     limit: int = 100,
     after: int = 0,
-) -> Listing:
+) -> FieldList:
     """Fields with their showings and answers.
 
     Parameters
@@ -73,7 +73,7 @@ def list_fields(
         ids = [one.record_id for one in first]
         record_keys = record_states.record_keys(tx, ids)
         pseudonyms = record_states.pseudonyms(tx, ids)
-    return Listing(first, record_keys, pseudonyms, len(found))
+    return FieldList(first, record_keys, pseudonyms, len(found))
 
 
 def grant_showings(
@@ -211,7 +211,7 @@ def refuse_record(store: Store, tx: Tx, text: str) -> None:
 
 
 @dataclass(frozen=True)
-class Route:
+class FieldRoute:
     """The connectors and recipients of a field: feeds or workers.
 
     Attributes
@@ -242,11 +242,11 @@ class Route:
             if self.clear.carries(one.connector, self.ask)
         ]
 
-    def fits(self, account: Account) -> bool:
+    def fits(self, account: AccountRow) -> bool:
         """Whether the connector of an account carries such a field."""
         return not self._misfit(account.connector)
 
-    def obstacle(self, account: Account) -> str:
+    def obstacle(self, account: AccountRow) -> str:
         """Return why an account cannot get it, whatever the gate decides; or empty."""
         misfit = self._misfit(account.connector)
         if misfit or account.id not in self.clear.barred:
@@ -273,7 +273,7 @@ class FieldTakers:
     """Who could be shown a field, and by which route."""
 
     takers: Takers
-    route: Route
+    route: FieldRoute
 
 
 @dataclass(frozen=True)
@@ -355,7 +355,7 @@ def explain(
     )
 
 
-def route_of(tx: Tx, entry_id: int, clear: Clearance) -> Route:
+def route_of(tx: Tx, entry_id: int, clear: Clearance) -> FieldRoute:
     """Return the way that an entry goes under the policy in force.
 
     Raises
@@ -369,4 +369,6 @@ def route_of(tx: Tx, entry_id: int, clear: Clearance) -> Route:
     _, field_id, size = booking.to_send(tx, [entry_id])[0].tolist()
     standing = force.fields.get(field_id)
     fields = force.policy.entity.fields
-    return Route(clear, None if standing is None else fields[standing.name].ask, size)
+    return FieldRoute(
+        clear, None if standing is None else fields[standing.name].ask, size
+    )

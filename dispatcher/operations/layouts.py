@@ -20,11 +20,11 @@ from dispatcher.core.errors import Invalid
 from dispatcher.core.input_files import read_input
 from dispatcher.core.private_files import write_private
 from dispatcher.operations.policies import is_sample
-from dispatcher.stages.intake.images import BadPage, Box, Form, PageFolder, pages_in
+from dispatcher.stages.intake.images import BadPage, Box, PageFolder, PageForm, pages_in
 from dispatcher.stages.intake.opening import open_table
 from dispatcher.stages.intake.record_builder import PreparedRecord, RecordBuilder
 from dispatcher.stages.intake.scan_geometry import Marks, border_ink, marks
-from dispatcher.stages.intake.table import Options, Rejected
+from dispatcher.stages.intake.table import Options, RejectedRow
 from policies.document import parse
 from policies.policy import Policy
 
@@ -192,9 +192,11 @@ def crop_rows(
 
 
 def _cropped(
-    made: PreparedRecord | Rejected, numbers: Mapping[str, int], fields: Sequence[str]
+    made: PreparedRecord | RejectedRow,
+    numbers: Mapping[str, int],
+    fields: Sequence[str],
 ) -> CroppedRow:
-    if isinstance(made, Rejected):
+    if isinstance(made, RejectedRow):
         return CroppedRow(made.line, made.reason, {})
     shown = {number: form for number, _, form in made.shown}
     crops = {
@@ -279,7 +281,7 @@ class Drawing:
         try:
             self.pages = min(pages_in(template), 1_000)
             digest = sha256(template).hexdigest()
-            form = Form(scans[0].name, digest) if aligned else Form()
+            form = PageForm(scans[0].name, digest) if aligned else PageForm()
             self._template = _seen_from(policy.parent, scans[0]), digest
             self._aligned = aligned
             self._pages = PageFolder(scans[0].parent, form)

@@ -14,7 +14,7 @@ from typing import Any, Final
 from dispatcher.core import keys
 from dispatcher.core.errors import Conflict, DispatcherError, Invalid, NotFound
 from dispatcher.custody import erasure_list, evidence
-from dispatcher.custody.evidence import Bundle, Verdict
+from dispatcher.custody.evidence import Bundle, VerifierResult
 from dispatcher.custody.in_place_recovery import Recovered, replay_in_place
 from dispatcher.ledger import chains, comparison, proofs
 from dispatcher.ledger.comparison import Difference
@@ -34,7 +34,7 @@ PROOF: Final = proofs.SCHEMA
 
 
 @dataclass(frozen=True)
-class Root:
+class SealRoot:
     """The root of a seal: whoever notes it down detects any later rewrite.
 
     Attributes
@@ -71,7 +71,7 @@ class EventLine:
 
 
 @dataclass(frozen=True)
-class Proof:
+class ExposureProof:
     """A proof of who saw what, and the showings in it.
 
     Attributes
@@ -271,7 +271,7 @@ def export(store: Store) -> Iterable[str]:
     return store_lines(store)
 
 
-def last_root(workspace: Workspace, store: Store, *, seal: bool = False) -> Root:
+def last_root(workspace: Workspace, store: Store, *, seal: bool = False) -> SealRoot:
     """Return the root of the last seal; ``seal``: seal newer lines first.
 
     Raises
@@ -292,10 +292,10 @@ def last_root(workspace: Workspace, store: Store, *, seal: bool = False) -> Root
             fix="Seal it now: dispatcher ledger root --seal",
         )
     row, _ = found
-    return Root(str(json.loads(row.body or "{}")["root"]), row.seq, row.at)
+    return SealRoot(str(json.loads(row.body or "{}")["root"]), row.seq, row.at)
 
 
-def prove(store: Store, about: str) -> Proof:
+def prove(store: Store, about: str) -> ExposureProof:
     """Prove who saw a field (RECORD.FIELD) or anything of a person (by pseudonym).
 
     Raises
@@ -310,7 +310,7 @@ def prove(store: Store, about: str) -> Proof:
         return _proof(tx, entry_ids, about)
 
 
-def prove_subject(store: Store, key: str) -> Proof:
+def prove_subject(store: Store, key: str) -> ExposureProof:
     """Prove who saw anything of a person, by the person's own key.
 
     Raises
@@ -330,7 +330,7 @@ def prove_subject(store: Store, key: str) -> Proof:
         return _proof(tx, entry_ids, subject)
 
 
-def check_proof(document: object, roots: Sequence[str] = ()) -> Proof:
+def check_proof(document: object, roots: Sequence[str] = ()) -> ExposureProof:
     """Check a proof; needs no store.
 
     Parameters
@@ -346,7 +346,7 @@ def check_proof(document: object, roots: Sequence[str] = ()) -> Proof:
         It is invalid, or leads to another root.
     """
     found = document if isinstance(document, dict) else {}
-    proof = Proof(found, proofs.check(found))
+    proof = ExposureProof(found, proofs.check(found))
     if roots and proof.root not in [one.lower() for one in roots]:
         raise Invalid(
             "the proof leads to another root",
@@ -356,9 +356,9 @@ def check_proof(document: object, roots: Sequence[str] = ()) -> Proof:
     return proof
 
 
-def _proof(tx: Tx, entry_ids: Sequence[int], subject: str | None) -> Proof:
+def _proof(tx: Tx, entry_ids: Sequence[int], subject: str | None) -> ExposureProof:
     document = proofs.prove(tx, list(entry_ids), subject)
-    return Proof(document, proofs.check(document))
+    return ExposureProof(document, proofs.check(document))
 
 
 def export_evidence(workspace: Workspace, store: Store, directory: Path) -> Bundle:
@@ -368,7 +368,7 @@ def export_evidence(workspace: Workspace, store: Store, directory: Path) -> Bund
     return bundle
 
 
-def verify_evidence(directory: Path, heads: Sequence[str] = ()) -> Verdict:
+def verify_evidence(directory: Path, heads: Sequence[str] = ()) -> VerifierResult:
     """Check a bundle with the verifier, in a separate process."""
     return evidence.verify(directory, heads=heads)
 

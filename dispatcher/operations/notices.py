@@ -92,7 +92,7 @@ class NewSecret:
 
 
 @dataclass(frozen=True)
-class Tried:
+class DeliveryTest:
     """What came of a test; ``error`` is None if it arrived."""
 
     receiver: str
@@ -357,7 +357,7 @@ def terms_of(workspace: Workspace) -> DeliveryTerms:
     )
 
 
-def send_test(workspace: Workspace, store: Store, to: int) -> Tried:
+def send_test(workspace: Workspace, store: Store, to: int) -> DeliveryTest:
     """Send a notice that says it is a test, now; it stands in the log of deliveries.
 
     A webhook that was disabled gets notices again if it takes the test.
@@ -381,7 +381,7 @@ def send_test(workspace: Workspace, store: Store, to: int) -> Tried:
             _found(tx, to)
     outcome = Delivering(store, workspace.clock, terms).send_test(to)
     name = MAIL_NAME if to == MAIL else str(to)
-    return Tried(name, outcome.status, outcome.error)
+    return DeliveryTest(name, outcome.status, outcome.error)
 
 
 # -- states that the daemon tells of ---------------------------------------------------

@@ -54,7 +54,7 @@ class TokenRow:
 
 
 @dataclass(frozen=True)
-class SessionRow:
+class ConsoleSession:
     """A session of the console that is valid now; ``id`` ends it, and opens nothing."""
 
     id: str
@@ -285,15 +285,15 @@ def revoke_token(workspace: Workspace, store: Store, token: str) -> TokenRow:
 # -- sessions --------------------------------------------------------------------------
 
 
-def list_sessions(workspace: Workspace, store: Store) -> list[SessionRow]:
+def list_sessions(workspace: Workspace, store: Store) -> list[ConsoleSession]:
     """Sessions of the console that are valid now, the oldest first."""
     return [
-        SessionRow(number, name, row.opened_at, row.seen_at)
+        ConsoleSession(number, name, row.opened_at, row.seen_at)
         for number, name, row in sessions.list_sessions(store, workspace.clock())
     ]
 
 
-def revoke_session(workspace: Workspace, store: Store, session: str) -> SessionRow:
+def revoke_session(workspace: Workspace, store: Store, session: str) -> ConsoleSession:
     """End a session by its id; return it as it was.
 
     Raises

@@ -56,7 +56,7 @@ _MOST_RECORDS_OF_ONE: Final = 12
 
 
 @dataclass(frozen=True)
-class Seen:
+class SeenFields:
     """Fields that are seen of one record.
 
     Attributes
@@ -90,7 +90,7 @@ class Field:
     seen, sent : bool
     denied_by : tuple of str
         Rules that deny it to whoever has seen the densest view.
-    instead : Seen or None
+    instead : SeenFields or None
         Of a field that is not seen: the view that singles out most people, or has most
         fields, among those that have it. None if no view has it.
     guess : Guess or None
@@ -102,7 +102,7 @@ class Field:
     seen: bool
     sent: bool
     denied_by: tuple[str, ...] = ()
-    instead: Seen | None = None
+    instead: SeenFields | None = None
     guess: Guess | None = None
 
 
@@ -181,7 +181,7 @@ class Picture:
         Of the policy in force.
     fields : tuple of Field
         In the order of the policy.
-    view : Seen
+    view : SeenFields
         The densest: most fields, and of those the most telling that was found.
     finished : bool
         Whether the searches for views with most fields ended with a proof.
@@ -189,11 +189,11 @@ class Picture:
         Whether no view with as many fields as ``view`` singles out more people.
     seconds : float
         Of all searches, at most.
-    telling : Seen or None
+    telling : SeenFields or None
         The view that singles out most people, if it singles out more.
-    pair : Seen
+    pair : SeenFields
         What two strangers can put together.
-    several : Seen or None
+    several : SeenFields or None
         What one stranger can see of several records of one person, each field of any.
     rules : tuple of RuleLine
     measured : Measured or None
@@ -206,13 +206,13 @@ class Picture:
     policy: Policy
     version: int | None
     fields: tuple[Field, ...]
-    view: Seen
+    view: SeenFields
     finished: bool
     tie_proven: bool
     seconds: float
-    telling: Seen | None
-    pair: Seen
-    several: Seen | None
+    telling: SeenFields | None
+    pair: SeenFields
+    several: SeenFields | None
     rules: tuple[RuleLine, ...]
     measured: Measured | None
     trade: Frontier
@@ -224,13 +224,13 @@ class Picture:
         return sum(field.sent for field in self.fields)
 
     @property
-    def worst(self) -> Seen:
+    def worst(self) -> SeenFields:
         """Of all views shown of one stranger, the one that singles out most people."""
         others = [self.telling, *(field.instead for field in self.fields)]
         return max((self.view, *filter(None, others)), key=_share_of)
 
 
-def _share_of(view: Seen) -> float:
+def _share_of(view: SeenFields) -> float:
     return -1.0 if view.share is None else view.share
 
 
@@ -399,7 +399,7 @@ def _draw(
     )
 
 
-def _if_more(telling: Seen | None, view: Seen) -> Seen | None:
+def _if_more(telling: SeenFields | None, view: SeenFields) -> SeenFields | None:
     """Return the view that singles out most people, if it is still another one."""
     if telling is None or (telling.proven and _share_of(telling) <= _share_of(view)):
         return None
@@ -424,12 +424,12 @@ class _Artist:
         self._limits, self._began = limits, limits.clock()
         self._seed, self._most = seed, len(self._record.fields)
         self.finished = True
-        self._instead_of: dict[str, Seen | None] = {}
+        self._instead_of: dict[str, SeenFields | None] = {}
         self._worth: Callable[[frozenset[str]], Fraction] = cache(self._singled_out)
 
     def solved(
         self, *, adversaries: int = 1, records: int = 1, having: str | None = None
-    ) -> Seen:
+    ) -> SeenFields:
         """Return the view with most fields; without ``having``, one with none at least."""
         found = self._record.densest(
             np.random.default_rng(self._seed),
@@ -439,14 +439,14 @@ class _Artist:
             having=having,
         )
         if found is None:
-            return Seen((), proven=False)
+            return SeenFields((), proven=False)
         if having is None:
             self.finished &= found.proven
             if adversaries == records == 1:
                 self._most = found.most
-        return Seen(found.fields, found.proven)
+        return SeenFields(found.fields, found.proven)
 
-    def densest(self) -> tuple[Seen, bool]:
+    def densest(self) -> tuple[SeenFields, bool]:
         """Return the view with most fields, and whether none of as many tells more."""
         solved = self.solved()
         if self._data is None or not solved.proven:
@@ -454,12 +454,14 @@ class _Artist:
         best = self._best(least=len(solved.fields))
         if best.fields is None:
             return self.seen(solved), False
-        return self.seen(Seen(self._ordered(best.fields))), True
+        return self.seen(SeenFields(self._ordered(best.fields))), True
 
-    def worst_of_densest(self, view: Seen, telling: Seen | None) -> Seen:
+    def worst_of_densest(
+        self, view: SeenFields, telling: SeenFields | None
+    ) -> SeenFields:
         """Return the densest of all views that are known; of several, the most telling."""
 
-        def rank(one: Seen) -> tuple[int, float]:
+        def rank(one: SeenFields) -> tuple[int, float]:
             return len(one.fields), _share_of(one)
 
         while True:
@@ -469,20 +471,22 @@ class _Artist:
             if rank(best) == rank(view):
                 return view
             proven = len(best.fields) == self._most
-            view = self.seen(Seen(best.fields, proven))
+            view = self.seen(SeenFields(best.fields, proven))
 
-    def telling(self, view: Seen) -> Seen | None:
+    def telling(self, view: SeenFields) -> SeenFields | None:
         """Return the view that singles out most people, if that is more."""
         if self._data is None or view.share is None:
             return None
         best = self._best()
         bound = float(best.bound)
         if best.fields is None:  # the search did not end: no more than its bound
-            return Seen(view.fields, proven=False, share=view.share, at_most=bound)
-        found = self.seen(Seen(self._ordered(best.fields)))
+            return SeenFields(
+                view.fields, proven=False, share=view.share, at_most=bound
+            )
+        found = self.seen(SeenFields(self._ordered(best.fields)))
         return found if found.share is not None and found.share > view.share else None
 
-    def several(self, view: Seen) -> tuple[Seen | None, int]:
+    def several(self, view: SeenFields) -> tuple[SeenFields | None, int]:
         """Return the view of several records of one person, and how many there are."""
         if self._policy.entity.subject is None:
             return None, 1
@@ -495,7 +499,7 @@ class _Artist:
         more = len(found.fields) > len(view.fields)
         return (self.seen(found) if more else None), of_one
 
-    def seen(self, view: Seen) -> Seen:
+    def seen(self, view: SeenFields) -> SeenFields:
         """Measure a view."""
         if self._data is None:
             return view
@@ -503,9 +507,9 @@ class _Artist:
         if self._data.measured.total not in (None, self._data.measured.records):
             measured = [name for name in view.fields if name in self._data.columns]
             beyond = self._data.uniqueness.measure(measured).beyond if measured else 0.0
-        return Seen(view.fields, view.proven, share, share, beyond)
+        return SeenFields(view.fields, view.proven, share, share, beyond)
 
-    def field(self, name: str, view: Seen) -> Field:
+    def field(self, name: str, view: SeenFields) -> Field:
         """Describe a field, and how else it could be known."""
         if name not in self._record.fields:
             return Field(name, seen=False, sent=False)
@@ -531,12 +535,12 @@ class _Artist:
             guess=guess,
         )
 
-    def _instead(self, name: str) -> Seen | None:
+    def _instead(self, name: str) -> SeenFields | None:
         if name not in self._instead_of:
             self._instead_of[name] = self._search_instead(name)
         return self._instead_of[name]
 
-    def _search_instead(self, name: str) -> Seen | None:
+    def _search_instead(self, name: str) -> SeenFields | None:
         solved = self.solved(having=name)
         if not solved.fields:
             return None
@@ -545,13 +549,13 @@ class _Artist:
         best = self._best(keep=name)
         if best.fields is None:
             found = self.seen(solved)
-            return Seen(
+            return SeenFields(
                 found.fields, proven=False, share=found.share, at_most=float(best.bound)
             )
-        return self.seen(Seen(self._ordered(best.fields)))
+        return self.seen(SeenFields(self._ordered(best.fields)))
 
     def rules(
-        self, fields: Sequence[Field], view: Seen, pair: Seen
+        self, fields: Sequence[Field], view: SeenFields, pair: SeenFields
     ) -> Iterator[RuleLine]:
         """Describe the rules, in the order of the policy."""
         for name, prop in self._policy.properties.items():

@@ -15,7 +15,12 @@ from dispatcher.ledger.recall import InFlightAction
 from dispatcher.ledger.versions import AppliedPolicy, ApplyTerms, apply_policy
 from dispatcher.ledger.violations import ANY, totals
 from dispatcher.model import PolicyVersion
-from dispatcher.operations.dry_run import Finding, findings, rolled_back, withdrawing
+from dispatcher.operations.dry_run import (
+    LimitFinding,
+    findings,
+    rolled_back,
+    withdrawing,
+)
 from dispatcher.operations.workspace import Workspace
 from dispatcher.stages.intake.external_rules import read_links
 from dispatcher.stages.planning import Planning
@@ -59,7 +64,7 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class Preview:
+class PolicyPreview:
     """What putting a policy file in force would do.
 
     Attributes
@@ -69,14 +74,14 @@ class Preview:
     applied : AppliedPolicy
     impact : Impact
         Effect on planning.
-    findings : tuple of Finding
+    findings : tuple of LimitFinding
         Findings past the new limits.
     """
 
     in_force: int
     applied: AppliedPolicy
     impact: Impact
-    findings: tuple[Finding, ...]
+    findings: tuple[LimitFinding, ...]
 
     @property
     def by_rule(self) -> dict[str, int]:
@@ -128,7 +133,7 @@ def preview(
     *,
     in_flight: str,
     time_limit: float,
-) -> Preview:
+) -> PolicyPreview:
     """Show what putting a policy file in force would do; nothing is changed.
 
     The version is applied in a transaction that is rolled back: bookings wait for it,
@@ -164,7 +169,7 @@ def preview(
         work = read_work(tx, force, before, now, preflight.look(tx))
         past = tuple(findings(tx, applied.accepted))
     seed = workspace.config.seed or 0
-    return Preview(before, applied, assess(work, seed=seed, limits=limits), past)
+    return PolicyPreview(before, applied, assess(work, seed=seed, limits=limits), past)
 
 
 def apply(

@@ -33,7 +33,7 @@ class Retried:
 
 
 @dataclass(frozen=True)
-class Withdrawn:
+class WithdrawnMessages:
     """Messages taken back, their tasks that ended, and messages that go on."""
 
     messages: int
@@ -136,14 +136,16 @@ def retry(workspace: Workspace, store: Store, ids: Sequence[int]) -> Retried:
         return Retried(*recall.revive(tx, current_policy(tx), ids, workspace.clock()))
 
 
-def withdraw(workspace: Workspace, store: Store, ids: Sequence[int]) -> Withdrawn:
+def withdraw(
+    workspace: Workspace, store: Store, ids: Sequence[int]
+) -> WithdrawnMessages:
     """Take messages back, with their tasks: they are planned anew.
 
     What they show was booked when they were written and counts as seen.
     """
     with store.write() as tx:
         found = recall.withdraw(tx, ids, withdrawing(workspace), at=workspace.clock())
-    return Withdrawn(*found)
+    return WithdrawnMessages(*found)
 
 
 def _scope(workspace: Workspace, tx: Tx, connector: str | None, run: str | None) -> str:

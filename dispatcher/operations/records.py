@@ -15,13 +15,12 @@ from dispatcher.operations.workspace import Workspace
 from dispatcher.stages import assembly
 from dispatcher.stages.assembly import Reassembled, Values
 from dispatcher.stages.intake import loading
-from dispatcher.stages.intake.loading import Loaded, Progress
+from dispatcher.stages.intake.loading import Loaded, LoadProgress
 from dispatcher.stages.intake.opening import open_table
-from dispatcher.stages.intake.preview import Preview
+from dispatcher.stages.intake.preview import FilePreview
 from dispatcher.stages.intake.preview import preview as look
 from dispatcher.stages.intake.rejects import rejects_path
-from dispatcher.stages.intake.table import Format as FileFormat
-from dispatcher.stages.intake.table import Options
+from dispatcher.stages.intake.table import FileFormat, Options
 from dispatcher.store import Store, Tx, events, record_states
 
 __all__ = [
@@ -63,7 +62,7 @@ def preview(
     store: Store | None = None,
     *,
     loading_it: bool = False,
-) -> Preview:
+) -> FilePreview:
     """Describe a file's content, column by column; nothing is loaded.
 
     With a store, the rejected rows are those that a load would reject, and for a load
@@ -89,7 +88,7 @@ def load(
     run: str = "default",
     pilot: int | None = None,
     folder: Path | None = None,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[LoadProgress], None] | None = None,
 ) -> Loaded:
     """Load a file under the policy in force; loading it twice changes nothing.
 

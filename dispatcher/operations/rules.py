@@ -83,7 +83,7 @@ class Rung:
 
 
 @dataclass(frozen=True)
-class Holder:
+class SetHolder:
     """What one worker holds of a set.
 
     Attributes
@@ -115,7 +115,7 @@ class RuleSet:
     rule: Property
     unit: str
     rungs: Sequence[Rung]
-    holders: Sequence[Holder]
+    holders: Sequence[SetHolder]
 
 
 def show(store: Store, usages: LimitUsages, name: str) -> RuleSets:
@@ -226,7 +226,7 @@ def _holder(
     accounts: Sequence[str],
     held: Mapping[tuple[str, int], int],
     others: Sequence[exposure_queries.SeenRow],
-) -> Holder:
+) -> SetHolder:
     after, refused = rule.value(held), set()
     for row in others:
         place = (row.field, 0 if rule.window is None else row.time)
@@ -234,7 +234,7 @@ def _holder(
         after = max(after, rule.value(more))
         if rule.past(more):
             refused.add((row.pseudonym, row.field))
-    return Holder(
+    return SetHolder(
         adversary_name(number),
         tuple(accounts),
         sum(held.values()),

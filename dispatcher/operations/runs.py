@@ -24,7 +24,7 @@ from dispatcher.store import (
 )
 from dispatcher.store import money as rows
 from dispatcher.store.erasure import exports_of_run
-from dispatcher.store.pilots import FieldRow, PilotRow
+from dispatcher.store.pilots import PilotField, PilotRow
 from dispatcher.store.statistics import RunRow
 from dispatcher.store.worker_quality import StockRow
 
@@ -91,7 +91,7 @@ class Pilot:
     row : PilotRow
     waiting : int
         Records that wait for the pilot to be accepted.
-    fields : tuple of FieldRow
+    fields : tuple of PilotField
     gold : Mapping[str, StockRow]
         Made-up questions by field.
     budget : RunBudget or None
@@ -99,7 +99,7 @@ class Pilot:
 
     row: PilotRow
     waiting: int
-    fields: tuple[FieldRow, ...]
+    fields: tuple[PilotField, ...]
     gold: Mapping[str, StockRow]
     budget: RunBudget | None
 

@@ -18,12 +18,17 @@ from dispatcher.ledger.active_policy import current_policy, no_policy
 from dispatcher.ledger.explain import Exposure, exposure
 from dispatcher.ledger.identity_changes import AddedAccounts, Merged
 from dispatcher.ledger.violations import ANY, totals
-from dispatcher.operations.dry_run import Finding, findings, rolled_back, withdrawing
+from dispatcher.operations.dry_run import (
+    LimitFinding,
+    findings,
+    rolled_back,
+    withdrawing,
+)
 from dispatcher.operations.workspace import Workspace
 from dispatcher.preflight import Obstacle
 from dispatcher.stages.serving.arrivals import BECAUSE
 from dispatcher.store import Store, Tx, arrivals, events, worker_quality
-from dispatcher.store.accounts import Account
+from dispatcher.store.accounts import AccountRow
 from dispatcher.store.engine import committed
 from dispatcher.store.worker_quality import GoldRow, StopRow, TriedRow
 from policies.answers.skill import gold_accuracy
@@ -36,7 +41,7 @@ Parts = Sequence[Sequence[str]]
 
 
 @dataclass(frozen=True)
-class Quality:
+class WorkerQuality:
     """How good a worker is.
 
     Attributes
@@ -67,10 +72,10 @@ class Worker:
     a feed, which answers nothing.
     """
 
-    account: Account
+    account: AccountRow
     groups: tuple[str, ...]
     seen: Exposure
-    quality: Quality
+    quality: WorkerQuality
     may_be: tuple[str, ...] = ()
     is_feed: bool = False
 
@@ -83,12 +88,12 @@ class Invited:
     ----------
     links : Mapping[str, str]
         By account.
-    closed : tuple of Account
+    closed : tuple of AccountRow
         Who gets none: the account is not active.
     """
 
     links: Mapping[str, str]
-    closed: tuple[Account, ...] = ()
+    closed: tuple[AccountRow, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -102,14 +107,14 @@ class Merge:
     merged : Merged
     by_rule : Mapping[str, int]
         How many sets are past its limit.
-    findings : tuple of Finding
+    findings : tuple of LimitFinding
         Those sets.
     """
 
     accounts: tuple[tuple[str, ...], ...]
     merged: Merged
     by_rule: Mapping[str, int]
-    findings: tuple[Finding, ...]
+    findings: tuple[LimitFinding, ...]
 
 
 @dataclass(frozen=True)
@@ -247,13 +252,13 @@ def preview_add(
         )
 
 
-def list_accounts(store: Store, connector: str | None = None) -> list[Account]:
+def list_accounts(store: Store, connector: str | None = None) -> list[AccountRow]:
     """All workers, or those of one connector."""
     with store.read() as tx:
         return identity.list_accounts(tx, connector)
 
 
-def groups_of(account: Account) -> tuple[str, ...]:
+def groups_of(account: AccountRow) -> tuple[str, ...]:
     """Groups of the policy that an account is in."""
     return tuple(json.loads(account.groups))
 
@@ -288,7 +293,7 @@ def show(workspace: Workspace, store: Store, account: str) -> Worker:
         return Worker(found, groups_of(found), seen, quality, may_be, is_feed)
 
 
-def block(workspace: Workspace, store: Store, account: str) -> Account:
+def block(workspace: Workspace, store: Store, account: str) -> AccountRow:
     """Show a worker nothing more, and withdraw what they were offered.
 
     What they were shown stays in the ledger.
@@ -299,7 +304,7 @@ def block(workspace: Workspace, store: Store, account: str) -> Account:
     )
 
 
-def unblock(workspace: Workspace, store: Store, account: str) -> Account:
+def unblock(workspace: Workspace, store: Store, account: str) -> AccountRow:
     """Let a worker work again who is blocked, stopped below the floor, or left."""
     with store.write() as tx:
         return identity.unblock(tx, account, workspace.clock(), workspace.actor)
@@ -343,7 +348,7 @@ def links(
     now = datetime.fromtimestamp(workspace.clock() // 10**6, UTC)
     page = workspace.config.surfaces.task_page
 
-    def link(account: Account) -> str:
+    def link(account: AccountRow) -> str:
         market, expires = markets[account.connector], now + timedelta(days=days)
         code = market.invite(account.name, str(account.invite), expires)
         return identity.invite_link(page, code, account.connector)
@@ -504,10 +509,10 @@ def _merge(
     )
 
 
-def _quality(tx: Tx, account: Account) -> Quality:
+def _quality(tx: Tx, account: AccountRow) -> WorkerQuality:
     gold = worker_quality.gold(tx, account.id)
     stopped = account.state == "stopped"
-    return Quality(
+    return WorkerQuality(
         account.quality,
         gold,
         gold_accuracy(gold.right, gold.asked),

@@ -38,8 +38,7 @@ from dispatcher.core.circuits import PAUSE, Circuit, pause_of
 from dispatcher.core.errors import DispatcherError
 from dispatcher.core.log import get_logger
 from dispatcher.ledger.active_policy import ActivePolicy, current_policy
-from dispatcher.model import Answer as GivenAnswer
-from dispatcher.model import Quarantine
+from dispatcher.model import Quarantine, TaskAnswer
 from dispatcher.store import Clock, Store, Tx, answers, events, lease, money
 from dispatcher.store import collecting as rows
 from dispatcher.store import tasks as task_rows
@@ -69,7 +68,7 @@ _MARKS: Final = {
 class _Sorted:
     """One collection sorted into what will be written."""
 
-    answers: dict[int, GivenAnswer] = field(default_factory=dict)
+    answers: dict[int, TaskAnswer] = field(default_factory=dict)
     returned: set[int] = field(default_factory=set)
     strange: dict[int, Quarantine] = field(default_factory=dict)
     refused: dict[int, int] = field(default_factory=dict)  # quarantine id -> task
@@ -342,14 +341,14 @@ def _too_long(answer: Answer) -> str:
 
 def _judged(
     force: ActivePolicy, task: AnswerableRow, answer: Answer, at: int
-) -> GivenAnswer:
+) -> TaskAnswer:
     """Judge an answer by its field's ``ask``; an invalid one is kept as invalid."""
     asked = force.policy.entity.fields[force.fields[task.field_id].name]
     mark = _MARKS.get(answer.outcome)
     verdict = check(asked, answer.value, mark)
     # a mark is kept as the text that says the same, as the task page does
     raw = f"[{mark.value}]" if mark is not None else answer.value
-    return GivenAnswer(
+    return TaskAnswer(
         task_id=task.id,
         entry_id=task.entry_id,
         account_id=task.account_id,

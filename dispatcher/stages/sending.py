@@ -43,7 +43,7 @@ from dispatcher.store import money as purse
 from dispatcher.store import outbox as rows
 from dispatcher.store import tasks as task_rows
 from dispatcher.store.engine import committed
-from dispatcher.store.outbox import MessageRow, Outcome
+from dispatcher.store.outbox import MessageOutcome, MessageRow
 from dispatcher.store.settings import CircuitRow
 from dispatcher.store.tasks import CargoRow
 
@@ -187,11 +187,11 @@ class Sending:
             return 0
         self._circuit.spend(len(messages))
         self._store.settle()  # what was claimed may have been booked a moment ago
-        outcomes: list[Outcome] = []
+        outcomes: list[MessageOutcome] = []
         barred: list[int] = []
         for message in messages:
             if self.is_suspended or self._clock() >= until:
-                outcomes.append(Outcome(message.id, "ready", now, 1, None, None))
+                outcomes.append(MessageOutcome(message.id, "ready", now, 1, None, None))
                 continue
             parcel = self._packing.pack(self._name, self._connector, message, epoch)
             barred += parcel.barred
@@ -218,7 +218,7 @@ class Sending:
         if not kept:
             return claimed
         back = [
-            Outcome(one.id, "ready", now + BROKE, 1, None, one.error)
+            MessageOutcome(one.id, "ready", now + BROKE, 1, None, one.error)
             for one in claimed
             if one.id in kept
         ]
@@ -236,7 +236,7 @@ class Sending:
         return None
 
     def _settle(
-        self, epoch: int, outcomes: Sequence[Outcome], barred: Sequence[int]
+        self, epoch: int, outcomes: Sequence[MessageOutcome], barred: Sequence[int]
     ) -> int:
         sent = [one.id for one in outcomes if one.state == "sent"]
         dead = [one.id for one in outcomes if one.state in ("dead", "cancelled")]
@@ -278,17 +278,19 @@ class Sending:
             row = None if fault is None else CircuitRow(*fault, self._error)
             settings.note_circuit(tx, self._name, row)
 
-    def _deliver(self, parcel: PreparedMessage, until: int) -> Outcome:
+    def _deliver(self, parcel: PreparedMessage, until: int) -> MessageOutcome:
         """Deliver one message, unless ``until`` has passed."""
         message, now = parcel.message, self._clock()
         if parcel.idle:
-            return Outcome(message.id, "ready", now + MISCONFIGURED, 1, None, None)
+            return MessageOutcome(
+                message.id, "ready", now + MISCONFIGURED, 1, None, None
+            )
         try:
             handle = self._arrived(parcel)
             if handle is None and parcel.refusal:
                 return self._refused(parcel)
             if handle is None and self._clock() >= until:
-                return Outcome(message.id, "ready", now, 1, None, None)
+                return MessageOutcome(message.id, "ready", now, 1, None, None)
             handle = self._own(parcel, handle or self._hand_over(parcel))
         except ConnectorError as error:
             return self._failed(parcel, error)
@@ -303,16 +305,18 @@ class Sending:
         self._circuit.worked()
         # a withdrawal's own handle names the message that it took back
         reference = None if parcel.withdraws else handle.reference
-        return Outcome(message.id, "sent", now, 0, reference, None)
+        return MessageOutcome(message.id, "sent", now, 0, reference, None)
 
-    def _failed(self, parcel: PreparedMessage, error: ConnectorError) -> Outcome:
+    def _failed(self, parcel: PreparedMessage, error: ConnectorError) -> MessageOutcome:
         """Classify a connector's error by what to do next."""
         message, now = parcel.message, self._clock()
         reason = heard(error, parcel.offer)
         if isinstance(error, Misconfigured):
             self._circuit.open_for(MISCONFIGURED)
             self._tell_rest("misconfigured", reason)
-            return Outcome(message.id, "ready", now + MISCONFIGURED, 1, None, reason)
+            return MessageOutcome(
+                message.id, "ready", now + MISCONFIGURED, 1, None, reason
+            )
         if isinstance(error, TryLater):
             pause = pause_of(error)
             self._circuit.failed(pause)
@@ -359,12 +363,12 @@ class Sending:
             raise ValueError("the handle is another offer's")
         return handle
 
-    def _again(self, message: MessageRow, due: int, reason: str) -> Outcome:
+    def _again(self, message: MessageRow, due: int, reason: str) -> MessageOutcome:
         if message.attempts >= self._terms.attempts:
             return self._dead(message, reason)
-        return Outcome(message.id, "ready", due, 0, None, reason)
+        return MessageOutcome(message.id, "ready", due, 0, None, reason)
 
-    def _refused(self, parcel: PreparedMessage) -> Outcome:
+    def _refused(self, parcel: PreparedMessage) -> MessageOutcome:
         """Do not send a message.
 
         A withdrawal that finds nothing outside is done. What was for a blocked account
@@ -373,10 +377,10 @@ class Sending:
         message, reason = parcel.message, parcel.refusal
         if message.kind == "withdraw" or parcel.blocked:
             state = "cancelled" if parcel.blocked else "sent"
-            return Outcome(message.id, state, self._clock(), 0, None, reason)
+            return MessageOutcome(message.id, state, self._clock(), 0, None, reason)
         return self._dead(message, reason)
 
-    def _dead(self, message: MessageRow, reason: str) -> Outcome:
+    def _dead(self, message: MessageRow, reason: str) -> MessageOutcome:
         self._log.warning(
             "send-dead",
             connector=self._name,
@@ -384,7 +388,7 @@ class Sending:
             attempts=message.attempts,
             reason=reason,
         )
-        return Outcome(message.id, "dead", self._clock(), 0, None, reason)
+        return MessageOutcome(message.id, "dead", self._clock(), 0, None, reason)
 
     def _tell_rest(self, why: str, reason: str) -> None:
         self._error = reason

@@ -8,8 +8,7 @@ from typing import Final, NamedTuple
 from sqlalchemy import BigInteger, bindparam, delete, func, update
 from sqlmodel import col, select
 
-from dispatcher.model import Account as Table
-from dispatcher.model import Recusal
+from dispatcher.model import Account, Recusal
 from dispatcher.store import (
     averages,
     exposure_counts,
@@ -27,7 +26,7 @@ INVITES: Final = 1000
 """More than anybody renewed a worker's link since a backup."""
 
 
-class Account(NamedTuple):
+class AccountRow(NamedTuple):
     """An account; ``groups`` is a JSON list, ``adversary_id`` 0 while it has none."""
 
     id: int
@@ -46,51 +45,51 @@ class Account(NamedTuple):
 
 
 _ROW: Final = select_columns(
-    Table.id,
-    Table.connector,
-    Table.name,
-    Table.adversary_id,
-    Table.groups,
-    Table.state,
-    Table.invite,
-    Table.quality,
+    Account.id,
+    Account.connector,
+    Account.name,
+    Account.adversary_id,
+    Account.groups,
+    Account.state,
+    Account.invite,
+    Account.quality,
 )
-_ALL: Final = _ROW.order_by(col(Table.id))
-_SOME: Final = _ROW.where(in_list(Table.id, "accounts"))
+_ALL: Final = _ROW.order_by(col(Account.id))
+_SOME: Final = _ROW.where(in_list(Account.id, "accounts"))
 _NAMED: Final = _ROW.where(
-    col(Table.connector) == bindparam("of_connector"),
-    col(Table.name) == bindparam("called"),
+    col(Account.connector) == bindparam("of_connector"),
+    col(Account.name) == bindparam("called"),
 )
-_ID: Final = select(Table.id).where(
-    Table.connector == bindparam("of_connector"), Table.name == bindparam("called")
+_ID: Final = select(Account.id).where(
+    Account.connector == bindparam("of_connector"), Account.name == bindparam("called")
 )
-_OF: Final = col(Table.id) == bindparam("account")
-_STATE: Final = select(Table.state).where(Table.id == bindparam("account"))
-_ADVERSARIES: Final = select(func.count(col(Table.adversary_id).distinct())).where(
-    Table.connector == bindparam("of_connector")
+_OF: Final = col(Account.id) == bindparam("account")
+_STATE: Final = select(Account.state).where(Account.id == bindparam("account"))
+_ADVERSARIES: Final = select(func.count(col(Account.adversary_id).distinct())).where(
+    Account.connector == bindparam("of_connector")
 )
-_SET_GROUPS: Final = update(Table).where(_OF).values(groups=bindparam("listed"))
+_SET_GROUPS: Final = update(Account).where(_OF).values(groups=bindparam("listed"))
 _SET_STATE: Final = (
-    update(Table)
-    .where(_OF, col(Table.state) == bindparam("before"))
+    update(Account)
+    .where(_OF, col(Account.state) == bindparam("before"))
     .values(state=bindparam("after"))
 )
 _NEXT_INVITE: Final = (
-    update(Table)
+    update(Account)
     .where(_OF)
-    .values(invite=Table.invite + 1)
-    .returning(col(Table.invite))
+    .values(invite=Account.invite + 1)
+    .returning(col(Account.invite))
 )
-_REVOKE_INVITES: Final = update(Table).values(invite=Table.invite + INVITES)
-_SET_LANGUAGE: Final = update(Table).where(_OF).values(language=bindparam("code"))
+_REVOKE_INVITES: Final = update(Account).values(invite=Account.invite + INVITES)
+_SET_LANGUAGE: Final = update(Account).where(_OF).values(language=bindparam("code"))
 _JUDGE: Final = (
-    update(Table)
+    update(Account)
     .where(_OF)
     .values(judged_from=bindparam("moment"), quality=bindparam("estimate"))
 )
 _JOIN: Final = (
-    update(Table)
-    .where(col(Table.adversary_id) == bindparam("ended"))
+    update(Account)
+    .where(col(Account.adversary_id) == bindparam("ended"))
     .values(adversary_id=bindparam("survivor"))
 )
 _JOIN_RECUSALS: Final = (
@@ -109,21 +108,21 @@ _DROP_RECUSALS: Final = delete(Recusal).where(
 )
 
 
-def all_accounts(tx: Tx) -> list[Account]:
+def all_accounts(tx: Tx) -> list[AccountRow]:
     """Every account, in order of arrival."""
-    return [Account(*row) for row in tx.execute(_ALL)]
+    return [AccountRow(*row) for row in tx.execute(_ALL)]
 
 
-def accounts_of(tx: Tx, account_ids: Collection[int]) -> dict[int, Account]:
+def accounts_of(tx: Tx, account_ids: Collection[int]) -> dict[int, AccountRow]:
     """Accounts by id."""
     found = tx.execute(_SOME, {"accounts": list(account_ids)})
-    return {row.id: Account(*row) for row in found}
+    return {row.id: AccountRow(*row) for row in found}
 
 
-def find(tx: Tx, connector: str, name: str) -> Account | None:
+def find(tx: Tx, connector: str, name: str) -> AccountRow | None:
     """Account of a connector by its name."""
     row = tx.execute(_NAMED, {"of_connector": connector, "called": name}).first()
-    return Account(*row) if row else None
+    return AccountRow(*row) if row else None
 
 
 def id_of(tx: Tx, connector: str, name: str) -> int | None:
@@ -141,9 +140,9 @@ def adversaries_at(tx: Tx, connector: str) -> int:
     return tx.scalar(_ADVERSARIES, {"of_connector": connector}) or 0
 
 
-def add_account(tx: Tx, account: Account) -> None:
+def add_account(tx: Tx, account: AccountRow) -> None:
     """Write a new account."""
-    tx.insert_many("account", Account._fields, [account])
+    tx.insert_many("account", AccountRow._fields, [account])
 
 
 def set_groups(tx: Tx, account_id: int, groups: str) -> None:
@@ -157,7 +156,7 @@ def set_state(tx: Tx, account_id: int, before: str, after: str) -> bool:
     return tx.execute(_SET_STATE, moved).rowcount == 1
 
 
-class Withdrawn(NamedTuple):
+class WithdrawnWork(NamedTuple):
     """What accounts lost that they had not taken up: tasks, and messages about work."""
 
     tasks: int
@@ -166,7 +165,7 @@ class Withdrawn(NamedTuple):
 
 def end_work(
     tx: Tx, account_ids: Sequence[int], now: int, *, in_hand: bool
-) -> Withdrawn:
+) -> WithdrawnWork:
     """Take back all that accounts were offered, wherever it lies.
 
     What has left is withdrawn by messages, and its answers still count; what was seen
@@ -196,7 +195,7 @@ def end_work(
     for account_id in account_ids if in_hand else ():
         tasks.end_in_hand(tx, account_id)
         gold_questions.end_all(tx, account_id, now)
-    return Withdrawn(ended, messages)
+    return WithdrawnWork(ended, messages)
 
 
 def raise_invite(tx: Tx, account_id: int) -> int:

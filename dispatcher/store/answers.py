@@ -21,7 +21,6 @@ from sqlmodel import col, select
 
 from dispatcher.model import (
     Account,
-    Answer,
     Entry,
     FieldName,
     Load,
@@ -29,6 +28,7 @@ from dispatcher.model import (
     Result,
     Run,
     Task,
+    TaskAnswer,
 )
 from dispatcher.store import accounts
 from dispatcher.store.statements import in_list, select_columns
@@ -97,7 +97,7 @@ def _keys_of_entries(tx: Tx, entry_ids: Iterable[int]) -> dict[int, int | None]:
 
 
 def _cells(
-    rows: Iterable[Answer | Result], columns: Sequence[str]
+    rows: Iterable[TaskAnswer | Result], columns: Sequence[str]
 ) -> list[tuple[Any, ...]]:
     return [tuple(getattr(row, name) for name in columns) for row in rows]
 
@@ -134,19 +134,19 @@ def _sealed(
         yield (*kept, key_id)
 
 
-def add_answer(tx: Tx, row: Answer) -> None:
+def add_answer(tx: Tx, row: TaskAnswer) -> None:
     """Store the answer of a task that has none yet."""
     kept = _sealed_answers(tx, [row])
     tx.insert_many("answer", (*_ANSWER, "key_id"), kept)
 
 
-def put_answers(tx: Tx, answers: Sequence[Answer]) -> None:
+def put_answers(tx: Tx, answers: Sequence[TaskAnswer]) -> None:
     """Store answers; one that corrects an invalid one replaces it."""
     kept = _sealed_answers(tx, answers)
     tx.upsert_many("answer", ["task_id"], (*_ANSWER, "key_id"), kept)
 
 
-def _sealed_answers(tx: Tx, answers: Sequence[Answer]) -> list[tuple[Any, ...]]:
+def _sealed_answers(tx: Tx, answers: Sequence[TaskAnswer]) -> list[tuple[Any, ...]]:
     rows = _cells(answers, _ANSWER)
     return list(_sealed(tx, "answer", _ANSWER, rows, ("raw",)))
 
@@ -159,13 +159,13 @@ FOREVER: Final = 2**62
 _SINCE: Final = bindparam("since", type_=BigInteger())
 _periods: Final = (
     select_columns(
-        ((col(Answer.at) - _SINCE) // bindparam("period", type_=BigInteger())).label(
-            "place"
-        ),
-        Answer.account_id,
-        Answer.valid,
+        (
+            (col(TaskAnswer.at) - _SINCE) // bindparam("period", type_=BigInteger())
+        ).label("place"),
+        TaskAnswer.account_id,
+        TaskAnswer.valid,
     )
-    .where(col(Answer.at) >= _SINCE, col(Answer.at) < bindparam("until"))
+    .where(col(TaskAnswer.at) >= _SINCE, col(TaskAnswer.at) < bindparam("until"))
     .subquery()
 )
 _BY_ACCOUNT: Final = (
@@ -190,9 +190,9 @@ _PER_PERIOD: Final = (
     .order_by(_BY_ACCOUNT.c.place, col(Account.connector))
 )
 _newest: Final = (
-    select_columns(Answer.task_id, Answer.entry_id, Answer.at)
-    .where(Answer.valid == 1)
-    .order_by(col(Answer.at).desc())
+    select_columns(TaskAnswer.task_id, TaskAnswer.entry_id, TaskAnswer.at)
+    .where(TaskAnswer.valid == 1)
+    .order_by(col(TaskAnswer.at).desc())
     .limit(bindparam("most", type_=BigInteger()))
     .subquery()
 )
@@ -236,23 +236,27 @@ def durations(tx: Tx, most: int) -> list[tuple[str, int]]:
 # -- results ---------------------------------------------------------------------------
 
 _UNCOUNTED: Final = (
-    select(Answer.entry_id)
-    .where(Answer.counted == literal_column("0"))  # in the text, for the partial index
-    .group_by(col(Answer.entry_id))
-    .having(func.max(col(Answer.at)) <= bindparam("before"))
-    .order_by(col(Answer.entry_id))
+    select(TaskAnswer.entry_id)
+    .where(
+        TaskAnswer.counted == literal_column("0")
+    )  # in the text, for the partial index
+    .group_by(col(TaskAnswer.entry_id))
+    .having(func.max(col(TaskAnswer.at)) <= bindparam("before"))
+    .order_by(col(TaskAnswer.entry_id))
     .limit(bindparam("most"))
 )
 _FRESH: Final = (
-    select(Answer.task_id)
+    select(TaskAnswer.task_id)
     .where(
-        Answer.task_id == bindparam("task"),
-        Answer.at >= bindparam("since"),
-        Answer.counted == 0,
+        TaskAnswer.task_id == bindparam("task"),
+        TaskAnswer.at >= bindparam("since"),
+        TaskAnswer.counted == 0,
     )
     .with_for_update()
 )
-_WITHDRAW: Final = delete(Answer).where(col(Answer.task_id) == bindparam("task"))
+_WITHDRAW: Final = delete(TaskAnswer).where(
+    col(TaskAnswer.task_id) == bindparam("task")
+)
 _STALLED: Final = (
     select(Result.entry_id)
     .where(
@@ -267,19 +271,19 @@ _STALLED: Final = (
 )
 _ANSWERS: Final = (
     select_columns(
-        Answer.task_id,
-        Answer.entry_id,
-        Answer.account_id,
-        Answer.raw,
-        Answer.valid,
+        TaskAnswer.task_id,
+        TaskAnswer.entry_id,
+        TaskAnswer.account_id,
+        TaskAnswer.raw,
+        TaskAnswer.valid,
         Account.quality,
-        Answer.key_id,
+        TaskAnswer.key_id,
     )
-    .join(Account, col(Account.id) == Answer.account_id)
-    .where(in_list(Answer.entry_id, "entries"))
-    .order_by(col(Answer.entry_id), col(Answer.task_id))
+    .join(Account, col(Account.id) == TaskAnswer.account_id)
+    .where(in_list(TaskAnswer.entry_id, "entries"))
+    .order_by(col(TaskAnswer.entry_id), col(TaskAnswer.task_id))
 )
-_LOCK_ANSWERS: Final = _ANSWERS.with_for_update(of=Answer)
+_LOCK_ANSWERS: Final = _ANSWERS.with_for_update(of=TaskAnswer)
 _TASKS: Final = (
     select_columns(
         Task.id,
@@ -288,10 +292,10 @@ _TASKS: Final = (
         Task.connector,
         Task.state,
         Task.created_at,
-        col(Answer.at).label("answered_at"),
+        col(TaskAnswer.at).label("answered_at"),
     )
     .join(Account, col(Account.id) == Task.account_id)
-    .outerjoin(Answer, col(Answer.task_id) == Task.id)
+    .outerjoin(TaskAnswer, col(TaskAnswer.task_id) == Task.id)
     .where(in_list(Task.entry_id, "entries"))
     .order_by(col(Task.entry_id), col(Task.created_at), col(Task.id))
 )
@@ -324,13 +328,17 @@ _RESULT_OF: Final = select_columns(Result.state, Result.judged_by).where(
     Result.entry_id == bindparam("entry")
 )
 _UNCOUNT: Final = (
-    update(Answer).where(col(Answer.entry_id) == bindparam("entry")).values(counted=0)
+    update(TaskAnswer)
+    .where(col(TaskAnswer.entry_id) == bindparam("entry"))
+    .values(counted=0)
 )
 _DELETE: Final = (
-    delete(Answer).where(in_list(Answer.entry_id, "entries")),
+    delete(TaskAnswer).where(in_list(TaskAnswer.entry_id, "entries")),
     delete(Result).where(in_list(Result.entry_id, "entries")),
 )
-_COUNT: Final = update(Answer).where(in_list(Answer.task_id, "tasks")).values(counted=1)
+_COUNT: Final = (
+    update(TaskAnswer).where(in_list(TaskAnswer.task_id, "tasks")).values(counted=1)
+)
 
 
 def uncounted(tx: Tx, limit: int, before: int = FOREVER) -> list[int]:

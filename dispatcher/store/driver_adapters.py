@@ -53,7 +53,7 @@ def adapted() -> AdaptersMap:
     return mine
 
 
-class StoreDialect(PGDialect_psycopg):
+class PostgresStoreDialect(PGDialect_psycopg):
     """Transactions as the store begins and commits them; see :class:`PostgresBackend`.
 
     Connections are in autocommit mode, so that the driver begins none by itself.
@@ -84,4 +84,4 @@ class StoreDialect(PGDialect_psycopg):
         self._commit(dbapi_connection)
 
 
-registry.register("postgresql.store", __name__, StoreDialect.__name__)
+registry.register("postgresql.store", __name__, PostgresStoreDialect.__name__)

@@ -221,7 +221,7 @@ def _refuse_store(store: Store) -> None:
 
 def _load(tx: Tx, lines: Lines, known: Mapping[str, Columns]) -> None:
     counts: dict[str, int] = {}
-    with closing(_Reader(lines)) as reader:
+    with closing(_DumpReader(lines)) as reader:
         while (head := reader.head()) is not None:
             if "end" in head:
                 if head["end"] != counts:
@@ -256,7 +256,7 @@ def _plain(name: str, columns: Iterable[str]) -> TableClause:
     return table(name, *map(column, columns))
 
 
-class _Reader:
+class _DumpReader:
     """Splits dumped lines into heads and the rows that follow each."""
 
     def __init__(self, lines: Lines) -> None:

@@ -20,7 +20,7 @@ from dispatcher.store.statements import DriverStatement, in_list, select_columns
 from dispatcher.store.transaction import Row, Tx
 
 
-class Load(NamedTuple):
+class LoadLines(NamedTuple):
     """Raw lines of one load, and how many of its keys are repeats."""
 
     seq: int
@@ -30,7 +30,7 @@ class Load(NamedTuple):
     repeats: int
 
 
-class Facts(NamedTuple):
+class KnownEntry(NamedTuple):
     """All that is known of an entry: names are pseudonyms, None is nothing."""
 
     record: str
@@ -41,7 +41,7 @@ class Facts(NamedTuple):
     visits: int | None
 
 
-_COLUMNS: Final = Load._fields
+_COLUMNS: Final = LoadLines._fields
 _ADD: Final = insert(KeyLine).values({name: bindparam(name) for name in _COLUMNS})
 _loads: Final = select_columns(*(getattr(KeyLine, name) for name in _COLUMNS))
 _LOAD: Final = _loads.where(col(KeyLine.seq) == bindparam("seq"))
@@ -92,20 +92,20 @@ _FACTS: Final = DriverStatement(
 )
 
 
-def add(tx: Tx, load: Load) -> None:
+def add(tx: Tx, load: LoadLines) -> None:
     """Keep the raw lines of a load under the number of its line in chain system."""
     tx.execute(_ADD, load._asdict())
 
 
-def line(tx: Tx, seq: int) -> Load | None:
+def line(tx: Tx, seq: int) -> LoadLines | None:
     """Raw lines of one load."""
     row = tx.execute(_LOAD, {"seq": seq}).first()
-    return None if row is None else Load(*row)
+    return None if row is None else LoadLines(*row)
 
 
-def all_loads(tx: Tx) -> Iterator[Load]:
+def all_loads(tx: Tx) -> Iterator[LoadLines]:
     """Raw lines of every load, in order."""
-    return (Load(*row) for row in tx.stream(_LOADS))
+    return (LoadLines(*row) for row in tx.stream(_LOADS))
 
 
 def repeats_up_to(tx: Tx, seq: int) -> int:

@@ -18,7 +18,6 @@ from sqlmodel import col, select
 
 from dispatcher.model import (
     Account,
-    Answer,
     Chain,
     Entry,
     ExportFile,
@@ -31,6 +30,7 @@ from dispatcher.model import (
     Run,
     Subject,
     Task,
+    TaskAnswer,
 )
 from dispatcher.store import answers, planning, tasks
 from dispatcher.store import records as record_rows
@@ -92,7 +92,7 @@ _COUNTS: Final = {
     "records": _count(Record, _IN_RECORDS, col(Record.erased_at).is_(None)),
     "fields": _count(Entry, _IN_ENTRIES, _FILLED),
     "crops": _count(Entry, _IN_ENTRIES, _FILLED, col(Entry.media).like("image/%")),
-    "answers": _count(Answer, in_list(Answer.entry_id, "entries")),
+    "answers": _count(TaskAnswer, in_list(TaskAnswer.entry_id, "entries")),
     "drafts": _count(
         Task, in_list(Task.entry_id, "entries"), col(Task.draft).is_not(None)
     ),
@@ -162,15 +162,15 @@ _SOURCES: Final = (
 )
 _ANSWERS: Final = (
     select_columns(
-        Answer.task_id,
-        Answer.entry_id,
-        Answer.account_id,
-        Answer.raw,
-        Answer.at,
-        Answer.key_id,
+        TaskAnswer.task_id,
+        TaskAnswer.entry_id,
+        TaskAnswer.account_id,
+        TaskAnswer.raw,
+        TaskAnswer.at,
+        TaskAnswer.key_id,
     )
-    .where(in_list(Answer.entry_id, "entries"))
-    .order_by(col(Answer.task_id))
+    .where(in_list(TaskAnswer.entry_id, "entries"))
+    .order_by(col(TaskAnswer.task_id))
 )
 _TEXTS: Final = select(Entry.id, Entry.shown, Entry.key_id).where(
     _IN_ENTRIES, col(Entry.media).like("text/%")

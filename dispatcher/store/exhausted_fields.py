@@ -12,13 +12,13 @@ from sqlmodel import col, select
 
 from dispatcher.model import (
     LIVE_TASK_STATES,
-    Answer,
     Entry,
     LedgerLine,
     Record,
     Result,
     Run,
     Task,
+    TaskAnswer,
 )
 from dispatcher.store.ledger import parts, unburned
 from dispatcher.store.settings import set_setting, setting
@@ -29,7 +29,7 @@ _UNBURNT: Final = "unburnt"
 
 
 @dataclass(frozen=True, slots=True)
-class FieldRow:
+class EntryOutcome:
     """One entry: how often it was shown, and the outcome."""
 
     entry_id: int
@@ -91,8 +91,8 @@ _FIELDS: Final = (
         .scalar_subquery()
         .label("showings"),
         select(_COUNT)
-        .select_from(Answer)
-        .where(Answer.entry_id == Entry.id, Answer.valid == 1)
+        .select_from(TaskAnswer)
+        .where(TaskAnswer.entry_id == Entry.id, TaskAnswer.valid == 1)
         .correlate(Entry)
         .scalar_subquery()
         .label("answers"),
@@ -126,16 +126,16 @@ def in_state(tx: Tx, state: str | None, limit: int, after: int = 0) -> list[int]
     return tx.scalars(_IN_STATE, {"state": state, "most": limit, "after": after})
 
 
-def fields(tx: Tx, entry_ids: Sequence[int]) -> list[FieldRow]:
+def fields(tx: Tx, entry_ids: Sequence[int]) -> list[EntryOutcome]:
     """What became of entries, in order of id; those of erased records are left out."""
-    found: list[FieldRow] = []
+    found: list[EntryOutcome] = []
     for part in parts(sorted(set(entry_ids))):
         extra: dict[int, int] = {}
         for entry_id, body in tx.execute(_UNBURN_LINES, {"entries": part}):
             extra[entry_id] = extra.get(entry_id, 0) + unburned(body)
         for row in tx.execute(_FIELDS, {"entries": part}):
             again = extra.get(row.entry_id, 0)
-            found.append(FieldRow(**row._asdict(), extra=again))
+            found.append(EntryOutcome(**row._asdict(), extra=again))
     return found
 
 

@@ -74,7 +74,7 @@ EPOCH: Final = DriverStatement(_EPOCH.with_for_update(read=True, key_share=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class LeaseHolder:
     """The leader of a shard.
 
     Attributes
@@ -117,7 +117,7 @@ def take(tx: Tx, shard: int, holder: str, now: int, until: int) -> int | None:
     )
 
 
-def seize(tx: Tx, shard: int, seen: Holder, holder: str, until: int) -> int | None:
+def seize(tx: Tx, shard: int, seen: LeaseHolder, holder: str, until: int) -> int | None:
     """Take a lease over from a holder that does not renew it, whatever the clocks say.
 
     Parameters
@@ -125,7 +125,7 @@ def seize(tx: Tx, shard: int, seen: Holder, holder: str, until: int) -> int | No
     tx : Tx
         A write transaction.
     shard : int
-    seen : Holder
+    seen : LeaseHolder
         The row, unchanged for so long that its holder must be gone.
     holder : str
         Unique to this start of this process.
@@ -249,7 +249,7 @@ def compare_epoch(rows: Sequence[Sequence[Any]], shard: int, epoch: int) -> None
         )
 
 
-def holder(tx: Tx, shard: int) -> Holder | None:
+def holder(tx: Tx, shard: int) -> LeaseHolder | None:
     """Return the last holder of the shard; None if there was none."""
     row = tx.model(_ROW, {"of_shard": shard})
-    return None if row is None else Holder(row.holder, row.epoch, row.leased_until)
+    return None if row is None else LeaseHolder(row.holder, row.epoch, row.leased_until)

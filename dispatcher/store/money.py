@@ -360,7 +360,7 @@ def _keep(
 
 
 @dataclass(frozen=True, slots=True)
-class FieldRow:
+class CarryingTask:
     """A task that carries a field out, and the run that the field is of."""
 
     task_id: int
@@ -370,16 +370,16 @@ class FieldRow:
     outbox_id: int
 
 
-def carried(tx: Tx, outbox_ids: Sequence[int]) -> list[FieldRow]:
+def carried(tx: Tx, outbox_ids: Sequence[int]) -> list[CarryingTask]:
     """Tasks that messages carry out."""
     found = tx.execute(_CARRIED, {"messages": outbox_ids})
-    return [FieldRow(*row) for row in found]
+    return [CarryingTask(*row) for row in found]
 
 
-def booked(tx: Tx, tasks: range) -> list[FieldRow]:
+def booked(tx: Tx, tasks: range) -> list[CarryingTask]:
     """Tasks by their ids, which follow each other."""
     found = tx.execute(_BOOKED, {"first": tasks.start, "end": tasks.stop})
-    return [FieldRow(*row) for row in found]
+    return [CarryingTask(*row) for row in found]
 
 
 def run_of_entry(tx: Tx, entry_id: int) -> int:

@@ -31,7 +31,7 @@ class MessageRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class MessageOutcome:
     """What became of a message: the new state and what goes with it."""
 
     id: int
@@ -262,7 +262,7 @@ def may_leave(tx: Tx, outbox_id: int) -> bool:
     return tx.scalar(_MAY_LEAVE, {"message": outbox_id}) is not None
 
 
-def settle(tx: Tx, epoch: int, outcomes: Sequence[Outcome]) -> int:
+def settle(tx: Tx, epoch: int, outcomes: Sequence[MessageOutcome]) -> int:
     """Store the outcomes of messages that this daemon still has leased.
 
     Returns

@@ -29,13 +29,13 @@ from sqlmodel import col, select
 from dispatcher.model import (
     DAY,
     Account,
-    Answer,
     Budget,
     GoldTask,
     Outbox,
     Payment,
     Result,
     Task,
+    TaskAnswer,
 )
 from dispatcher.store import money
 from dispatcher.store.money import COLUMNS, PaymentRow
@@ -71,7 +71,7 @@ def _first(statement: Columns, *, order: bool = True) -> Columns:
 _PAYMENTS: Final = select_columns(*COLUMNS)
 _FIELDS: Final = (
     _PAYMENTS.join(Task, col(Task.id) == Payment.about)
-    .outerjoin(Answer, col(Answer.task_id) == Task.id)
+    .outerjoin(TaskAnswer, col(TaskAnswer.task_id) == Task.id)
     .where(Payment.kind == "field")
 )
 _LOST: Final = _first(
@@ -79,7 +79,7 @@ _LOST: Final = _first(
         Payment.state == "reserved",
         or_(
             in_words(Task.state, "returned", "expired", "dead"),
-            and_(col(Task.state) == "answered", col(Answer.valid) == 0),
+            and_(col(Task.state) == "answered", col(TaskAnswer.valid) == 0),
         ),
     )
 )
@@ -101,7 +101,7 @@ _LATE: Final = _first(
         Payment.about <= bindparam("end"),
         Payment.due <= bindparam("now"),
         Task.state == "answered",
-        Answer.valid == 1,
+        TaskAnswer.valid == 1,
     )
 )
 _EARNED: Final = _first(
@@ -111,10 +111,13 @@ _EARNED: Final = _first(
         Payment.due <= bindparam("now"),
         Task.state == "answered",
         or_(
-            col(Answer.valid).is_(None),
+            col(TaskAnswer.valid).is_(None),
             and_(
-                col(Answer.valid) == 1,
-                or_(col(Result.state) != "open", col(Answer.at) <= bindparam("before")),
+                col(TaskAnswer.valid) == 1,
+                or_(
+                    col(Result.state) != "open",
+                    col(TaskAnswer.at) <= bindparam("before"),
+                ),
             ),
         ),
     )
@@ -227,7 +230,7 @@ def _count(*conditions: object) -> object:
 
 _SINCE: Final = bindparam("since", type_=BigInteger())
 _WELL_ANSWERED: Final = and_(
-    col(Task.state) == "answered", func.coalesce(Answer.valid, 1) == 1
+    col(Task.state) == "answered", func.coalesce(TaskAnswer.valid, 1) == 1
 )
 _WORK: Final = (
     select_columns(
@@ -241,10 +244,12 @@ _WORK: Final = (
             GoldTask.created_at >= _SINCE,
         )
         .scalar_subquery(),
-        _count(col(Answer.valid) == 1, func.coalesce(Result.state, "open") == "open"),
+        _count(
+            col(TaskAnswer.valid) == 1, func.coalesce(Result.state, "open") == "open"
+        ),
     )
     .select_from(Task)
-    .outerjoin(Answer, col(Answer.task_id) == Task.id)
+    .outerjoin(TaskAnswer, col(TaskAnswer.task_id) == Task.id)
     .outerjoin(Result, col(Result.entry_id) == Task.entry_id)
     .where(
         Task.account_id == bindparam("account"),
@@ -252,14 +257,14 @@ _WORK: Final = (
         or_(
             col(Task.created_at) >= _SINCE,
             col(Task.state) == "shown",
-            col(Answer.at) >= _SINCE,
+            col(TaskAnswer.at) >= _SINCE,
         ),
     )
 )
 _FIELDS_OF: Final = (
     select_columns(*COLUMNS, cast(case((_WELL_ANSWERED, 1), else_=0), Integer()))
     .join(Task, col(Task.id) == Payment.about)
-    .outerjoin(Answer, col(Answer.task_id) == Task.id)
+    .outerjoin(TaskAnswer, col(TaskAnswer.task_id) == Task.id)
     .where(
         Payment.kind == "field",
         Payment.piece == bindparam("message"),

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 from sqlalchemy import Row, bindparam, case, func
 from sqlmodel import col, select
 
-from dispatcher.model import Answer, Entry, FieldName, Record, Result, Run, Task
+from dispatcher.model import Entry, FieldName, Record, Result, Run, Task, TaskAnswer
 from dispatcher.store.statements import select_columns, sum_where
 from dispatcher.store.transaction import Tx
 
@@ -72,7 +72,7 @@ def waiting(tx: Tx, run_id: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class FieldRow:
+class PilotField:
     """How a field of a run went: entries let go, settled, in conflict; its answers."""
 
     field: str
@@ -103,18 +103,20 @@ _FIELDS: Final = (
 )
 _TIMES: Final = (
     select(
-        Entry.field_id, func.count(), func.avg(col(Answer.at) - col(Task.created_at))
+        Entry.field_id,
+        func.count(),
+        func.avg(col(TaskAnswer.at) - col(Task.created_at)),
     )
     .select_from(Record)
     .join(Entry, col(Entry.record_id) == Record.id)
-    .join(Answer, col(Answer.entry_id) == Entry.id)
-    .join(Task, col(Task.id) == Answer.task_id)
-    .where(_OF_RUN, col(Record.waits_since).is_(None), Answer.valid == 1)
+    .join(TaskAnswer, col(TaskAnswer.entry_id) == Entry.id)
+    .join(Task, col(Task.id) == TaskAnswer.task_id)
+    .where(_OF_RUN, col(Record.waits_since).is_(None), TaskAnswer.valid == 1)
     .group_by(col(Entry.field_id))
 )
 
 
-def by_field(tx: Tx, run_id: int) -> list[FieldRow]:
+def by_field(tx: Tx, run_id: int) -> list[PilotField]:
     """How the fields of a run's records that do not wait went.
 
     ``agreement`` is the mean confidence of what was settled; ``seconds`` the mean time
@@ -130,5 +132,5 @@ def by_field(tx: Tx, run_id: int) -> list[FieldRow]:
         answers, seconds = times.get(number, (0, None))
         agreement = None if sure is None else float(sure)
         numbers = int(entries), int(answered), int(conflicts), answers
-        found.append(FieldRow(name, *numbers, agreement, seconds))
+        found.append(PilotField(name, *numbers, agreement, seconds))
     return found

@@ -14,7 +14,6 @@ from sqlmodel import col, select
 from dispatcher.model import (
     LIVE_TASK_STATES,
     Account,
-    Answer,
     Assignment,
     Chain,
     Entry,
@@ -29,6 +28,7 @@ from dispatcher.model import (
     Result,
     Run,
     Task,
+    TaskAnswer,
 )
 from dispatcher.store.booking import SHOWN_BYTES
 from dispatcher.store.exhausted_fields import granted
@@ -138,9 +138,9 @@ _WAITING: Final = DriverStatement(
     .where(col(Record.waits_since).is_not(None))
 )
 _ANSWERED: Final = DriverStatement(
-    select(Answer.entry_id, _COUNT)
-    .where(Answer.valid == 1)
-    .group_by(col(Answer.entry_id))
+    select(TaskAnswer.entry_id, _COUNT)
+    .where(TaskAnswer.valid == 1)
+    .group_by(col(TaskAnswer.entry_id))
 )
 _RESULTS: Final = DriverStatement(
     select(

@@ -11,7 +11,6 @@ from sqlmodel import col, select
 from dispatcher.core.errors import MOST_COMPARED
 from dispatcher.model import (
     LIVE_TASK_STATES,
-    Answer,
     Entry,
     FieldName,
     Held,
@@ -19,6 +18,7 @@ from dispatcher.model import (
     Result,
     Run,
     Task,
+    TaskAnswer,
 )
 from dispatcher.store.statements import in_list, in_words, select_columns, sum_where
 from dispatcher.store.transaction import Tx
@@ -99,9 +99,9 @@ _FIELDS: Final = (
         ).label("state"),
         _count(Task, _TASK_OF).label("tasks"),
         _count(Task, _TASK_OF, in_words(Task.state, *LIVE_TASK_STATES)).label("live"),
-        _count(Answer, col(Answer.entry_id) == Entry.id, col(Answer.valid) == 1).label(
-            "answers"
-        ),
+        _count(
+            TaskAnswer, col(TaskAnswer.entry_id) == Entry.id, col(TaskAnswer.valid) == 1
+        ).label("answers"),
         func.coalesce(
             select(func.max(Held.reason))
             .where(col(Held.entry_id) == Entry.id)
@@ -110,8 +110,8 @@ _FIELDS: Final = (
             "",
         ).label("held_back"),
         func.coalesce(
-            select(func.max(Answer.reason))
-            .where(col(Answer.entry_id) == Entry.id)
+            select(func.max(TaskAnswer.reason))
+            .where(col(TaskAnswer.entry_id) == Entry.id)
             .correlate(Entry)
             .scalar_subquery(),
             "",

@@ -11,7 +11,7 @@ from sqlmodel import col, select
 
 from dispatcher.model import Entry, Load, Record, Run, Subject, Suppression
 from dispatcher.store import answers
-from dispatcher.store.entry_registrations import Facts
+from dispatcher.store.entry_registrations import KnownEntry
 from dispatcher.store.statements import DriverStatement, in_list, select_columns
 from dispatcher.store.transaction import Tx
 
@@ -332,7 +332,7 @@ _RECORD: Final = select_columns(Record.id, Record.lost_at).where(
 )
 
 
-def add_lost_entry(tx: Tx, facts: Facts, loaded_at: int, at: int) -> None:
+def add_lost_entry(tx: Tx, facts: KnownEntry, loaded_at: int, at: int) -> None:
     """Write an entry whose value was lost with the store, from the facts of its load.
 
     Its record counts as erased: it has a history, and no value, until it is loaded

@@ -20,7 +20,6 @@ from sqlalchemy import (
 from sqlmodel import SQLModel, col
 
 from dispatcher.model import (
-    Answer,
     AppUser,
     Entry,
     Quarantine,
@@ -28,6 +27,7 @@ from dispatcher.model import (
     Result,
     Subject,
     Task,
+    TaskAnswer,
     ValueKey,
     Webhook,
 )
@@ -103,7 +103,7 @@ TABLES: Final = (
         col(Task.draft).is_not(None),
         _key_of(Entry, Task.entry_id),
     ),
-    Plain(Answer, "task_id", ("raw",), true(), _key_of(Entry, Answer.entry_id)),
+    Plain(TaskAnswer, "task_id", ("raw",), true(), _key_of(Entry, TaskAnswer.entry_id)),
     Plain(
         Result,
         "entry_id",

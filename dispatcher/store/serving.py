@@ -23,7 +23,6 @@ from sqlmodel import col, select
 
 from dispatcher.model import (
     Account,
-    Answer,
     Assignment,
     Budget,
     Entry,
@@ -37,6 +36,7 @@ from dispatcher.model import (
     Result,
     Run,
     Task,
+    TaskAnswer,
 )
 from dispatcher.store.statements import (
     DriverStatement,
@@ -231,9 +231,9 @@ _TASKS_OF: Final = DriverStatement(
     )
 )
 _VALID: Final = DriverStatement(
-    select(Answer.entry_id, func.count())
-    .where(in_list(Answer.entry_id, "entries"), Answer.valid == 1)
-    .group_by(col(Answer.entry_id))
+    select(TaskAnswer.entry_id, func.count())
+    .where(in_list(TaskAnswer.entry_id, "entries"), TaskAnswer.valid == 1)
+    .group_by(col(TaskAnswer.entry_id))
 )
 _RESULTS_OF: Final = DriverStatement(
     select(Result.entry_id, Result.wanted, Result.state).where(
@@ -337,8 +337,8 @@ _REWARD: Final = (
 )
 _LATEST: Final = 20
 _TIMES: Final = (
-    select_columns(Task.created_at, Answer.at)
-    .join(Answer, col(Answer.task_id) == Task.id)
+    select_columns(Task.created_at, TaskAnswer.at)
+    .join(TaskAnswer, col(TaskAnswer.task_id) == Task.id)
     .where(Task.account_id == bindparam("account"))
     .order_by(col(Task.created_at).desc())
     .limit(_LATEST)

@@ -205,7 +205,7 @@ def _tighten(path: Path) -> None:
         ) from None
 
 
-class StoreDialect(SQLiteDialect_pysqlite):
+class SQLiteStoreDialect(SQLiteDialect_pysqlite):
     """Transactions begun by a statement: the driver would begin one too late.
 
     Connections are in autocommit mode, so that the driver begins none by itself.
@@ -225,7 +225,7 @@ class StoreDialect(SQLiteDialect_pysqlite):
         dbapi_connection.driver_connection.execute(self._begin)
 
 
-registry.register("sqlite.store", __name__, StoreDialect.__name__)
+registry.register("sqlite.store", __name__, SQLiteStoreDialect.__name__)
 
 
 class SqliteBackend:

@@ -29,7 +29,6 @@ from dispatcher.model import (
     LIVE_TASK_STATES,
     SYSTEM_CHAIN,
     Account,
-    Answer,
     AuditLine,
     Chain,
     Entry,
@@ -45,6 +44,7 @@ from dispatcher.model import (
     Result,
     Run,
     Task,
+    TaskAnswer,
 )
 from dispatcher.store.statements import fixed, in_list, select_columns, sum_where
 from dispatcher.store.transaction import Tx
@@ -324,7 +324,7 @@ _TOTALS: Final[dict[str, Any]] = {
     "accounts": _count_of(Account, Account.state == "active"),
     "adversaries": _count_of(Chain, _IS_ADVERSARY),
     "exposures": _count_of(LedgerLine, LedgerLine.kind == "exposure"),
-    "answers": _count_of(Answer, Answer.valid == 1),
+    "answers": _count_of(TaskAnswer, TaskAnswer.valid == 1),
     "quarantined": _count_of(Quarantine, col(Quarantine.dismissed_at).is_(None)),
 }
 _ONLY_AT: Final = select(func.count()).select_from(
@@ -366,12 +366,12 @@ _BY_FIELD: Final = (
 _ANSWERS: Final = (
     select(
         Account.connector,
-        case((col(Answer.valid) == 1, "valid"), else_="refused"),
+        case((col(TaskAnswer.valid) == 1, "valid"), else_="refused"),
         _COUNT,
     )
-    .select_from(Answer)
-    .join(Account, col(Account.id) == col(Answer.account_id))
-    .group_by(col(Account.connector), col(Answer.valid))
+    .select_from(TaskAnswer)
+    .join(Account, col(Account.id) == col(TaskAnswer.account_id))
+    .group_by(col(Account.connector), col(TaskAnswer.valid))
 )
 _PAYMENTS: Final = _grouped(Payment.connector, Payment.state)
 _AGREEMENT: Final = (

@@ -13,12 +13,12 @@ from sqlmodel import col, select
 from dispatcher.model import (
     LIVE_TASK_STATES,
     Account,
-    Answer,
     Entry,
     Outbox,
     Record,
     Recusal,
     Task,
+    TaskAnswer,
 )
 from dispatcher.store.column_blocks import Block
 from dispatcher.store.statements import (
@@ -302,14 +302,14 @@ _ANSWERABLE: Final = (
         Task.created_at,
         col(Account.name).label("account"),
         Entry.field_id,
-        Answer.valid,
+        TaskAnswer.valid,
         col(Record.erased_at).is_not(None).label("erased"),
     )
     .select_from(Task)
     .join(Account, col(Account.id) == Task.account_id)
     .join(Entry, col(Entry.id) == Task.entry_id)
     .join(Record, col(Record.id) == Entry.record_id)
-    .outerjoin(Answer, col(Answer.task_id) == Task.id)
+    .outerjoin(TaskAnswer, col(TaskAnswer.task_id) == Task.id)
     .where(in_list(Task.id, "tasks"))
     .order_by(col(Task.id))
     .with_for_update(of=Task)

@@ -17,11 +17,11 @@ import numpy as np
 from connectors.base import Content, Feed, Fetching, Heeding, Market
 from dispatcher.app.daemon import Daemon, Tick
 from dispatcher.app.leadership import Standby
-from dispatcher.app.metrics import Events, Tables, Timed, health_app, make_registry
+from dispatcher.app.metrics import StageMeters, Tables, Timed, health_app, make_registry
 from dispatcher.app.servers import Listener, Swap, bind, serve
 from dispatcher.app.systemd import Notifier
 from dispatcher.app.ticks import make_ticks
-from dispatcher.core.config import Config, Surfaces, split_address
+from dispatcher.core.config import Config, SurfaceSettings, split_address
 from dispatcher.core.errors import (
     DispatcherError,
     LedgerAhead,
@@ -167,7 +167,7 @@ def _telling(workspace: Workspace, store: Store) -> Iterator[None]:
         raise
 
 
-def page_settings(surfaces: Surfaces) -> PageSettings:
+def page_settings(surfaces: SurfaceSettings) -> PageSettings:
     """Return what the settings say of the task page."""
     https = (surfaces.worker_url or "").startswith("https://")
     return PageSettings(https=https, contact=surfaces.contact)
@@ -314,7 +314,7 @@ class DaemonServers:
             for name, values in workspace.config.connectors.items()
             if values.get("kind", name) == "webhook"
         )
-        self._registry, self._timing = make_registry(tables, Events(webhooks))
+        self._registry, self._timing = make_registry(tables, StageMeters(webhooks))
         self._listeners: list[Listener] = []
         self._api: Shared | None = None
         self._provider = open_provider(workspace)

@@ -17,7 +17,7 @@ from playwright.sync_api import Page, expect
 from starlette.applications import Starlette
 from starlette.routing import Route
 
-from connectors.base import Notice
+from connectors.base import WorkNotice
 from dispatcher.access import users
 from dispatcher.app.guard import Guard
 from dispatcher.ledger.chains import seal
@@ -339,10 +339,12 @@ RARE_PAGES = {
     "bring": lambda pages, asked: pages.bring(asked, "t", "mturk", {"workerId": "A1"}),
     "wait": lambda pages, asked: pages.bring(asked, "t", "mturk", {}, waits=True),
     "work": lambda pages, asked: pages.notice(
-        asked, "mturk", Notice(("https://market.example",), "https://m.example/in", {})
+        asked,
+        "mturk",
+        WorkNotice(("https://market.example",), "https://m.example/in", {}),
     ),
     "preview": lambda pages, asked: pages.notice(
-        asked, "mturk", Notice(("https://market.example",))
+        asked, "mturk", WorkNotice(("https://market.example",))
     ),
     "way-out": lambda pages, asked: pages.nothing(asked, "t", "https://m.example/done"),
     "busy": lambda pages, asked: pages.message(asked, 503, "One moment", "Try again."),

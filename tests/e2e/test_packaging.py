@@ -190,15 +190,15 @@ def test_the_image_installs_what_it_built_and_starts_the_daemon(built):
 
 
 def test_the_health_check_asks_the_admin_port_that_the_daemon_opens(tmp_path):
-    from dispatcher.core.config import Surfaces
+    from dispatcher.core.config import SurfaceSettings
 
     words = json.loads(last("HEALTHCHECK").partition("CMD ")[2])
     assert words[0] == "python"
-    assert f"http://{Surfaces().admin}/readyz" in words[2]
+    assert f"http://{SurfaceSettings().admin}/readyz" in words[2]
     with socket.socket() as nobody:  # who has a port of its own, and does not listen
         nobody.bind(("127.0.0.1", 0))
         port = nobody.getsockname()[1]
-        asked = words[2].replace(Surfaces().admin, f"127.0.0.1:{port}")
+        asked = words[2].replace(SurfaceSettings().admin, f"127.0.0.1:{port}")
         done = subprocess.run(
             [sys.executable, words[1], asked], capture_output=True, check=False
         )

@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 from dispatcher.core import keys
 from dispatcher.core.private_files import ScratchFolder
 from dispatcher.core.rate_limit import Rate
-from dispatcher.model import Answer
+from dispatcher.model import TaskAnswer
 from dispatcher.operations import status
 from dispatcher.operations.workspace import Workspace
 from dispatcher.store import answers, open_store
@@ -127,7 +127,7 @@ def build(store, directory) -> House:
     entry = case.entries["key-canary-0.a"]
     with store.write() as tx:
         loads.begin_load(tx, 1, "made.csv", '["shown"]', case.now)
-        mine = Answer(task_id=1, entry_id=entry, account_id=1, raw=b"Ada-Canary",
+        mine = TaskAnswer(task_id=1, entry_id=entry, account_id=1, raw=b"Ada-Canary",
                       valid=1, at=1, counted=1)  # fmt: skip
         answers.put_answers(tx, [mine])
     builders.save_results(store, [entry], value=b"Ada-Canary")

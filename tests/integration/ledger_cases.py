@@ -15,7 +15,7 @@ from dispatcher.ledger.links import Beside, RuleFunction
 from dispatcher.ledger.loads import register_keys
 from dispatcher.ledger.versions import AppliedPolicy, apply_policy
 from dispatcher.stages.intake import record_rows
-from dispatcher.stages.intake.record_builder import PreparedRecord, Row
+from dispatcher.stages.intake.record_builder import CandidateRow, PreparedRecord
 from dispatcher.store import Store, Tx, records
 from dispatcher.store.ledger import GateEntry, entries
 from dispatcher.store.statements import DriverStatement
@@ -175,7 +175,7 @@ class Case:
 
     def _row(self, key, person, when, letters, place=None, visits=None, *, cells):
         secret = self.store.key("pseudonym-key")
-        return Row(
+        return CandidateRow(
             line=0,
             key=key,
             pseudonym=keys.pseudonym(secret, "r", key),

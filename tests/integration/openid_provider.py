@@ -16,7 +16,7 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse
 from starlette.routing import Route
 
 from dispatcher.access.oidc import Provider
-from dispatcher.core.config import Oidc
+from dispatcher.core.config import OidcSettings
 from tests.e2e.browsing import Served
 
 CLIENT, SECRET = "dispatcher", "a secret/with +signs"
@@ -62,11 +62,11 @@ class OpenidProvider(Served):
         self.sign, self.ago = self.signed, 0
         self.answers = True
 
-    def settings(self, **more) -> Oidc:
+    def settings(self, **more) -> OidcSettings:
         """What the dispatcher's settings say of it."""
         host = urlsplit(self.issuer).hostname
         given = {"name": "Example ID", "allow_private": [host, "127.0.0.1"]}
-        return Oidc(issuer=self.issuer, client_id=CLIENT, **{**given, **more})
+        return OidcSettings(issuer=self.issuer, client_id=CLIENT, **{**given, **more})
 
     def provider(self, console: str = "http://127.0.0.1:8420", **more) -> Provider:
         """What the dispatcher signs in by."""

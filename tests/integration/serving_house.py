@@ -107,7 +107,9 @@ class House:
             account_id = tx.reserve("account")
             accounts.add_account(
                 tx,
-                accounts.Account(account_id, connector, name, chain.id, "[]", "active"),
+                accounts.AccountRow(
+                    account_id, connector, name, chain.id, "[]", "active"
+                ),
             )
         return Present(account_id, 1)
 

@@ -1191,7 +1191,7 @@ def test_ctrl_c_in_a_load_keeps_what_is_in_and_the_next_load_brings_the_rest(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("dispatcher.surfaces.cli.records.LoadProgress.show", interrupted)
+        patch.setattr("dispatcher.surfaces.cli.records.LoadBar.show", interrupted)
         done = desk.load(FORMS)
     assert done.status == 130
     assert "interrupted" in done.err

@@ -43,7 +43,7 @@ def add_people(tx: Tx) -> None:
     for number, (connector, name, adversary) in enumerate(
         [("inhouse", "ann", 1), ("folder", "bob", 2), ("folder", "eve", 2)], start=1
     ):
-        row = accounts.Account(number, connector, name, adversary, '["g"]', "active")
+        row = accounts.AccountRow(number, connector, name, adversary, '["g"]', "active")
         accounts.add_account(tx, row)
 
 
@@ -194,7 +194,7 @@ def test_a_lease_is_taken_kept_and_lost(tx: Tx) -> None:
     for check in (lease.check_epoch, lease.check_leader):
         with pytest.raises(StaleLease):
             check(tx, 0, 2)
-    assert lease.seize(tx, 0, lease.Holder("b", 3, 49), "c", 60) is None
+    assert lease.seize(tx, 0, lease.LeaseHolder("b", 3, 49), "c", 60) is None
     assert lease.seize(tx, 0, seen, "c", 60) == 4
     assert lease.release(tx, 0, 4)
     assert table(tx, "lease") == [(0, "c", 4, 0)]

@@ -14,7 +14,7 @@ import pytest
 from connectors.base import Rejected
 from connectors.tickets import read
 from dispatcher.core.errors import NotFound
-from dispatcher.model import Answer
+from dispatcher.model import TaskAnswer
 from dispatcher.operations import status as status_operation
 from dispatcher.store import answers, open_store, records, tasks
 from dispatcher.surfaces.cli import status as status_command
@@ -590,7 +590,7 @@ def test_a_field_says_why_an_answer_does_not_count(house, tmp_path):
     book(tmp_path, "inhouse/ann", "f1.patient_name")
     with open_store(tmp_path / "dispatcher.db") as store, store.write() as tx:
         [task] = tasks.open_tasks(tx)
-        row = Answer(task_id=task.id, entry_id=task.entry_id, account_id=1, raw=b"x",
+        row = TaskAnswer(task_id=task.id, entry_id=task.entry_id, account_id=1, raw=b"x",
                      valid=0, reason="none of the choices", at=1)  # fmt: skip
         answers.put_answers(tx, [row])
     found = document(house("records", "show", "f1", "--json"), "record")["fields"]

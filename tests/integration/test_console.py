@@ -16,7 +16,7 @@ from dispatcher.access import users
 from dispatcher.core.errors import StoreLocked
 from dispatcher.core.rate_limit import Rate
 from dispatcher.ledger.chains import seal
-from dispatcher.model import Answer
+from dispatcher.model import TaskAnswer
 from dispatcher.operations.sampling import Sampler
 from dispatcher.store import answers, lease, settings, tasks
 from dispatcher.surfaces.console import ConsoleSettings
@@ -77,7 +77,7 @@ def case(store):
     with store.write() as tx:
         for task in tasks.open_tasks(tx):
             tasks.save_draft(tx, task.id, b"gout-canary")
-        mine = Answer(task_id=1, entry_id=entry, account_id=1, raw=b"Ada-Canary",
+        mine = TaskAnswer(task_id=1, entry_id=entry, account_id=1, raw=b"Ada-Canary",
                       valid=1, at=1, counted=1)  # fmt: skip
         answers.put_answers(tx, [mine])
     builders.save_results(store, [entry], value=b"Ada-Canary")

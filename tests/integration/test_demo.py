@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from dispatcher.surfaces.demo.forms import Written, digest
+from dispatcher.surfaces.demo.forms import WrittenBox, digest
 from dispatcher.surfaces.demo.people import Diary, Habits, PageWorker, Reader
 from dispatcher.surfaces.demo.show import Scenario, Stage, watch
 from tests.contract.receiver import receiving
@@ -44,7 +44,7 @@ def test_a_demo_to_which_no_answer_comes_ends_and_says_so(
 def test_a_worker_who_is_told_that_the_store_is_busy_looks_at_the_picture_again():
     picture, file = Image.new("L", (20, 10), 7), io.BytesIO()
     picture.save(file, "PNG")
-    known = {digest(picture): Written("rx-1", "p-1", "zip", "04109")}
+    known = {digest(picture): WrittenBox("rx-1", "p-1", "zip", "04109")}
     diary, stop = Diary("inhouse/ann"), threading.Event()
     html = {"content-type": "text/html"}
     crops = [

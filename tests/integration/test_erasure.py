@@ -19,7 +19,7 @@ from dispatcher.model import metadata
 from dispatcher.stages.assembly import Assembly, reassemble
 from dispatcher.store import outbox
 from dispatcher.store.erasure import pending
-from dispatcher.store.outbox import Outcome
+from dispatcher.store.outbox import MessageOutcome
 from dispatcher.store.vault import KeyFile
 from tests import builders, sql
 from tests.integration.clinic import PEOPLE, Clinic, canary
@@ -218,7 +218,7 @@ def test_a_message_on_its_way_is_waited_for(clinic):
     def wait(seconds):
         waits.append(seconds)
         if len(waits) == 2:
-            sent = Outcome(message, "sent", 0, 0, "h", None)
+            sent = MessageOutcome(message, "sent", 0, 0, "h", None)
             with clinic.store.write() as tx:
                 assert outbox.settle(tx, clinic.epoch, [sent]) == 1
 

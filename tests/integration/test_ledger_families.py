@@ -25,7 +25,7 @@ from dispatcher.store import (
 )
 from dispatcher.store import policies as policy_rows
 from dispatcher.store.column_blocks import Block
-from dispatcher.store.entry_registrations import Facts
+from dispatcher.store.entry_registrations import KnownEntry
 from dispatcher.store.transaction import Piece
 from tests import sql
 
@@ -443,10 +443,10 @@ def test_entries_that_were_lost_are_written_without_a_value(tx: Tx) -> None:
     add = records.add_lost_entry
     for name in ("run", "subject", "record", "entry"):
         tx.reserve(name, 50)
-    add(tx, Facts("r9", 1, "new", 60, "p", 2), 3, 8)
-    add(tx, Facts("r9", 2, "ann", None, None, None), 3, 9)  # of the same record
-    add(tx, Facts("r8", 1, None, None, None, None), 4, 9)
-    add(tx, Facts("r3", 2, None, None, None, None), 4, 9)  # it has its values
+    add(tx, KnownEntry("r9", 1, "new", 60, "p", 2), 3, 8)
+    add(tx, KnownEntry("r9", 2, "ann", None, None, None), 3, 9)  # of the same record
+    add(tx, KnownEntry("r8", 1, None, None, None, None), 4, 9)
+    add(tx, KnownEntry("r3", 2, None, None, None, None), 4, 9)  # it has its values
     new = "WHERE id > 50 ORDER BY id"
     assert sql.rows(tx, f"SELECT id, name, state, created_at FROM run {new}") == [
         (51, "lost-with-the-store", "lost", 8)

@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 from connectors.base import TryLater
 from dispatcher import access
 from dispatcher.app import metrics
-from dispatcher.app.metrics import Events, health_app
+from dispatcher.app.metrics import StageMeters, health_app
 from dispatcher.core import meters
 from dispatcher.ledger.identity_changes import merge
 from dispatcher.ledger.limit_usage import LimitUsages
@@ -111,7 +111,7 @@ class Seen:
             reloaded=lambda: True,
             connectors=["w", "x"],
         )
-        events = Events(frozenset({"x"}))
+        events = StageMeters(frozenset({"x"}))
         self.registry, self.timing = metrics.make_registry(self.tables, events)
         app = health_app(store, self.leads, clock, self.registry)
         self.client = TestClient(app)

@@ -21,7 +21,7 @@ def place(run, sqlite_path, monkeypatch):
         records.run(tx, "default", 1)
         for number, where, who in ((1, "inhouse", "ann"), (2, "folder", "cat")):
             chain = chains.begin(tx)
-            account = accounts.Account(number, where, who, chain.id, "[]", "active")
+            account = accounts.AccountRow(number, where, who, chain.id, "[]", "active")
             accounts.add_account(tx, account)
     return sqlite_path
 

@@ -15,7 +15,7 @@ from standardwebhooks import Webhook, WebhookVerificationError
 
 from connectors.http.client import Http
 from dispatcher.app.leadership import Standby, take_lease
-from dispatcher.core.config import Notices
+from dispatcher.core.config import NoticeSettings
 from dispatcher.core.errors import (
     Conflict,
     Invalid,
@@ -43,7 +43,7 @@ from tests.conftest import START, counting_entropy
 from tests.contract.receiver import receiving
 from tests.integration.ledger_cases import PAIR, Case, policy
 
-HERE = Notices(allow_private=("127.0.0.1",))
+HERE = NoticeSettings(allow_private=("127.0.0.1",))
 MAILED = HERE.model_copy(
     update={"host": "mail.example", "sender": "d@example.org", "to": ("a@example.org",)}
 )

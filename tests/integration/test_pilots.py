@@ -276,4 +276,4 @@ def test_the_report_tells_confidence_time_and_what_is_in_conflict(store, clock):
     builders.save_results(store, [2], "conflict", confidence=0.4)
     with store.read() as tx:
         (row,) = pilots.by_field(tx, 1)
-    assert row == pilots.FieldRow("name", 3, 1, 1, 2, 0.9, 6.0)
+    assert row == pilots.PilotField("name", 3, 1, 1, 2, 0.9, 6.0)

@@ -12,10 +12,10 @@ from starlette.testclient import TestClient
 
 from dispatcher import access
 from dispatcher.access import users
-from dispatcher.core.config import Oidc
+from dispatcher.core.config import OidcSettings
 from dispatcher.core.rate_limit import Rate
 from dispatcher.operations import doctor
-from dispatcher.operations.doctor import Part
+from dispatcher.operations.doctor import DoctorPart
 from dispatcher.operations.workspace import Workspace
 from dispatcher.store import audit_log, people
 from dispatcher.surfaces.console import ConsoleSettings
@@ -603,7 +603,7 @@ def test_nothing_else_signs_anybody_out(alone):
 )
 def test_settings_that_would_open_a_door_are_refused(settings, said):
     with pytest.raises(ValueError, match=said):
-        Oidc(**settings)
+        OidcSettings(**settings)
 
 
 def test_doctor_looks_at_the_provider(tmp_path, clock, idp, run):
@@ -619,7 +619,7 @@ def test_doctor_looks_at_the_provider(tmp_path, clock, idp, run):
     def look():
         return [
             (one.severity.value, one.text)
-            for one in doctor.diagnose(Workspace(tmp_path), [Part.PROVIDER])
+            for one in doctor.diagnose(Workspace(tmp_path), [DoctorPart.PROVIDER])
         ]
 
     ((severity, text),) = look()
@@ -646,5 +646,5 @@ def test_doctor_says_that_the_clocks_differ(tmp_path, clock, idp, run):
         file.read_text() + f'[oidc]\nissuer = "{idp.issuer}"\nclient_id = "x"\n'
         'allow_private = ["127.0.0.1"]\n'
     )
-    found = doctor.diagnose(Workspace(tmp_path, clock=clock), [Part.PROVIDER])
+    found = doctor.diagnose(Workspace(tmp_path, clock=clock), [DoctorPart.PROVIDER])
     assert "s off ours" in found[0].text

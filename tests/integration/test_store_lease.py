@@ -108,7 +108,7 @@ def test_a_renewed_lease_lasts_longer(store: Store, clock: FakeClock) -> None:
     assert take(store, "bob", clock) is None
     with store.read() as tx:
         found = lease.holder(tx, lease.SHARD)
-    assert found == lease.Holder("ann", epoch, clock() + 10_000_000)
+    assert found == lease.LeaseHolder("ann", epoch, clock() + 10_000_000)
 
 
 def test_a_released_lease_is_free_at_once(store: Store, clock: FakeClock) -> None:

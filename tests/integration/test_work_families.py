@@ -16,11 +16,11 @@ from sqlmodel import select
 from dispatcher.model import (
     LIVE_TASK_STATES,
     Account,
-    Answer,
     Cursor,
     Outbox,
     Result,
     Task,
+    TaskAnswer,
 )
 from dispatcher.store import (
     Store,
@@ -37,7 +37,7 @@ from dispatcher.store import (
 
 LATE, SOON = 1000, 2000  # moments before and after 1500, which is now
 NOW = 1500
-TABLES = (Task, Outbox, Answer, Result, Cursor, Account)
+TABLES = (Task, Outbox, TaskAnswer, Result, Cursor, Account)
 
 ACCOUNTS = [
     # id, connector, name, adversary, state, invite
@@ -278,7 +278,7 @@ def task(tx: Tx, number: int) -> Any:
 
 
 def answer(task_id: int, raw: bytes) -> Any:
-    return Answer(
+    return TaskAnswer(
         task_id=task_id, entry_id=1, account_id=1, raw=raw, valid=0, reason="bad", at=99
     )
 
@@ -390,13 +390,13 @@ CASES: dict[str, Callable[[Tx], Any]] = {
         tx,
         7,
         [
-            outbox.Outcome(4, "sent", 5, 0, None, None),
-            outbox.Outcome(5, "ready", 6, 1, "h-5", "later"),
-            outbox.Outcome(1, "dead", 6, 0, None, "never held"),
+            outbox.MessageOutcome(4, "sent", 5, 0, None, None),
+            outbox.MessageOutcome(5, "ready", 6, 1, "h-5", "later"),
+            outbox.MessageOutcome(1, "dead", 6, 0, None, "never held"),
         ],
     ),
     "settle earlier epoch": lambda tx: outbox.settle(
-        tx, 6, [outbox.Outcome(4, "sent", 5, 0, "x", None)]
+        tx, 6, [outbox.MessageOutcome(4, "sent", 5, 0, "x", None)]
     ),
     "settle none": lambda tx: outbox.settle(tx, 7, []),
     "cancel": lambda tx: outbox.cancel(tx, [1, 2, 3, 4, 6]),

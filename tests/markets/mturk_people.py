@@ -12,7 +12,7 @@ import time
 
 import httpx2
 
-from dispatcher.surfaces.demo.people import WAIT, Reader, _Page
+from dispatcher.surfaces.demo.people import WAIT, Reader, _PageParts
 from tests.contract.mturk_server import Mturk
 from tests.contract.mturk_states import Taking
 from tests.markets.page_people import BusyWorker
@@ -90,11 +90,11 @@ class MturkWorker(BusyWorker):
         assert found, "the frame has a way to our page"
         way = html.unescape(found[1])
         page = self._post(
-            window, "/arrive", _Page(window.get(way).text), workerId=self._rival
+            window, "/arrive", _PageParts(window.get(way).text), workerId=self._rival
         )
         self.deeds.foreign += page.page != "arrive"
         for _ in range(ARRIVALS):
-            page = self._post(window, "/arrive", _Page(window.get(way).text))
+            page = self._post(window, "/arrive", _PageParts(window.get(way).text))
             if page.page == "ready":
                 return
             assert page.page == "wait", page.page
@@ -111,7 +111,7 @@ class MturkWorker(BusyWorker):
         """Press the button in the frame, twice."""
         action = re.search(r'action="([^"]+)"', self._notice)
         assert action, "the frame has a form"
-        form = _Page(self._notice).hidden
+        form = _PageParts(self._notice).hidden
         for expected in (200, 400):
             told = httpx2.post(
                 html.unescape(action[1]),

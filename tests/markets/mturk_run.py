@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from connectors.mturk.arrivals import read_note
-from dispatcher.surfaces.demo.forms import Written
+from dispatcher.surfaces.demo.forms import WrittenBox
 from dispatcher.surfaces.demo.people import Diary, Habits, Reader
 from dispatcher.surfaces.demo.show import Stage, end
 from tests.contract.mturk_queue import queue_server
@@ -103,7 +103,7 @@ def their_time() -> datetime:
 def make_people(
     server: Mturk,
     sizes: Sizes,
-    known: Mapping[str, Written],
+    known: Mapping[str, WrittenBox],
     names: list[str],
     page: str,
 ) -> list[MturkWorker]:

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 import httpx2
 
-from dispatcher.surfaces.demo.people import WAIT, Diary, Reader, _Page
+from dispatcher.surfaces.demo.people import WAIT, Diary, Reader, _PageParts
 
 One = TypeVar("One")
 Two = TypeVar("Two")
@@ -119,7 +119,7 @@ class BusyWorker(threading.Thread):
     def _work(self) -> None:
         for window in self._windows:
             self._arrive(window)
-        page = _Page("")
+        page = _PageParts("")
         while not self._stop_working.is_set():
             if page.page != "task":
                 page = self._start()
@@ -128,20 +128,20 @@ class BusyWorker(threading.Thread):
             else:
                 self._stop_working.wait(WAIT)
 
-    def _start(self) -> _Page:
+    def _start(self) -> _PageParts:
         """Press Start, sometimes in both windows at once."""
         if self._reader.rng.random() >= WINDOWS:
-            return self._post(self._windows[0], "/start", _Page(""))
+            return self._post(self._windows[0], "/start", _PageParts(""))
         self.deeds.windows += 1
         one, two = both(
-            lambda: self._post(self._windows[0], "/start", _Page("")),
-            lambda: self._post(self._windows[1], "/start", _Page("")),
+            lambda: self._post(self._windows[0], "/start", _PageParts("")),
+            lambda: self._post(self._windows[1], "/start", _PageParts("")),
         )
         if one.page == two.page == "task" and one.token != two.token:
             self.deeds.split += 1
         return one
 
-    def _task(self, page: _Page) -> _Page:
+    def _task(self, page: _PageParts) -> _PageParts:
         diary, rng = self.diary, self._reader.rng
         self._board[page.token] = self.account
         written = self._reader.read(self._windows[0].get(page.crop).content)
@@ -165,7 +165,7 @@ class BusyWorker(threading.Thread):
         )
         return one
 
-    def _reach(self, page: _Page) -> None:
+    def _reach(self, page: _PageParts) -> None:
         """Answer and look at the task that another worker has in hand."""
         others = [
             t for t, who in list(self._board.items())[-40:] if who != self.account
@@ -183,7 +183,7 @@ class BusyWorker(threading.Thread):
             form = {"answer": "mine", "outcome": "answered"}
             got.append(self._windows[1].post(f"/task/{token}/answer", data=form).text)
         for text in got:
-            seen = _Page(text)
+            seen = _PageParts(text)
             if seen.crop and self._board.get(seen.token) not in (None, self.account):
                 self.deeds.foreign += 1
             if seen.crop:  # a task of its own may follow: what it shows is noted too
@@ -198,10 +198,10 @@ class BusyWorker(threading.Thread):
             self._reader.read(reply.content)
 
     def _post(
-        self, window: httpx2.Client, path: str, page: _Page, **form: str
-    ) -> _Page:
+        self, window: httpx2.Client, path: str, page: _PageParts, **form: str
+    ) -> _PageParts:
         text = window.post(path, data={**page.hidden, **form}).text
-        found = _Page(text)
+        found = _PageParts(text)
         if found.page == "task":
             self._board[found.token] = self.account
         else:

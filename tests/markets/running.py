@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from dispatcher.app.servers import free_ports
-from dispatcher.surfaces.demo.forms import Written, write_records
+from dispatcher.surfaces.demo.forms import WrittenBox, write_records
 from dispatcher.surfaces.demo.report import report
 from dispatcher.surfaces.demo.show import Stage
 from tests.e2e.torture import raw
@@ -63,7 +63,7 @@ class Sizes:
 
 def set_up(
     stage: Stage, sizes: Sizes, connector: str, section: str, secret: str
-) -> tuple[dict[str, Written], int]:
+) -> tuple[dict[str, WrittenBox], int]:
     """Draw the forms; set up the store, the policy and the connector.
 
     ``section`` is what stands under the connector in the settings, ``{workers}`` in it
@@ -123,7 +123,7 @@ def judge(
     stage: Stage,
     sizes: Sizes,
     people: Sequence[BusyWorker],
-    known: Mapping[str, Written],
+    known: Mapping[str, WrittenBox],
     held: str,
 ) -> dict[str, Any]:
     """Hold what was served against the ledger, and against the policy's sets."""
@@ -182,7 +182,7 @@ def judge(
     }
 
 
-def told_values(known: Mapping[str, Written]) -> re.Pattern[str]:
+def told_values(known: Mapping[str, WrittenBox]) -> re.Pattern[str]:
     """What would give a form away wherever it stood."""
     told = {w.text for w in known.values() if len(w.text) > 4}
     told |= {w.rx_id for w in known.values()}

@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 from dispatcher.access import sessions, users
 from dispatcher.access.oidc import CALLBACK, Provider
 from dispatcher.app.servers import Swap
-from dispatcher.core.config import Oidc
+from dispatcher.core.config import OidcSettings
 from dispatcher.operations.workspace import wall_clock
 from dispatcher.surfaces.console import ConsoleSettings
 from tests import sql
@@ -63,7 +63,7 @@ def test_a_certified_provider_signs_in_proves_and_signs_out(
             "backchannel_logout_session_required": False,
         }
         issuer = stack.enter_context(openid_server(tmp_path, client))
-        settings = Oidc(
+        settings = OidcSettings(
             issuer=issuer,
             client_id="dispatcher",
             name="Example ID",

@@ -11,7 +11,7 @@ import time
 
 import httpx2
 
-from dispatcher.surfaces.demo.people import WAIT, Reader, _Page
+from dispatcher.surfaces.demo.people import WAIT, Reader, _PageParts
 from tests.markets.page_people import BusyWorker, both
 from tests.markets.turkle_server import Browser, Turkle
 
@@ -61,7 +61,7 @@ class TurkleWorker(BusyWorker):
             self._finish(task)
 
     def _arrive(self, window: httpx2.Client) -> None:
-        self._post(window, "/arrive", _Page(window.get("/").text),
+        self._post(window, "/arrive", _PageParts(window.get("/").text),
                    invite=self._invite)  # fmt: skip
 
     # -- at Turkle ----------------------------------------------------------------------

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from dispatcher.surfaces.demo.forms import Written
+from dispatcher.surfaces.demo.forms import WrittenBox
 from dispatcher.surfaces.demo.people import Diary, Habits, Reader
 from dispatcher.surfaces.demo.show import Stage, end
 from tests.markets.running import LEASE, Sizes, judge, long_form, set_up, wait
@@ -72,7 +72,10 @@ def run(directory: Path, sizes: Sizes, say: Any = print) -> dict[str, Any]:
 
 
 def make_people(
-    server: Turkle, sizes: Sizes, known: Mapping[str, Written], invites: dict[str, str]
+    server: Turkle,
+    sizes: Sizes,
+    known: Mapping[str, WrittenBox],
+    invites: dict[str, str],
 ) -> list[TurkleWorker]:
     """One worker for each account, who reads what it is shown."""
     seeds = np.random.SeedSequence(sizes.seed).spawn(len(invites))

@@ -1,4 +1,4 @@
-"""Every module is run by a test: docs/decisions/0015 says where that test is."""
+"""Every module is run by a test (docs/decisions/0015), and a class name is one thing."""
 
 import ast
 from pathlib import Path
@@ -78,3 +78,26 @@ def test_every_module_is_run_by_a_test() -> None:
 @pytest.mark.parametrize("module", RUN_BY)
 def test_the_test_that_runs_it_is_there(module: str) -> None:
     assert (ROOT / RUN_BY[module]).is_file()
+
+
+HOMONYMS = {"Api": "each connector has one client of its service's protocol"}
+"""Names of classes that several modules may have, and why."""
+
+
+def named_after_what_they_show(path: Path) -> bool:
+    """Documents of the API: their names are public."""
+    return path.is_relative_to(ROOT / "dispatcher/surfaces/api") and (
+        path.name.startswith("documents")
+    )
+
+
+def test_a_class_name_of_the_dispatcher_and_its_connectors_is_one_thing() -> None:
+    named: dict[str, list[str]] = {}
+    for package in ("connectors", "dispatcher"):
+        for path in (ROOT / package).rglob("*.py"):
+            if not named_after_what_they_show(path):
+                for node in code(path).body:
+                    if isinstance(node, ast.ClassDef):
+                        named.setdefault(node.name, []).append(str(path))
+    shared = {name: where for name, where in named.items() if len(where) > 1}
+    assert shared.keys() == HOMONYMS.keys(), shared

@@ -48,7 +48,7 @@ class Checked:
         return len(self.heads)
 
 
-class _Reader:
+class _LineChecker:
     """Checks a stream of lines; chains may be interleaved in any way."""
 
     def __init__(self) -> None:
@@ -123,7 +123,7 @@ def check_files(folder: Path, *, store: str | None = None) -> Checked:
     ------
     LedgerBroken, LedgerForeign
     """
-    reader = _Reader()
+    reader = _LineChecker()
     shipped = shipped_lines(folder, store=store)
     for line in progress.counted(shipped, "shipped lines", lambda: None):
         if "attached" not in line.members:
@@ -138,7 +138,7 @@ def check_store(tx: Tx) -> Checked:
     ------
     LedgerBroken
     """
-    reader = _Reader()
+    reader = _LineChecker()
     chains = sorted(ledger.all_chains(tx), key=lambda c: c.id == SYSTEM_CHAIN)
     total = sum(chain.seq for chain in chains)
     for chain in chains:  # system last: the lines that its seals cover come before

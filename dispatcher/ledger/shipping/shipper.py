@@ -321,7 +321,7 @@ def _slow(folder: Path) -> NotShipped:
 
 
 @dataclass(frozen=True)
-class Seen:
+class FilesState:
     """State of the files relative to the store.
 
     Attributes
@@ -335,7 +335,7 @@ class Seen:
     behind: int
 
 
-def look(store: Store, folder: Path) -> Seen:
+def look(store: Store, folder: Path) -> FilesState:
     """Compare the end of a shipped ledger with the store.
 
     ``audit verify`` checks the whole of it.
@@ -357,4 +357,4 @@ def look(store: Store, folder: Path) -> Seen:
         chains = ledger.all_chains(tx)
         refuse_forgotten(tx, chains, heads)
     behind = sum(c.seq - heads.get(c.name, (0, NO_HASH))[0] for c in chains)
-    return Seen(files, behind)
+    return FilesState(files, behind)

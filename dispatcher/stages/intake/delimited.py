@@ -20,8 +20,8 @@ from dispatcher.stages.intake.encoding import Lines
 from dispatcher.stages.intake.table import (
     BATCH_CHARACTERS,
     MAX_CELL,
-    Batch,
-    Rejected,
+    RejectedRow,
+    RowBatch,
     cell_fault,
     checked_header,
 )
@@ -233,7 +233,7 @@ class DelimitedReader:
         self._start = self._lines.number + 1
         return checked_header(row, where)
 
-    def batches(self) -> Iterator[Batch]:
+    def batches(self) -> Iterator[RowBatch]:
         """Yield all rows, once; the last batch may be empty of rows.
 
         Raises
@@ -243,14 +243,14 @@ class DelimitedReader:
             safely. Earlier batches stay valid.
         """
         while True:
-            batch = Batch(self.columns)
+            batch = RowBatch(self.columns)
             more = self._fill(batch)
             if batch.rows or batch.rejected:
                 yield batch
             if not more:
                 return
 
-    def _fill(self, batch: Batch) -> bool:
+    def _fill(self, batch: RowBatch) -> bool:
         """Read rows into the batch; return whether there may be more."""
         lines, held = self._lines, self._lines.held
         width = len(self.columns)
@@ -289,15 +289,15 @@ class DelimitedReader:
             assert self._start >= first_line
             return False
 
-    def _doubtful(self, row: list[str], start: int, batch: Batch) -> None:
+    def _doubtful(self, row: list[str], start: int, batch: RowBatch) -> None:
         if not row:
             return  # a blank line is no row
         if len(row) != len(self.columns):
             reason = f"{len(row):,} columns, expected {len(self.columns):,}"
-            batch.rejected.append(Rejected(start, "", reason))
+            batch.rejected.append(RejectedRow(start, "", reason))
             return
         if row == self._names:
-            batch.rejected.append(Rejected(start, "", AGAIN))
+            batch.rejected.append(RejectedRow(start, "", AGAIN))
             return
         spaced = [
             at for at, c in enumerate(row) if c[:1] == " " and c.lstrip()[:1] == '"'
@@ -307,9 +307,9 @@ class DelimitedReader:
             batch.rows.append(row)
             batch.lines.append(start)
         else:
-            batch.rejected.append(Rejected(start, self.columns[fault[0]], fault[1]))
+            batch.rejected.append(RejectedRow(start, self.columns[fault[0]], fault[1]))
 
-    def _broken(self, error: csv.Error, batch: Batch) -> None:
+    def _broken(self, error: csv.Error, batch: RowBatch) -> None:
         """Reject the row that csv could not read, and continue after it."""
         start, held = self._start, list(self._lines.held)
         self._lines.held.clear()
@@ -319,7 +319,7 @@ class DelimitedReader:
             self._returns += 1
             if self._returns > MAX_RETURNS:
                 raise _beyond_repair(start)
-            batch.rejected.append(Rejected(start, "", UNCLOSED))
+            batch.rejected.append(RejectedRow(start, "", UNCLOSED))
             self._start = start + 1
             self._source = self._again(held[1:])
             return
@@ -332,7 +332,7 @@ class DelimitedReader:
         )
         if len(held) > 1:
             reason += f" (lines {start} to {start + len(held) - 1})"
-        batch.rejected.append(Rejected(start, "", reason))
+        batch.rejected.append(RejectedRow(start, "", reason))
         self._start = start + len(held)
 
     def _again(self, lines: list[str]) -> Iterator[str]:

@@ -132,7 +132,7 @@ class Crop:
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class PageForm:
     """What a policy says of all pages.
 
     Attributes
@@ -157,7 +157,7 @@ class PageFolder:
     ----------
     folder : Path
         Nothing outside of it is ever opened.
-    form : Form
+    form : PageForm
 
     Raises
     ------
@@ -165,17 +165,17 @@ class PageFolder:
         The template is missing, or is not the file that the policy names.
     """
 
-    def __init__(self, folder: Path, form: Form = Form()) -> None:
+    def __init__(self, folder: Path, form: PageForm = PageForm()) -> None:
         self._folder = folder.resolve()
         self._form = form
-        self._kept: OrderedDict[tuple[str, int], _Page] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, int], _DecodedPage] = OrderedDict()
         self._template = b""
         self._template_file: tuple[int, int] | None = None
         self._template_pages: dict[int, Image.Image] = {}
         if form.template:
             self._template, self._template_file = self._read_template(form)
 
-    def _read_template(self, form: Form) -> tuple[bytes, tuple[int, int]]:
+    def _read_template(self, form: PageForm) -> tuple[bytes, tuple[int, int]]:
         """Read the template: by its path in the folder, or else by its name there.
 
         Its path is that from the policy file, whose folder the pages need not be in. The
@@ -196,7 +196,7 @@ class PageFolder:
             + " and no ".join(paths)
         )
 
-    def under(self, form: Form) -> PageFolder:
+    def under(self, form: PageForm) -> PageFolder:
         """Return the pages of the same folder under what a policy says of them."""
         return PageFolder(self._folder, form)
 
@@ -220,7 +220,7 @@ class PageFolder:
         area, image = cut(page.image, box, page.placement, painted)
         return Crop(page.identity, area, _encoded(image))
 
-    def _page(self, path: str, number: int) -> _Page:
+    def _page(self, path: str, number: int) -> _DecodedPage:
         page = self._kept.get((path, number))
         if page is None:
             raw, file = self._read(path)
@@ -228,7 +228,7 @@ class PageFolder:
             placement = None
             if self._template and file != self._template_file:
                 placement = placed(self._template_page(number), image)
-            page = _Page((*file, number), image, placement)
+            page = _DecodedPage((*file, number), image, placement)
             self._keep((path, number), page)
         return page
 
@@ -240,7 +240,7 @@ class PageFolder:
             self._template_pages[number] = kept
         return kept
 
-    def _keep(self, key: tuple[str, int], page: _Page) -> None:
+    def _keep(self, key: tuple[str, int], page: _DecodedPage) -> None:
         self._kept[key] = page
         size = sum(kept.size for kept in self._kept.values())
         while len(self._kept) > 1 and size > MAX_DECODED:
@@ -269,7 +269,7 @@ class PageFolder:
 
 
 @dataclass(frozen=True, slots=True)
-class _Page:
+class _DecodedPage:
     """A decoded page, with its file and page number."""
 
     identity: tuple[int, ...]

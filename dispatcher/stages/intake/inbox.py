@@ -14,7 +14,7 @@ from typing import Final
 from dispatcher.core.errors import DispatcherError, Invalid, StaleLease
 from dispatcher.core.log import get_logger
 from dispatcher.core.private_files import private
-from dispatcher.stages.intake.loading import Loaded, Progress, load
+from dispatcher.stages.intake.loading import Loaded, LoadProgress, load
 from dispatcher.stages.intake.opening import SUFFIXES
 from dispatcher.stages.intake.rejects import rejects_path
 from dispatcher.store import Clock, Store, lease
@@ -99,7 +99,7 @@ class Inbox:
         return found
 
     def _take(self, file: Path, mark: Mark, epoch: int) -> int:
-        def check(progress: Progress | None = None) -> None:
+        def check(progress: LoadProgress | None = None) -> None:
             del progress
             with self._store.write() as tx:
                 lease.check_epoch(tx, lease.SHARD, epoch)

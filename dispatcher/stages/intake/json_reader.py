@@ -19,8 +19,8 @@ from dispatcher.stages.intake.table import (
     BATCH_CHARACTERS,
     MAX_COLUMNS,
     UNDECODED,
-    Batch,
-    Rejected,
+    RejectedRow,
+    RowBatch,
     cell_fault,
 )
 
@@ -85,27 +85,27 @@ class JsonReader:
         self._columns: list[str] = []
         self._known: set[str] = set()
 
-    def batches(self) -> Iterator[Batch]:
+    def batches(self) -> Iterator[RowBatch]:
         """Yield all rows, once."""
-        batch = Batch(())
+        batch = RowBatch(())
         room, characters = self._batch_rows, 0
         for line, text in self._objects:
             characters += len(text)
             try:
                 row = self._row(text)
             except _Faulty as fault:
-                batch.rejected.append(Rejected(line, fault.column, fault.reason))
+                batch.rejected.append(RejectedRow(line, fault.column, fault.reason))
             else:
                 batch.rows.append(row)
                 batch.lines.append(line)
             room -= 1
             if room <= 0 or characters >= BATCH_CHARACTERS:
                 yield self._padded(batch)
-                batch, room, characters = Batch(()), self._batch_rows, 0
+                batch, room, characters = RowBatch(()), self._batch_rows, 0
         if batch.rows or batch.rejected:
             yield self._padded(batch)
 
-    def _padded(self, batch: Batch) -> Batch:
+    def _padded(self, batch: RowBatch) -> RowBatch:
         batch.columns = tuple(self._columns)
         width = len(batch.columns)
         batch.rows = [

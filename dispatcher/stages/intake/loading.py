@@ -22,17 +22,21 @@ from dispatcher.ledger.loads import register_keys
 from dispatcher.stages.intake import record_rows, runs
 from dispatcher.stages.intake.images import PageFolder
 from dispatcher.stages.intake.opening import open_table
-from dispatcher.stages.intake.record_builder import PreparedRecord, RecordBuilder, Row
+from dispatcher.stages.intake.record_builder import (
+    CandidateRow,
+    PreparedRecord,
+    RecordBuilder,
+)
 from dispatcher.stages.intake.rejects import RejectsFile
 from dispatcher.stages.intake.runs import check_run_name
 from dispatcher.stages.intake.table import (
     DOUBLED,
     ROW_KEY,
-    Batch,
-    Facts,
+    FileFacts,
+    OpenedFile,
     Options,
-    Rejected,
-    Table,
+    RejectedRow,
+    RowBatch,
 )
 from dispatcher.store import Clash, Clock, Store, Tx, notices
 from dispatcher.store import records as rows
@@ -62,7 +66,7 @@ def load(
     name: str | None = None,
     folder: Path | None = None,
     rejects: Path | None = None,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[LoadProgress], None] | None = None,
     pilot: int | None = None,
     actor: str = "operator",
 ) -> Loaded:
@@ -162,12 +166,12 @@ class _Loading:
         self,
         store: Store,
         force: ActivePolicy,
-        table: Table,
+        table: OpenedFile,
         pages: PageFolder,
         clock: Clock,
         rejected: RejectsFile,
     ) -> None:
-        self.counts = Progress(size=table.size)
+        self.counts = LoadProgress(size=table.size)
         self.load_id = 0
         self._run, self._run_id = "", 0
         self._store = store
@@ -210,14 +214,14 @@ class _Loading:
                     return
             self.load_id = rows.begin_load(tx, found.id, source, _json(columns), now)
 
-    def take(self, batch: Batch) -> None:
+    def take(self, batch: RowBatch) -> None:
         """Load the rows of a batch."""
         refused = self._taken(batch)
         self.counts.rejected += len(refused)
         self.counts.position = self._table.position()
         self._rejected.add(sorted(refused, key=lambda r: r.line))
 
-    def _taken(self, batch: Batch) -> list[Rejected]:
+    def _taken(self, batch: RowBatch) -> list[RejectedRow]:
         """Load the rows of a batch; return the rejected ones."""
         if batch.columns != self._builder.columns:
             self._builder = self._builder_for(batch.columns)
@@ -247,16 +251,20 @@ class _Loading:
                 fix="check the file, or the command that wrote it",
             )
 
-    def _fresh(self, found: list[Row], refused: list[Rejected]) -> list[Row]:
+    def _fresh(
+        self, found: list[CandidateRow], refused: list[RejectedRow]
+    ) -> list[CandidateRow]:
         """Return the rows whose key no earlier line and no record has."""
         key = self._force.policy.entity.key
-        first: dict[str, Row] = {}
+        first: dict[str, CandidateRow] = {}
         for row in found:
             if first.setdefault(row.pseudonym, row) is not row:
-                refused.append(Rejected(row.line, key, DOUBLED))  # noqa: PERF401
+                refused.append(RejectedRow(row.line, key, DOUBLED))  # noqa: PERF401
         return self._unknown(list(first.values()), refused)
 
-    def _unknown(self, found: list[Row], refused: list[Rejected]) -> list[Row]:
+    def _unknown(
+        self, found: list[CandidateRow], refused: list[RejectedRow]
+    ) -> list[CandidateRow]:
         """Return the rows that are no records yet; skip or reject the others."""
         key = self._force.policy.entity.key
         if not found:
@@ -264,21 +272,21 @@ class _Loading:
         known, erased, respelled = self._known(found)
         if not known and not erased and not respelled:
             return found
-        fresh: list[Row] = []
+        fresh: list[CandidateRow] = []
         for row in found:
             record = known.get(row.pseudonym)
             row.lost = record is not None and record.lost
             gone = record is not None and record.erased and not record.lost
             if row.person in erased or gone:
-                refused.append(Rejected(row.line, key, ERASED))
+                refused.append(RejectedRow(row.line, key, ERASED))
             elif row.pseudonym in respelled:
-                refused.append(Rejected(row.line, key, RESPELLED))
+                refused.append(RejectedRow(row.line, key, RESPELLED))
             elif record is None or record.lost:
                 fresh.append(row)
             elif self._is_mine(record.id):
-                refused.append(Rejected(row.line, key, DOUBLED))
+                refused.append(RejectedRow(row.line, key, DOUBLED))
             elif not self._same(row, record):
-                refused.append(Rejected(row.line, key, CHANGED))
+                refused.append(RejectedRow(row.line, key, CHANGED))
             else:
                 self.counts.skipped += 1
         return fresh
@@ -289,7 +297,7 @@ class _Loading:
         return at >= 0 and record_id < self._mine[at][1]
 
     def _known(
-        self, found: list[Row]
+        self, found: list[CandidateRow]
     ) -> tuple[dict[str, rows.RecordRow], frozenset[str], frozenset[str]]:
         """Return the records among the rows; erased people; rows of respelled keys."""
         people = sorted({row.person for row in found if row.person is not None})
@@ -302,7 +310,7 @@ class _Loading:
             respelled = _respelled(tx, self._secret, found, known)
         return known, erased, respelled
 
-    def _same(self, row: Row, record: rows.RecordRow) -> bool:
+    def _same(self, row: CandidateRow, record: rows.RecordRow) -> bool:
         """Whether the record has the cells of the row, empty ones left out."""
         cells = msgspec.json.decode(record.columns, type=list[str])
         columns = self._columns_of[record.load_id]
@@ -310,7 +318,7 @@ class _Loading:
             return True
         return _filled(columns, cells) == _filled(self._builder.columns, row.cells)
 
-    def _bring(self, chunk: list[PreparedRecord], refused: list[Rejected]) -> None:
+    def _bring(self, chunk: list[PreparedRecord], refused: list[RejectedRow]) -> None:
         """Write a chunk, except what another load adds meanwhile."""
         for last in (*[False] * (TRIES - 1), True):
             try:
@@ -329,13 +337,13 @@ class _Loading:
         raise _crowded()
 
     def _chunks(
-        self, fresh: Iterable[Row], refused: list[Rejected]
+        self, fresh: Iterable[CandidateRow], refused: list[RejectedRow]
     ) -> Iterator[list[PreparedRecord]]:
         chunk: list[PreparedRecord] = []
         size = 0
         for row in fresh:
             prepared = self._builder.prepared(row)
-            if isinstance(prepared, Rejected):
+            if isinstance(prepared, RejectedRow):
                 refused.append(prepared)
                 continue
             chunk.append(prepared)
@@ -346,7 +354,7 @@ class _Loading:
         if chunk:
             yield chunk
 
-    def _write(self, chunk: list[PreparedRecord], refused: list[Rejected]) -> None:
+    def _write(self, chunk: list[PreparedRecord], refused: list[RejectedRow]) -> None:
         """Write records, subjects, entries and their ledger keys in one transaction."""
         now = self._clock()
         fresh = [prepared for prepared in chunk if not prepared.row.lost]
@@ -373,7 +381,7 @@ class _Loading:
             rows.note_chunk(tx, self.load_id, columns, len(brought))
         insort(self._mine, (first, first + len(fresh)))
         key = self._force.policy.entity.key
-        refused += [Rejected(prepared.row.line, key, OTHER) for prepared in others]
+        refused += [RejectedRow(prepared.row.line, key, OTHER) for prepared in others]
         self.counts.records += len(brought)
         self.counts.returned += len(back)
         self.counts.entries += sum(len(prepared.shown) for prepared in brought)
@@ -386,35 +394,37 @@ class _Rehearsal(_Loading):
         self,
         store: Store,
         force: ActivePolicy,
-        table: Table,
+        table: OpenedFile,
         pages: PageFolder,
         clock: Clock,
     ) -> None:
         super().__init__(store, force, table, pages, clock, RejectsFile(None))
         self._brought: set[str] = set()
 
-    def refused(self, batch: Batch) -> list[Rejected]:
+    def refused(self, batch: RowBatch) -> list[RejectedRow]:
         """Return the rows of a batch that a load would reject, by line."""
         return sorted(self._taken(batch), key=lambda r: r.line)
 
-    def _unknown(self, found: list[Row], refused: list[Rejected]) -> list[Row]:
+    def _unknown(
+        self, found: list[CandidateRow], refused: list[RejectedRow]
+    ) -> list[CandidateRow]:
         key = self._force.policy.entity.key
         refused += [
-            Rejected(row.line, key, DOUBLED)
+            RejectedRow(row.line, key, DOUBLED)
             for row in found
             if row.pseudonym in self._brought
         ]
         new = [row for row in found if row.pseudonym not in self._brought]
         return super()._unknown(new, refused)
 
-    def _bring(self, chunk: list[PreparedRecord], refused: list[Rejected]) -> None:
+    def _bring(self, chunk: list[PreparedRecord], refused: list[RejectedRow]) -> None:
         del refused
         self._brought.update(prepared.row.pseudonym for prepared in chunk)
 
 
 def screen(
-    store: Store, table: Table, folder: Path, clock: Clock
-) -> Callable[[Batch], list[Rejected]] | None:
+    store: Store, table: OpenedFile, folder: Path, clock: Clock
+) -> Callable[[RowBatch], list[RejectedRow]] | None:
     """Return a function that finds the rows of a table that a load would reject now.
 
     Returns
@@ -470,7 +480,7 @@ def _crowded() -> Conflict:
 
 
 @dataclass(slots=True)
-class Progress:
+class LoadProgress:
     """Progress of a load.
 
     Attributes
@@ -503,24 +513,24 @@ class Loaded:
 
     Attributes
     ----------
-    facts : Facts
+    facts : FileFacts
         How the file was understood.
     run : str
     load_id : int
-    counts : Progress
+    counts : LoadProgress
     rejects : Path or None
         The file of rejected rows, if there are any and a path was given.
     """
 
-    facts: Facts
+    facts: FileFacts
     run: str
     load_id: int
-    counts: Progress
+    counts: LoadProgress
     rejects: Path | None
 
 
 def _respelled(
-    tx: Tx, secret: bytes, found: Sequence[Row], known: Collection[str]
+    tx: Tx, secret: bytes, found: Sequence[CandidateRow], known: Collection[str]
 ) -> frozenset[str]:
     """Return the rows of somebody who was erased under another spelling.
 

@@ -24,28 +24,28 @@ from dispatcher.stages.intake.parquet import ParquetReader
 from dispatcher.stages.intake.source import Source, open_source
 from dispatcher.stages.intake.table import (
     ROW_KEY,
-    Batch,
-    Facts,
-    Format,
+    FileFacts,
+    FileFormat,
+    OpenedFile,
     Options,
-    Table,
+    RowBatch,
 )
 from dispatcher.stages.intake.workbook import WorkbookReader
 
 GUARDED: Final = "written by records reassemble: the formula guard is taken away"
 SUFFIXES: Final = {
-    ".csv": Format.CSV,
-    ".txt": Format.CSV,
-    ".tsv": Format.TSV,
-    ".tab": Format.TSV,
-    ".jsonl": Format.JSONL,
-    ".ndjson": Format.JSONL,
-    ".json": Format.JSON,
-    ".parquet": Format.PARQUET,
-    ".pq": Format.PARQUET,
-    ".xlsx": Format.EXCEL,
-    ".xlsm": Format.EXCEL,
-    ".xls": Format.EXCEL,
+    ".csv": FileFormat.CSV,
+    ".txt": FileFormat.CSV,
+    ".tsv": FileFormat.TSV,
+    ".tab": FileFormat.TSV,
+    ".jsonl": FileFormat.JSONL,
+    ".ndjson": FileFormat.JSONL,
+    ".json": FileFormat.JSON,
+    ".parquet": FileFormat.PARQUET,
+    ".pq": FileFormat.PARQUET,
+    ".xlsx": FileFormat.EXCEL,
+    ".xlsm": FileFormat.EXCEL,
+    ".xls": FileFormat.EXCEL,
 }
 DIGEST: Final = 16  # hexadecimal digits
 _REFUSED: Final = (
@@ -62,7 +62,7 @@ _REFUSED: Final = (
 
 def open_table(
     where: Path | BinaryIO, options: Options | None = None, *, name: str | None = None
-) -> Table:
+) -> OpenedFile:
     """Open a file or a binary stream as a table of text cells.
 
     Parameters
@@ -80,7 +80,7 @@ def open_table(
     options = options or Options()
     source = open_source(where, name=name, max_bytes=options.max_bytes)
     try:
-        facts = Facts(source.name, _format(source, options), source.compressed)
+        facts = FileFacts(source.name, _format(source, options), source.compressed)
         columns, batches = _reading(source, facts, options)
         if options.numbered:
             digest = _digest(where, source.name, options)
@@ -88,7 +88,9 @@ def open_table(
     except BaseException:
         source.close()
         raise
-    return Table(facts, columns, batches, source.size, source.position, source.close)
+    return OpenedFile(
+        facts, columns, batches, source.size, source.position, source.close
+    )
 
 
 def _digest(where: Path | BinaryIO, name: str, options: Options) -> str:
@@ -109,7 +111,7 @@ def _digest(where: Path | BinaryIO, name: str, options: Options) -> str:
         source.close()
 
 
-def _numbered(batches: Iterator[Batch], digest: str) -> Iterator[Batch]:
+def _numbered(batches: Iterator[RowBatch], digest: str) -> Iterator[RowBatch]:
     """Yield the batches with the key of each row in a column before the others."""
     for batch in batches:
         if ROW_KEY in batch.columns:
@@ -126,7 +128,7 @@ def _numbered(batches: Iterator[Batch], digest: str) -> Iterator[Batch]:
         yield batch
 
 
-def _format(source: Source, options: Options) -> Format:
+def _format(source: Source, options: Options) -> FileFormat:
     """Return the format: the operator's choice, else by content, else by name."""
     by_content = _by_content(source)
     if options.format is not None:
@@ -134,17 +136,17 @@ def _format(source: Source, options: Options) -> Format:
     return by_content or _by_name(source)
 
 
-def _by_content(source: Source) -> Format | None:
+def _by_content(source: Source) -> FileFormat | None:
     head = source.head
     if head.startswith(b"PAR1"):
-        return Format.PARQUET
+        return FileFormat.PARQUET
     if head.startswith(b"\xd0\xcf\x11\xe0"):
         raise _old_workbook(source.name)
     if head.startswith(b"PK\x03\x04"):
         if b"opendocument" in head[:200]:
             raise _unknown(source.name, "an OpenDocument file")
         if _is_workbook(source):
-            return Format.EXCEL
+            return FileFormat.EXCEL
         raise _unknown(source.name, "a zip archive")
     beginning = head[:200].removeprefix(b"\xef\xbb\xbf").lstrip().lower()
     if beginning.startswith((b"<!doctype", b"<html", b"<table", b"<?xml")):
@@ -185,12 +187,12 @@ def _unknown(name: str, what: str) -> Invalid:
     )
 
 
-def _by_name(source: Source) -> Format:
+def _by_name(source: Source) -> FileFormat:
     suffixes = [suffix.lower() for suffix in Path(source.name).suffixes]
     if suffixes and suffixes[-1] in (".gz", ".gzip"):
         suffixes.pop()
     named = SUFFIXES.get(suffixes[-1]) if suffixes else None
-    if named in (Format.PARQUET, Format.EXCEL):
+    if named in (FileFormat.PARQUET, FileFormat.EXCEL):
         raise Invalid(
             f"{source.name} is not what its name says",
             why=f"a file ending in {suffixes[-1]} begins with other bytes",
@@ -200,29 +202,29 @@ def _by_name(source: Source) -> Format:
         return named
     beginning = source.head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
     if beginning == b"[":
-        return Format.JSON
-    return Format.JSONL if beginning == b"{" else Format.CSV
+        return FileFormat.JSON
+    return FileFormat.JSONL if beginning == b"{" else FileFormat.CSV
 
 
 def _reading(
-    source: Source, facts: Facts, options: Options
-) -> tuple[tuple[str, ...], Iterator[Batch]]:
+    source: Source, facts: FileFacts, options: Options
+) -> tuple[tuple[str, ...], Iterator[RowBatch]]:
     match facts.format:
-        case Format.PARQUET:
+        case FileFormat.PARQUET:
             parquet = ParquetReader(source, options.batch_rows)
             return parquet.columns, parquet.batches()
-        case Format.EXCEL:
+        case FileFormat.EXCEL:
             book = WorkbookReader(source, options.batch_rows, options.sheet)
             facts.sheet = book.sheet
             facts.notes += book.notes
             return book.columns, book.batches()
-        case Format.JSON | Format.JSONL:
+        case FileFormat.JSON | FileFormat.JSONL:
             return _json(source, facts, options)
-        case Format.CSV | Format.TSV:
+        case FileFormat.CSV | FileFormat.TSV:
             return _delimited(source, facts, options)
 
 
-def _encoding(source: Source, facts: Facts, options: Options) -> Encoding:
+def _encoding(source: Source, facts: FileFacts, options: Options) -> Encoding:
     encoding = find_encoding(source.head, whole=source.whole, named=options.encoding)
     facts.encoding = encoding.shown
     facts.encoding_reason = encoding.reason
@@ -230,13 +232,13 @@ def _encoding(source: Source, facts: Facts, options: Options) -> Encoding:
 
 
 def _delimited(
-    source: Source, facts: Facts, options: Options
-) -> tuple[tuple[str, ...], Iterator[Batch]]:
+    source: Source, facts: FileFacts, options: Options
+) -> tuple[tuple[str, ...], Iterator[RowBatch]]:
     encoding = _encoding(source, facts, options)
     delimiter = options.delimiter
     if delimiter is None:
         sample = "".join(decoded(iter([source.head]), encoding))
-        prefer = "\t" if facts.format is Format.TSV else None
+        prefer = "\t" if facts.format is FileFormat.TSV else None
         surely = options.format is not None or not source.name.endswith(".txt")
         delimiter = find_delimiter(
             sample, whole=source.whole, prefer=prefer, surely=surely
@@ -248,8 +250,8 @@ def _delimited(
             fix="for example --delimiter ';' or --delimiter $'\\t'",
         )
     facts.delimiter = delimiter
-    if facts.format is Format.CSV and delimiter == "\t":
-        facts.format = Format.TSV
+    if facts.format is FileFormat.CSV and delimiter == "\t":
+        facts.format = FileFormat.TSV
     lines = Lines(source.blocks(), encoding)
     reader = DelimitedReader(lines, delimiter, options.batch_rows)
     ours = options.guarded
@@ -262,12 +264,12 @@ def _delimited(
 
 
 def _json(
-    source: Source, facts: Facts, options: Options
-) -> tuple[tuple[str, ...], Iterator[Batch]]:
+    source: Source, facts: FileFacts, options: Options
+) -> tuple[tuple[str, ...], Iterator[RowBatch]]:
     encoding = _encoding(source, facts, options)
     objects: Iterator[tuple[int, str]]
     elements = None
-    if facts.format is Format.JSON:
+    if facts.format is FileFormat.JSON:
         elements = JsonElements(decoded(source.blocks(), encoding))
         objects = iter(elements)
     else:

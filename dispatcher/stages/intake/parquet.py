@@ -14,8 +14,8 @@ from dispatcher.core.errors import Invalid
 from dispatcher.stages.intake.source import Source
 from dispatcher.stages.intake.table import (
     BATCH_CHARACTERS,
-    Batch,
-    Rejected,
+    RejectedRow,
+    RowBatch,
     cell_fault,
     checked_header,
     plain_text,
@@ -75,7 +75,7 @@ class ParquetReader:
         self._texts = [n for n, kind in schema.items() if kind == pl.String]
         self._pl = pl
 
-    def batches(self) -> Iterator[Batch]:
+    def batches(self) -> Iterator[RowBatch]:
         """Yield all rows, once.
 
         Raises
@@ -140,7 +140,7 @@ class ParquetReader:
         self,
         frame: Any,  # noqa: ANN401
         line: int,
-    ) -> Batch:
+    ) -> RowBatch:
         columns: list[Sequence[str]] = []
         faults: dict[int, tuple[int, str]] = {}
         for at, series in enumerate(frame.iter_columns()):
@@ -156,7 +156,7 @@ class ParquetReader:
                 columns.append(series.fill_null("").to_list())
             else:
                 columns.append([_text(value) for value in self._values(series)])
-        batch = Batch(self.columns)
+        batch = RowBatch(self.columns)
         for number, row in enumerate(zip(*columns, strict=True)):
             fault = faults.get(number) or cell_fault(row)
             if fault is None:
@@ -164,7 +164,7 @@ class ParquetReader:
                 batch.lines.append(line + number)
             else:
                 column = self.columns[fault[0]]
-                batch.rejected.append(Rejected(line + number, column, fault[1]))
+                batch.rejected.append(RejectedRow(line + number, column, fault[1]))
         return batch
 
     def _far(

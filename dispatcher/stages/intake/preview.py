@@ -18,11 +18,11 @@ from dispatcher.stages.intake.opening import open_table
 from dispatcher.stages.intake.table import (
     DOUBLED,
     NO_KEY,
-    Batch,
-    Facts,
+    FileFacts,
+    OpenedFile,
     Options,
-    Rejected,
-    Table,
+    RejectedRow,
+    RowBatch,
 )
 from policies.answers.notation import DECIMALS
 from policies.answers.validation import Valid, check
@@ -105,16 +105,16 @@ class ColumnFacts:
 
 
 @dataclass(slots=True)
-class Preview:
+class FilePreview:
     """The facts of a file.
 
     Attributes
     ----------
-    file : Facts
+    file : FileFacts
     rows : int
         All rows, those that would be rejected included.
     columns : list of ColumnFacts
-    rejected : list of Rejected
+    rejected : list of RejectedRow
         The first hundred rows that would be rejected, by line.
     rejections : int
         How many there are.
@@ -123,10 +123,10 @@ class Preview:
         them.
     """
 
-    file: Facts
+    file: FileFacts
     rows: int
     columns: list[ColumnFacts]
-    rejected: list[Rejected]
+    rejected: list[RejectedRow]
     rejections: int
     profile: Profile
 
@@ -193,7 +193,7 @@ class _Keys:
         self.empty = 0
         self._seen: set[int] = set()
 
-    def add(self, batch: Batch) -> None:
+    def add(self, batch: RowBatch) -> None:
         for line, row in zip(batch.lines, batch.rows, strict=True):
             value = row[self.column]
             number = hash(value)
@@ -211,13 +211,13 @@ class _Keys:
 
 
 def preview(
-    table: Table, screen: Callable[[Batch], list[Rejected]] | None = None
-) -> Preview:
+    table: OpenedFile, screen: Callable[[RowBatch], list[RejectedRow]] | None = None
+) -> FilePreview:
     """Read the whole table and return its preview.
 
     Parameters
     ----------
-    table : Table
+    table : OpenedFile
         Read to its end; not closed.
     screen : callable, optional
         Returns the rows of a batch that a load would reject, those of the batch
@@ -227,7 +227,7 @@ def preview(
     keys: list[_Keys] = []
     sampler = TableSampler()
     rows = unread = rejections = 0
-    rejected: list[Rejected] = []
+    rejected: list[RejectedRow] = []
     for batch in _reported(table):
         if not columns and not keys:
             keys = _candidates(batch.columns)
@@ -248,17 +248,19 @@ def preview(
     name = coded.columns[key.column].name if key else None
     if key and name and screen is None:
         rejections += key.doubled + key.empty
-        rejected.extend(Rejected(line, name, reason) for line, reason in key.lost)
+        rejected.extend(RejectedRow(line, name, reason) for line, reason in key.lost)
         rejected = sorted(rejected, key=lambda r: r.line)[:SHOWN_REJECTS]
     measured = profile(coded, name)
     facts = [
         _facts(column, seen, measured, rows)
         for column, seen in zip(measured.columns, columns, strict=True)
     ]
-    return Preview(table.facts, rows + unread, facts, rejected, rejections, measured)
+    return FilePreview(
+        table.facts, rows + unread, facts, rejected, rejections, measured
+    )
 
 
-def _reported(table: Table) -> Iterator[Batch]:
+def _reported(table: OpenedFile) -> Iterator[RowBatch]:
     """Yield the batches of a table, and say how much of the file is read."""
     size = None if table.size is None else table.size / MIB
     for batch in table.batches:

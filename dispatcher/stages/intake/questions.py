@@ -20,7 +20,7 @@ from dispatcher.stages.intake.images import BadPage, PageFolder
 from dispatcher.stages.intake.opening import open_table
 from dispatcher.stages.intake.record_builder import IMAGE, TEXT
 from dispatcher.stages.intake.redaction import redacted
-from dispatcher.stages.intake.table import Table
+from dispatcher.stages.intake.table import OpenedFile
 from dispatcher.store import Store, Tx, events, gold_questions, record_states
 from policies.answers import validation
 from policies.answers.validation import locate_passages
@@ -31,7 +31,7 @@ MOST: Final = 10_000
 
 
 @dataclass(frozen=True)
-class Question:
+class QuestionRow:
     """A made-up question: what is shown, and the right answer's raw text."""
 
     line: int
@@ -48,12 +48,12 @@ class Questions:
     ----------
     field : str
     field_id : int
-    found : tuple of Question
+    found : tuple of QuestionRow
     """
 
     field: str
     field_id: int
-    found: tuple[Question, ...]
+    found: tuple[QuestionRow, ...]
 
 
 def read_questions(store: Store, where: Path, field: str) -> Questions:
@@ -173,7 +173,7 @@ def _field(force: ActivePolicy, name: str) -> Field:
     return spec
 
 
-def _rows(table: Table, spec: Field, pages: PageFolder) -> Iterator[Question]:
+def _rows(table: OpenedFile, spec: Field, pages: PageFolder) -> Iterator[QuestionRow]:
     """Yield the questions of a table; refuse the first invalid row."""
     kind = "image" if spec.image_column is not None else "shown"
     for name in (kind, "answer"):
@@ -214,7 +214,7 @@ def _question(
     places: tuple[int, int],
     spec: Field,
     show: Callable[[str], bytes],
-) -> Question:
+) -> QuestionRow:
     value, answer = (cells[place] for place in places)
     if not value or value.isspace():
         raise _bad(line, "it shows nothing")
@@ -229,7 +229,7 @@ def _question(
     )
     if isinstance(verdict, validation.Invalid):
         raise _bad(line, f"its answer is none: {verdict.reason}")
-    return Question(line, shown, IMAGE if is_image else TEXT, str(raw))
+    return QuestionRow(line, shown, IMAGE if is_image else TEXT, str(raw))
 
 
 def _bad(line: int, reason: str) -> Invalid:
@@ -240,7 +240,7 @@ def _bad(line: int, reason: str) -> Invalid:
     )
 
 
-def _add(tx: Tx, questions: Sequence[Question], field_id: int, purpose: str) -> None:
+def _add(tx: Tx, questions: Sequence[QuestionRow], field_id: int, purpose: str) -> None:
     first = tx.reserve("gold_question", len(questions)) if questions else 0
     rows = [
         GoldQuestion(

@@ -21,12 +21,12 @@ from dispatcher.stages.intake.images import (
     BadPage,
     Box,
     Crop,
-    Form,
     PageFolder,
+    PageForm,
     pixel_box,
 )
 from dispatcher.stages.intake.redaction import TAGS, redacted
-from dispatcher.stages.intake.table import NO_KEY, ROW_KEY, Batch, Rejected
+from dispatcher.stages.intake.table import NO_KEY, ROW_KEY, RejectedRow, RowBatch
 from policies.policy import Box as LayoutBox
 from policies.policy import Entity, Field, Policy, Scope
 from policies.rules.crops import overlaps
@@ -49,7 +49,7 @@ _FORM = re.compile(
 
 
 @dataclass(slots=True)
-class Row:
+class CandidateRow:
     """A row that may become a record.
 
     Attributes
@@ -89,7 +89,7 @@ class PreparedRecord:
 
     Attributes
     ----------
-    row : Row
+    row : CandidateRow
     content : bytes
         All cells, as a JSON array.
     shown : list of (int, str, bytes)
@@ -98,7 +98,7 @@ class PreparedRecord:
         Bytes of the shown forms.
     """
 
-    row: Row
+    row: CandidateRow
     content: bytes
     shown: list[tuple[int, str, bytes]]
     size: int
@@ -153,18 +153,18 @@ class RecordBuilder:
             for pair in overlaps(policy.entity)
         }
 
-    def rows(self, batch: Batch) -> tuple[list[Row], list[Rejected]]:
+    def rows(self, batch: RowBatch) -> tuple[list[CandidateRow], list[RejectedRow]]:
         """Return the rows of a batch that may become records, and the others."""
-        entity, rejected = self._entity, list[Rejected]()
+        entity, rejected = self._entity, list[RejectedRow]()
         key_at = self._at[entity.key]
-        found: list[Row] = []
+        found: list[CandidateRow] = []
         for line, cells in zip(batch.lines, batch.rows, strict=True):
-            row = Row(line, cells[key_at], "", cells)
+            row = CandidateRow(line, cells[key_at], "", cells)
             fault = self._complete(row)
             if fault is None:
                 found.append(row)
             else:
-                rejected.append(Rejected(line, *fault))
+                rejected.append(RejectedRow(line, *fault))
         names = pseudonyms(self._secret, "r", (row.key for row in found))
         people = self._people({row.subject for row in found if row.subject})
         for row, name in zip(found, names, strict=True):
@@ -175,7 +175,7 @@ class RecordBuilder:
     def _people(self, texts: Collection[str]) -> dict[str, str]:
         return dict(zip(texts, pseudonyms(self._secret, "s", texts), strict=True))
 
-    def _complete(self, row: Row) -> tuple[str, str] | None:
+    def _complete(self, row: CandidateRow) -> tuple[str, str] | None:
         """Fill in the facts of a row; return (column, reason) if one is invalid."""
         entity = self._entity
         if not row.key or row.key.isspace():
@@ -192,7 +192,7 @@ class RecordBuilder:
                 return entity.time, fault
         return self._place(row) if self._places else None
 
-    def _time(self, row: Row, text: str) -> str:
+    def _time(self, row: CandidateRow, text: str) -> str:
         if not text or text.isspace():
             return "the time is empty, and a rule needs it" if self._needs_time else ""
         try:
@@ -201,7 +201,7 @@ class RecordBuilder:
             return str(error)
         return ""
 
-    def _place(self, row: Row) -> tuple[str, str] | None:
+    def _place(self, row: CandidateRow) -> tuple[str, str] | None:
         for vector, count in self._places.items():
             visits = 1
             if count is not None:
@@ -216,7 +216,7 @@ class RecordBuilder:
                 row.place, row.visits = pseudonym(self._secret, "v", place), visits
         return None
 
-    def prepared(self, row: Row) -> PreparedRecord | Rejected:
+    def prepared(self, row: CandidateRow) -> PreparedRecord | RejectedRow:
         """Make the shown forms of a row's entries; reject the row if one fails."""
         shown: list[tuple[int, str, bytes]] = []
         crops: list[tuple[str, Crop]] = []
@@ -235,7 +235,7 @@ class RecordBuilder:
                     if isinstance(made, Crop):
                         self._keep_apart(crops, self._names[number], made)
                 except BadPage as error:
-                    return Rejected(row.line, self.columns[at], str(error))
+                    return RejectedRow(row.line, self.columns[at], str(error))
             shown.append((number, media, form))
             size += len(form)
         content = msgspec.json.encode(list(cells))
@@ -284,12 +284,12 @@ def share_box(box: LayoutBox) -> Box:
     return Box(box.x, box.y, box.width, box.height, True, box.page)
 
 
-def form_of(entity: Entity) -> Form:
+def form_of(entity: Entity) -> PageForm:
     """Return what a policy says of all pages."""
     painted = tuple(share_box(box) for box in entity.layout.values() if box.redact)
     if entity.template is None:
-        return Form(redactions=painted)
-    return Form(entity.template.image, entity.template.sha256, painted)
+        return PageForm(redactions=painted)
+    return PageForm(entity.template.image, entity.template.sha256, painted)
 
 
 def _pages_of(pages: PageFolder, entity: Entity) -> PageFolder:

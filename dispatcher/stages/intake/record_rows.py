@@ -8,7 +8,7 @@ from typing import Final
 
 from dispatcher.ledger.active_policy import ActivePolicy
 from dispatcher.ledger.loads import Needs, RecordKeys, needs
-from dispatcher.stages.intake.record_builder import PreparedRecord, Row
+from dispatcher.stages.intake.record_builder import CandidateRow, PreparedRecord
 from dispatcher.store import Clash, Tx, answers
 from dispatcher.store import records as rows
 from dispatcher.store.records import Back, BackEntry, LostEntry, LostRecord
@@ -113,7 +113,9 @@ def add_entries(
     rows.add_entries(tx, found, names)
 
 
-def _facts(row: Row, subject_ids: Mapping[str, int]) -> dict[str, int | str | None]:
+def _facts(
+    row: CandidateRow, subject_ids: Mapping[str, int]
+) -> dict[str, int | str | None]:
     """Return the facts that rules need of a row's entries."""
     return {
         "subject_id": subject_ids.get(row.person or ""),

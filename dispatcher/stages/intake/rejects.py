@@ -15,7 +15,7 @@ from connectors.formats.formula_guard import guard
 from dispatcher.core.errors import Invalid
 from dispatcher.core.private_files import private
 from dispatcher.stages.intake.opening import SUFFIXES
-from dispatcher.stages.intake.table import Rejected
+from dispatcher.stages.intake.table import RejectedRow
 
 HEADER: Final = ("line", "column", "reason")
 
@@ -47,7 +47,7 @@ class RejectsFile:
         self.count = 0
         self._file: IO[str] | None = None
 
-    def add(self, rejected: Iterable[Rejected]) -> None:
+    def add(self, rejected: Iterable[RejectedRow]) -> None:
         """Append rejects to the file.
 
         Raises

@@ -1,6 +1,6 @@
 """The output of every reader: batches of rows, all cells as text, and rejects.
 
-A reader is an iterator of :class:`Batch`; memory is bounded by the batch, whatever the
+A reader is an iterator of :class:`RowBatch`; memory is bounded by the batch, whatever the
 size of the file. Cells are exactly as written; numbers and dates of typed formats are
 rendered canonically. No reason ever contains a cell's text.
 """
@@ -29,7 +29,7 @@ BOM: Final = "\ufeff"
 UNDECODED: Final = "\udcff"  # replaces undecodable bytes
 
 
-class Format(StrEnum):
+class FileFormat(StrEnum):
     """The file formats that can be loaded."""
 
     CSV = "csv"
@@ -46,7 +46,7 @@ class Options:
 
     Attributes
     ----------
-    format : Format or None
+    format : FileFormat or None
     encoding : str or None
         A codec name of Python.
     delimiter : str or None
@@ -64,7 +64,7 @@ class Options:
         only in what ``records reassemble`` wrote.
     """
 
-    format: Format | None = None
+    format: FileFormat | None = None
     encoding: str | None = None
     delimiter: str | None = None
     sheet: str | None = None
@@ -75,7 +75,7 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Rejected:
+class RejectedRow:
     """A rejected row: where, and why; never its content.
 
     Attributes
@@ -94,7 +94,7 @@ class Rejected:
 
 
 @dataclass(slots=True)
-class Batch:
+class RowBatch:
     """Consecutive rows.
 
     Attributes
@@ -106,23 +106,23 @@ class Batch:
         Where each row starts, shape (rows,).
     rows : list of sequence of str
         Shape (rows, columns).
-    rejected : list of Rejected
+    rejected : list of RejectedRow
     """
 
     columns: tuple[str, ...]
     lines: list[int] = field(default_factory=list)
     rows: list[Sequence[str]] = field(default_factory=list)
-    rejected: list[Rejected] = field(default_factory=list)
+    rejected: list[RejectedRow] = field(default_factory=list)
 
 
 @dataclass(slots=True)
-class Facts:
+class FileFacts:
     """How the file was understood, for the operator to confirm or overrule.
 
     Attributes
     ----------
     name : str
-    format : Format
+    format : FileFormat
     compressed : bool
     encoding, encoding_reason : str
         Empty for formats that have none.
@@ -134,7 +134,7 @@ class Facts:
     """
 
     name: str
-    format: Format
+    format: FileFormat
     compressed: bool = False
     encoding: str = ""
     encoding_reason: str = ""
@@ -144,15 +144,15 @@ class Facts:
 
 
 @dataclass(slots=True)
-class Table:
+class OpenedFile:
     """An opened file: iterate over :attr:`batches` once, then :meth:`close`.
 
     Attributes
     ----------
-    facts : Facts
+    facts : FileFacts
     columns : tuple of str
-        Known so far; see :attr:`Batch.columns`.
-    batches : Iterator of Batch
+        Known so far; see :attr:`RowBatch.columns`.
+    batches : Iterator of RowBatch
     size : int or None
         Bytes of the file as stored; None for a stream.
     position : Callable
@@ -160,14 +160,14 @@ class Table:
     close : Callable
     """
 
-    facts: Facts
+    facts: FileFacts
     columns: tuple[str, ...]
-    batches: Iterator[Batch]
+    batches: Iterator[RowBatch]
     size: int | None
     position: Callable[[], int]
     close: Callable[[], None]
 
-    def __enter__(self) -> Table:
+    def __enter__(self) -> OpenedFile:
         """Return the table itself."""
         return self
 

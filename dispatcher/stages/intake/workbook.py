@@ -23,8 +23,8 @@ from xml.parsers import expat
 from dispatcher.core.errors import Invalid
 from dispatcher.stages.intake.source import IN_MEMORY, MAX_RATIO, RATIO_FREE, Source
 from dispatcher.stages.intake.table import (
-    Batch,
-    Rejected,
+    RejectedRow,
+    RowBatch,
     cell_fault,
     checked_header,
     plain_text,
@@ -112,9 +112,9 @@ class WorkbookReader:
             "reads another sheet, also a hidden one",
         )
 
-    def batches(self) -> Iterator[Batch]:
+    def batches(self) -> Iterator[RowBatch]:
         """Yield all rows that have a cell, once."""
-        batch = Batch(self.columns)
+        batch = RowBatch(self.columns)
         for line, cells in enumerate(self._rows, self._line + 1):
             row = [plain_text(cell) for cell in cells]
             if not any(row):
@@ -122,27 +122,27 @@ class WorkbookReader:
             self._add(row, line, batch)
             if len(batch.rows) + len(batch.rejected) >= self._batch_rows:
                 yield batch
-                batch = Batch(self.columns)
+                batch = RowBatch(self.columns)
         if batch.rows or batch.rejected:
             yield batch
 
-    def _add(self, row: list[str], line: int, batch: Batch) -> None:
+    def _add(self, row: list[str], line: int, batch: RowBatch) -> None:
         width = len(self.columns)
         if any(row[width:]):
             reason = f"a cell right of the last named column ({width:,})"
-            batch.rejected.append(Rejected(line, "", reason))
+            batch.rejected.append(RejectedRow(line, "", reason))
             return
         row = row[:width] + [""] * (width - len(row))
         for name, cell in zip(self.columns, row, strict=True):
             if cell.startswith(MARK):
-                batch.rejected.append(Rejected(line, name, cell.removeprefix(MARK)))
+                batch.rejected.append(RejectedRow(line, name, cell.removeprefix(MARK)))
                 return
         fault = cell_fault(row)
         if fault is None:
             batch.rows.append(row)
             batch.lines.append(line)
         else:
-            batch.rejected.append(Rejected(line, self.columns[fault[0]], fault[1]))
+            batch.rejected.append(RejectedRow(line, self.columns[fault[0]], fault[1]))
 
 
 def _no_marks(names: Sequence[str], row: int) -> None:

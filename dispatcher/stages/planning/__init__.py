@@ -43,7 +43,7 @@ from dispatcher.store import Clock, Store, Tx, lease, settings
 from dispatcher.store import money as money_rows
 from dispatcher.store import planning as rows
 from dispatcher.store import policies as policy_rows
-from dispatcher.store.accounts import Account
+from dispatcher.store.accounts import AccountRow
 from dispatcher.store.planning import LeftRow
 from dispatcher.strategies import find_solver, solvers_for
 from policies.model.objective import Preference
@@ -670,8 +670,8 @@ def _assignments(
 
 
 def _split(
-    mine: Ids, taking: Sequence[tuple[Account, int]]
-) -> Iterator[tuple[Account, Ids]]:
+    mine: Ids, taking: Sequence[tuple[AccountRow, int]]
+) -> Iterator[tuple[AccountRow, Ids]]:
     """Split entries evenly over accounts, by the room that they have."""
     if not len(mine):
         return

@@ -15,7 +15,7 @@ from dispatcher.ledger.active_policy import ActivePolicy
 from dispatcher.preflight import Clearance
 from dispatcher.stages.planning.backlog import Backlog
 from dispatcher.store import booking
-from dispatcher.store.accounts import Account, all_accounts
+from dispatcher.store.accounts import AccountRow, all_accounts
 from dispatcher.store.transaction import Tx
 
 Flags = npt.NDArray[np.bool_]
@@ -30,7 +30,7 @@ class Workforce:
     ----------
     ids : tuple of int
         Adversary of each index of the problem.
-    accounts : tuple of tuple of Account
+    accounts : tuple of tuple of AccountRow
         Their active accounts.
     rooms : tuple of tuple of (int or None)
         How many entries each of those accounts may still be shown.
@@ -42,7 +42,7 @@ class Workforce:
     """
 
     ids: tuple[int, ...]
-    accounts: tuple[tuple[Account, ...], ...]
+    accounts: tuple[tuple[AccountRow, ...], ...]
     rooms: tuple[tuple[int | None, ...], ...]
     trusted: tuple[frozenset[str], ...]
     clear: Clearance
@@ -91,7 +91,7 @@ def workforce(
     version: the gate shows them nothing that leaves them past it, and with them no plan
     would meet it.
     """
-    active: dict[int, list[Account]] = defaultdict(list)
+    active: dict[int, list[AccountRow]] = defaultdict(list)
     groups: dict[int, list[str]] = defaultdict(list)
     for account in all_accounts(tx):
         if account.adversary_id:
@@ -106,7 +106,7 @@ def workforce(
         planned[row.account_id] += len(row.entries) // 8
     loads = booking.loads(tx, [a.id for each in active.values() for a in each], now)
 
-    def room(account: Account) -> int | None:
+    def room(account: AccountRow) -> int | None:
         total = force.policy.capacity(account.text).total
         if total is None:
             return None

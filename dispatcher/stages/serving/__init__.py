@@ -12,7 +12,7 @@ from functools import partial
 from dispatcher.core import keys, meters
 from dispatcher.ledger.active_policy import current_policy
 from dispatcher.ledger.decision import decide
-from dispatcher.model import Answer, record_unit, subject_unit
+from dispatcher.model import TaskAnswer, record_unit, subject_unit
 from dispatcher.stages.serving import made_up
 from dispatcher.stages.serving.arrivals import Arrivals, SessionTerms
 from dispatcher.stages.serving.asking import asked, compose, judged, spread
@@ -20,7 +20,7 @@ from dispatcher.stages.serving.floor import stop_by_agreement
 from dispatcher.stages.serving.own_work import (
     DAYS,
     OwnWork,
-    Pace,
+    WorkSummary,
     leave,
     own_work,
     pace,
@@ -63,13 +63,13 @@ __all__ = [
     "Draft",
     "Given",
     "OwnWork",
-    "Pace",
     "Present",
     "Saved",
     "Serving",
     "ServingTerms",
     "SessionTerms",
     "Showing",
+    "WorkSummary",
     "Wrong",
     "asked",
     "compose",
@@ -94,7 +94,7 @@ class Serving(TaskAssignment):
         """Seconds for which an answer can be taken back."""
         return self._terms.undo
 
-    def pace(self, who: Present, showing: Showing) -> Pace:
+    def pace(self, who: Present, showing: Showing) -> WorkSummary:
         """What a worker is told beside a task: how many, what it earns, how long."""
         return pace(self._store, self._clock, who, showing.task_id)
 
@@ -151,7 +151,7 @@ class Serving(TaskAssignment):
                 return None
             moved.append(task)
             return Wrong(verdict.reason, again)
-        row = Answer(
+        row = TaskAnswer(
             task_id=task.id,
             entry_id=task.entry_id,
             account_id=task.account_id,

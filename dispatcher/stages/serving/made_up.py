@@ -462,7 +462,7 @@ def earns(tx: Tx, task_id: int, account: ServedAccount, run_id: int, now: int) -
         return True
     if purse.piece_in_hand(tx, account.id) is not None:
         return False
-    row = purse.FieldRow(task_id, run_id, account.id, account.connector, 0)
+    row = purse.CarryingTask(task_id, run_id, account.id, account.connector, 0)
     return money.hand_out(tx, row, now)
 
 

@@ -119,7 +119,7 @@ def own_work(store: Store, clock: Clock, who: Present, waiting: int) -> OwnWork:
 
 
 @dataclass(frozen=True)
-class Pace:
+class WorkSummary:
     """What a worker is told beside a task.
 
     Attributes
@@ -141,13 +141,13 @@ ENOUGH: Final = 3
 """Tasks after which a worker's time for one is told."""
 
 
-def pace(store: Store, clock: Clock, who: Present, task_id: int) -> Pace:
+def pace(store: Store, clock: Clock, who: Present, task_id: int) -> WorkSummary:
     """Look up what a worker is told beside a task, made up or not."""
     with store.read() as tx:
         done = serving.done(tx, who.account_id, clock() // DAY * DAY)
         reward = serving.reward(tx, task_id)
         times = serving.answering_times(tx, who.account_id)
-    return Pace(
+    return WorkSummary(
         today=sum(row.tasks for row in done),
         pay="" if reward is None else _amount(reward.amount, reward.currency),
         seconds=median(times) / SECOND if len(times) >= ENOUGH else None,

@@ -65,7 +65,7 @@ class Chosen:
     untested: bool
 
 
-class _Taken(Exception):
+class _AlreadyTaken(Exception):
     """Another worker was quicker; nothing was booked."""
 
 
@@ -190,7 +190,7 @@ class TaskAssignment:
                 meters.GATE_DECISIONS.labels(
                     "deny", str(refused.facts["property"])
                 ).inc()
-            except _Taken:
+            except _AlreadyTaken:
                 showing = self.in_hand(who)
                 if showing is not None:
                     return showing
@@ -252,11 +252,11 @@ class TaskAssignment:
             except (IndexError, DispatcherError):  # another thread was quicker; busy
                 return
 
-    def _candidates(self, tx: Tx, question: Question) -> Iterator[int]:
+    def _candidates(self, tx: Tx, question: EntrySearch) -> Iterator[int]:
         """Entries that the gate is asked about, best first."""
         return islice(candidates(tx, question, self._shuffler()), DECISIONS)
 
-    def _question(self, tx: Tx, who: Present) -> Question | None:
+    def _question(self, tx: Tx, who: Present) -> EntrySearch | None:
         now = self._clock()
         account = rows.account(tx, who.account_id)
         scopes = rows.paused(tx)
@@ -284,7 +284,7 @@ class TaskAssignment:
             one for one in gold_questions.tests(tx, account.id) if one.state != "passed"
         ]
         untested = frozenset(one.field_id for one in tests if due(one, now))
-        return Question(
+        return EntrySearch(
             account=account,
             force=force,
             plan=plan,
@@ -301,7 +301,7 @@ class TaskAssignment:
 
         Raises
         ------
-        Refused, StaleLease, _Taken
+        Refused, StaleLease, _AlreadyTaken
             Nothing was booked.
         """
         moves: list[meters.Move] = []
@@ -338,17 +338,17 @@ class TaskAssignment:
             or self._misses(tx, task) <= 0
             or full(tx, account, force, now, booked=1)
         ):
-            raise _Taken
+            raise _AlreadyTaken
         showing = self.showing(tx, task, now)
         if showing is None or not self._afford(tx, task, now):
-            raise _Taken
+            raise _AlreadyTaken
         moves[:] = [(meters.NEW, "shown", task.connector)]
         return showing
 
     def _afford(self, tx: Tx, task: TaskRow, now: int) -> bool:
         """Take what a new task earns out of the budget; False if it is used up."""
         run_id = purse.run_of_entry(tx, task.entry_id)
-        row = purse.FieldRow(task.id, run_id, task.account_id, task.connector, 0)
+        row = purse.CarryingTask(task.id, run_id, task.account_id, task.connector, 0)
         return money.hand_out(tx, row, now)
 
     def _misses(self, tx: Tx, task: TaskRow) -> int:
@@ -527,7 +527,7 @@ SAMPLE: Final = 256
 
 
 @dataclass(frozen=True)
-class Question:
+class EntrySearch:
     """For whom, and under which conditions, an entry is searched.
 
     Attributes
@@ -575,13 +575,15 @@ def missing(force: ActivePolicy, field_id: int, standing: Standing) -> int:
     return max(asked.answers, standing.wanted) - standing.valid - standing.live
 
 
-def candidates(tx: Tx, question: Question, rng: np.random.Generator) -> Iterator[int]:
+def candidates(
+    tx: Tx, question: EntrySearch, rng: np.random.Generator
+) -> Iterator[int]:
     """Entries to try for the account, best first; whether they are safe is not asked.
 
     Parameters
     ----------
     tx : Tx
-    question : Question
+    question : EntrySearch
     rng : Generator
         Shuffles, so that the order reveals nothing about the records.
 
@@ -599,7 +601,7 @@ def candidates(tx: Tx, question: Question, rng: np.random.Generator) -> Iterator
 
 
 def _left_over(
-    tx: Tx, question: Question, rng: np.random.Generator, known: set[int]
+    tx: Tx, question: EntrySearch, rng: np.random.Generator, known: set[int]
 ) -> Iterator[int]:
     lately = task_rows.entries_touched_lately(tx, LATELY)
     pool = list(dict.fromkeys([*lately, *question.plan.sample(rng, SAMPLE)]))
@@ -621,7 +623,7 @@ def _left_over(
 
 
 def _open(
-    tx: Tx, question: Question, entry_ids: list[int]
+    tx: Tx, question: EntrySearch, entry_ids: list[int]
 ) -> list[tuple[CandidateEntry, Standing]]:
     """Those of the entries that this account may be given at all, in order."""
     standings = rows.standings(tx, entry_ids, LIVE_TASK_STATES)

@@ -323,7 +323,7 @@ class Handed(Protocol):
         """When the time is over, microseconds UTC."""
 
 
-class Seen(Protocol):
+class ShownContent(Protocol):
     """What is shown of it: an entry of a record, or a made-up question."""
 
     @property
@@ -342,7 +342,7 @@ class Seen(Protocol):
 def showing_of(
     force: ActivePolicy | None,
     task: Handed,
-    seen: Seen | None,
+    seen: ShownContent | None,
     *,
     key: bytes,
     now: int,
@@ -354,7 +354,7 @@ def showing_of(
     ----------
     force : ActivePolicy or None
     task : Handed
-    seen : Seen or None
+    seen : ShownContent or None
         None: it is gone.
     key : bytes
         Names tasks outside.

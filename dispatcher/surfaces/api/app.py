@@ -27,7 +27,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 
-from dispatcher.access import Act
+from dispatcher.access import Act, Principal
 from dispatcher.app.guard import Guard
 from dispatcher.core.errors import PAGES, DispatcherError, NotFound
 from dispatcher.core.keys import is_pseudonym
@@ -49,7 +49,7 @@ from dispatcher.surfaces.api.problems import (
     is_text,
     respond,
 )
-from dispatcher.surfaces.api.requests import REPLAYED, Principal
+from dispatcher.surfaces.api.requests import REPLAYED
 from dispatcher.surfaces.api.routes import ROUTES, Route
 from dispatcher.surfaces.web import caller, is_our_host, templates
 
@@ -114,13 +114,13 @@ def api_app(
         What outlives a reload of the settings.
     settings : ApiSettings
     """
-    door = _Door(workspace, store, authenticate, shared, settings)
+    door = _RequestGuard(workspace, store, authenticate, shared, settings)
     return Guard(
         fastapi_app(door), "api", https=settings.url.startswith("https:"), most=UPLOAD
     )
 
 
-def fastapi_app(door: _Door | None = None) -> FastAPI:
+def fastapi_app(door: _RequestGuard | None = None) -> FastAPI:
     """Make the application by the table of routes; without a door it only describes."""
     app = FastAPI(
         title="Task dispatcher",
@@ -220,7 +220,7 @@ def _page(code: str) -> str:
     return PAGES[code] + "\n"
 
 
-class _Door:
+class _RequestGuard:
     """Lets a request in: host, token, permission, precondition, repetition."""
 
     def __init__(

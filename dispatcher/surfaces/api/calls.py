@@ -16,17 +16,17 @@ from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
-from dispatcher.access import Act
+from dispatcher.access import Act, Principal
 from dispatcher.core import keys
 from dispatcher.core.private_files import ScratchFolder
 from dispatcher.ledger.limit_usage import LimitUsages
-from dispatcher.operations.dry_run import Finding
+from dispatcher.operations.dry_run import LimitFinding
 from dispatcher.operations.workspace import Workspace
 from dispatcher.store import Store
 from dispatcher.surfaces.api.documents import Page
 from dispatcher.surfaces.api.events import Stream
 from dispatcher.surfaces.api.problems import ProblemError, UntriableError
-from dispatcher.surfaces.api.requests import Principal, Requests
+from dispatcher.surfaces.api.requests import Requests
 from dispatcher.surfaces.filters import LONGEST, Filter
 
 T = TypeVar("T")
@@ -161,7 +161,7 @@ class Call:
         assert self.upload is not None
         return self.upload
 
-    def masked(self, findings: Sequence[Finding]) -> list[Finding]:
+    def masked(self, findings: Sequence[LimitFinding]) -> list[LimitFinding]:
         """Return findings with records by their pseudonyms instead of their keys."""
         secret = self.store.key("pseudonym-key")
         return [

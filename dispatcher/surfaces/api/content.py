@@ -25,7 +25,7 @@ from dispatcher.operations import (
     subjects,
 )
 from dispatcher.operations.records import Options
-from dispatcher.stages.intake.preview import Preview
+from dispatcher.stages.intake.preview import FilePreview
 from dispatcher.surfaces.api import documents as d
 from dispatcher.surfaces.api.calls import (
     Call,
@@ -261,7 +261,7 @@ def drop_questions(call: Called, body: d.DropQuestions) -> d.Dropped:
 def explain_record(call: Called, record: Named) -> d.RecordExplanation:
     """Explain a record: who has seen which field, and how many could."""
     found = explain.explain(call.workspace, call.store, record)
-    if not isinstance(found, explain.Record):
+    if not isinstance(found, explain.ExplainedRecord):
         raise NotFound(
             "there is no such record",
             why="the name is a worker's",
@@ -365,7 +365,7 @@ def _record_of(line: bytes) -> Any:  # noqa: ANN401 - what JSON can be
     return parse(line) if line.strip() else {}
 
 
-def _rejected(found: Preview) -> ProblemError:
+def _rejected(found: FilePreview) -> ProblemError:
     first = found.rejected[0]
     return ProblemError(
         422,

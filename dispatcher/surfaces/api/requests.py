@@ -9,12 +9,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from tempfile import TemporaryFile
 from threading import Lock, Semaphore, Thread
-from typing import Any, BinaryIO, Final, Protocol, cast
+from typing import Any, BinaryIO, Final, cast
 
 from pydantic import BaseModel
 from starlette.responses import JSONResponse, Response
 
-from dispatcher.access import Act
+from dispatcher.access import Act, Principal
 from dispatcher.core.errors import DispatcherError, NotFound
 from dispatcher.core.log import get_logger
 from dispatcher.model import ApiRequest
@@ -41,17 +41,6 @@ PROCESS: Final = secrets.token_hex(8)
 """This process, among all that ever served the store."""
 
 _log = get_logger("api")
-
-
-class Principal(Protocol):
-    """Who calls: a token of a person or program."""
-
-    @property
-    def name(self) -> str:
-        """For the audit log."""
-
-    def may(self, operation: str) -> bool:
-        """Whether an operation is permitted."""
 
 
 @dataclass(frozen=True)

@@ -34,9 +34,9 @@ from dispatcher.surfaces.charts.plot import (
     MINUTE,
     SECOND,
     SERIES,
+    AxisTick,
     Chart,
     Plot,
-    Tick,
     cut,
     element,
     length,
@@ -162,7 +162,7 @@ def _stack(
     plot: Plot,
     stacked: Sequence[tuple[str, Sequence[int]]],
     places: int,
-    x: Sequence[Tick],
+    x: Sequence[AxisTick],
 ) -> None:
     """Draw bars of whole numbers on one another."""
     heights = [sum(numbers[i] for _, numbers in stacked) for i in range(places)]
@@ -659,7 +659,8 @@ def nearness(found: ExposureMap) -> Chart:
     )
     plot = Plot(key, title, summary)
     ticks = [
-        Tick(i / places, f"{i / tenths:g}", minor=bool(i % 2)) for i in range(places)
+        AxisTick(i / places, f"{i / tenths:g}", minor=bool(i % 2))
+        for i in range(places)
     ]
     _stack(plot, stacked, places, ticks)
     plot.line([(tenths / places, 0), (tenths / places, 1)], "limit-line")
@@ -892,7 +893,7 @@ def _lines(
     top, y = scale(highest / unit)
     top *= unit
     plot = Plot(key, title, summary)
-    ticks = [Tick(tick.at, write(tick.at * top) if tick.at else "0") for tick in y]
+    ticks = [AxisTick(tick.at, write(tick.at * top) if tick.at else "0") for tick in y]
     plot.axes(ticks, time_ticks(since, until))
     for series, (_, points) in enumerate(lines):
         corners = [((at - since) / span, value / top) for at, value in points]

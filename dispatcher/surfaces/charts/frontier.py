@@ -9,7 +9,14 @@ from typing import Final
 
 from markupsafe import Markup
 
-from dispatcher.surfaces.charts.plot import Chart, Corner, Plot, Tick, element, scale
+from dispatcher.surfaces.charts.plot import (
+    AxisTick,
+    Chart,
+    Corner,
+    Plot,
+    element,
+    scale,
+)
 from policies.discovery import dependencies
 from policies.planning.frontier import Frontier, Point
 
@@ -50,7 +57,7 @@ class Panel:
         What was found at each limit.
     proven : sequence of float
         Height of what is proven there.
-    y : sequence of Tick
+    y : sequence of AxisTick
     policy : float or None
         Height of the policy itself.
     policy_text : str
@@ -65,7 +72,7 @@ class Panel:
     summary: str
     found: Sequence[Corner]
     proven: Sequence[float]
-    y: Sequence[Tick]
+    y: Sequence[AxisTick]
     policy: float | None
     policy_text: str
     never: float | None = None
@@ -74,7 +81,7 @@ class Panel:
     def plot(self) -> Plot:
         """Draw it."""
         plot = Plot(self.key, self.title, self.summary, kind="captioned")
-        ticks = [Tick(i / _TICKS, f"{1 - i / _TICKS:g}") for i in range(_TICKS + 1)]
+        ticks = [AxisTick(i / _TICKS, f"{1 - i / _TICKS:g}") for i in range(_TICKS + 1)]
         plot.axes(self.y, ticks)
         plot.text(0.5, 0, "limit on f: loose to strict", dy=38, anchor="middle")
         if self.never is not None:
@@ -158,7 +165,7 @@ def _utility(found: Frontier) -> Panel:
         f"{'none' if last is None else percent(last)}.",
         [(_x(p), float(p.utility or 0)) for p in solved],
         [float(p.bound or 0) for p in solved],
-        [Tick(i / 4, percent(i / 4)) for i in range(5)],
+        [AxisTick(i / 4, percent(i / 4)) for i in range(5)],
         None if own.utility is None else float(own.utility),
         said,
     )
@@ -174,7 +181,7 @@ def _disclosure(found: Frontier) -> Panel:
         + (f"; {known} under the policy." if known else "."),
         [(_x(p), float(p.f or 0)) for p in solved],
         [float(p.f or 0) for p in solved],
-        [Tick(i / 4, f"{i / 4:g}") for i in range(5)],
+        [AxisTick(i / 4, f"{i / 4:g}") for i in range(5)],
         None if own is None else float(own),
         known,
         is_limit=True,

@@ -51,7 +51,7 @@ Corner = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class Tick:
+class AxisTick:
     """A mark on an axis: its place as a share, its text, and whether it may be left out."""
 
     at: float
@@ -94,14 +94,16 @@ def length(share: float) -> str:
     return f"{100 * share:.2f}".rstrip("0").rstrip(".") + "%"
 
 
-def scale(highest: float, *, whole: bool = False) -> tuple[float, list[Tick]]:
+def scale(highest: float, *, whole: bool = False) -> tuple[float, list[AxisTick]]:
     """Return a round end of an axis that begins at 0, and its ticks."""
     top = highest if _LEAST < highest < _MOST else 1.0
     size = 10.0 ** floor(log10(top / _TICKS))
     step = next(n * size for n in (1, 2, 5, 10) if n * size * _TICKS >= top * 0.9999)
     step = max(1.0, step) if whole else step
     steps = max(1, ceil(top / step - 1e-9))
-    return steps * step, [Tick(i / steps, number(i * step)) for i in range(steps + 1)]
+    return steps * step, [
+        AxisTick(i / steps, number(i * step)) for i in range(steps + 1)
+    ]
 
 
 def number(value: float) -> str:
@@ -112,7 +114,7 @@ def number(value: float) -> str:
     return f"{value:,.4g}" if value < 1000 else f"{value:,.0f}"
 
 
-def time_ticks(since: int, until: int) -> list[Tick]:
+def time_ticks(since: int, until: int) -> list[AxisTick]:
     """Return ticks at round moments (UTC) between two, as shares of the time between."""
     span = max(1, until - since)
     step = next((s for s in _STEPS if span / s <= 2 * _TICKS), _STEPS[-1])
@@ -122,7 +124,7 @@ def time_ticks(since: int, until: int) -> list[Tick]:
         midnight = at % DAY == 0
         text = f"{when.day} {when:%b}" if midnight else f"{when:%H:%M}"
         text = f"{when:%b %Y}" if step >= _YEAR else text
-        found.append(Tick((at - since) / span, text, minor=bool(at // step % 2)))
+        found.append(AxisTick((at - since) / span, text, minor=bool(at // step % 2)))
     return found
 
 
@@ -160,7 +162,7 @@ class Plot:
         """Add a shape of one's own."""
         self._shapes.append(shape)
 
-    def axes(self, y: Iterable[Tick], x: Iterable[Tick]) -> None:
+    def axes(self, y: Iterable[AxisTick], x: Iterable[AxisTick]) -> None:
         """Draw lines at the ticks of the height, and the text of all."""
         for tick in y:
             at = length(1 - tick.at)

@@ -34,7 +34,7 @@ def target(name: str) -> Any:  # noqa: ANN401 - a Typer, or a function
     return getattr(module, entry.attribute)
 
 
-class Root(TyperGroup):
+class RootGroup(TyperGroup):
     """The top level: it knows all names, and loads a noun when it is called."""
 
     def __init__(self, **settings: Any) -> None:  # noqa: ANN401 - Typer's own
@@ -97,7 +97,7 @@ def _act(invoke: Any, operation: str, ctx: Any) -> Any:  # noqa: ANN401 - as abo
 
 app = typer.Typer(
     name="dispatcher",
-    cls=Root,
+    cls=RootGroup,
     help=ABOUT,
     invoke_without_command=True,
     pretty_exceptions_enable=False,

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from dispatcher.operations.doctor import Finding
 
 
-class Part(StrEnum):
-    """What can be checked alone: the values of ``operations.doctor.Part``."""
+class PartChoice(StrEnum):
+    """What can be checked alone: the values of ``operations.doctor.DoctorPart``."""
 
     STORE = "store"
     LEDGER = "ledger"
@@ -37,7 +37,9 @@ def doctor(
         Path | None,
         typer.Option(help="Write a file for a bug report: no values, no names."),
     ] = None,
-    only: Annotated[list[Part] | None, typer.Option(help="Look at this alone.")] = None,
+    only: Annotated[
+        list[PartChoice] | None, typer.Option(help="Look at this alone.")
+    ] = None,
     fix: Annotated[
         bool,
         typer.Option("--fix", help="Fix what is safe to fix, after a question."),
@@ -54,7 +56,7 @@ def doctor(
     from dispatcher.operations import doctor as operation
 
     context: CliContext = ctx.obj
-    parts = [operation.Part(one) for one in only or ()]
+    parts = [operation.DoctorPart(one) for one in only or ()]
     found = operation.diagnose(context, parts)
     if fix and _repair(context, found, dry_run=dry_run):
         found = operation.diagnose(context, parts)

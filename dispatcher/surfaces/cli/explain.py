@@ -69,12 +69,12 @@ def explain(
 
 def _show(context: CliContext, name: str) -> None:
     """Explain a worker or a record."""
-    from dispatcher.operations.explain import Record, explain
+    from dispatcher.operations.explain import ExplainedRecord, explain
     from dispatcher.surfaces.cli import workers
 
     with context.open_store() as store:
         found = explain(context, store, name)
-    if not isinstance(found, Record):
+    if not isinstance(found, ExplainedRecord):
         workers.show_worker(context, found)
         return
     rows = [

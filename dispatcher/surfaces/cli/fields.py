@@ -12,7 +12,7 @@ from dispatcher.core.errors import Usage
 from dispatcher.core.plurals import count
 from dispatcher.surfaces.cli import completion
 from dispatcher.surfaces.cli.context import DRY_RUN, CliContext, DryRun, Limit, Reason
-from dispatcher.surfaces.cli.records import State
+from dispatcher.surfaces.cli.records import AnswerState
 
 if TYPE_CHECKING:
     from dispatcher.ledger.exhausted_fields import Shown
@@ -31,7 +31,7 @@ def list_fields(
         typer.Option("--burnt", help="Shown t times, and still not enough answers."),
     ] = False,
     state: Annotated[
-        State | None, typer.Option(help="Only fields in this state.")
+        AnswerState | None, typer.Option(help="Only fields in this state.")
     ] = None,
     limit: Limit = 100,
 ) -> None:

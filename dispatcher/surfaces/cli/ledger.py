@@ -26,7 +26,7 @@ from dispatcher.surfaces.cli.context import (
 )
 
 if TYPE_CHECKING:
-    from dispatcher.operations.ledger import Proof, Verification
+    from dispatcher.operations.ledger import ExposureProof, Verification
 
 app = typer.Typer(
     help="Check, follow, export and anchor the ledger; prove who saw what.",
@@ -232,7 +232,7 @@ def prove(
     context.say(f"{len(proof.showings)} showings, root {proof.root}")
 
 
-def showings_document(proof: Proof) -> dict[str, Any]:
+def showings_document(proof: ExposureProof) -> dict[str, Any]:
     """Write what a proof proves, for ``--json``."""
     return {
         "schema": "dispatcher.showings/1",

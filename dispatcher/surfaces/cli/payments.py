@@ -26,7 +26,7 @@ app = typer.Typer(
 )
 
 
-class State(StrEnum):
+class PaymentState(StrEnum):
     """States of a payment."""
 
     RESERVED = "reserved"
@@ -38,7 +38,7 @@ class State(StrEnum):
     PAID = "paid"
 
 
-OPEN = (State.HELD, State.UNKNOWN, State.DUE)
+OPEN = (PaymentState.HELD, PaymentState.UNKNOWN, PaymentState.DUE)
 
 Names = Annotated[
     list[str], typer.Argument(metavar="PAYMENT...", help="Such as reward-12.")
@@ -49,7 +49,8 @@ Names = Annotated[
 def list_payments(
     ctx: typer.Context,
     state: Annotated[
-        list[State] | None, typer.Option(help="Only these (default: what is open).")
+        list[PaymentState] | None,
+        typer.Option(help="Only these (default: what is open)."),
     ] = None,
     run: OnlyRun = None,
     connector: OnlyConnector = None,

@@ -47,8 +47,8 @@ from policies.document.diagnostic import listed
 
 if TYPE_CHECKING:
     from dispatcher.ledger.versions import AppliedPolicy
-    from dispatcher.operations.pictures import Picture, Seen
-    from dispatcher.operations.policies import PolicyFile, Preview
+    from dispatcher.operations.pictures import Picture, SeenFields
+    from dispatcher.operations.policies import PolicyFile, PolicyPreview
     from dispatcher.stages.planning.impact import Impact
     from policies.document import ParseResult
 
@@ -77,7 +77,7 @@ AgainstOption = Annotated[
 ]
 
 
-class Format(StrEnum):
+class DiagnosticFormat(StrEnum):
     """How diagnostics are written."""
 
     FULL = "full"
@@ -91,7 +91,9 @@ class Format(StrEnum):
 def check(
     ctx: typer.Context,
     files: Files = None,
-    format: Annotated[Format, typer.Option("--format")] = Format.FULL,
+    format: Annotated[
+        DiagnosticFormat, typer.Option("--format")
+    ] = DiagnosticFormat.FULL,
     strict: Annotated[bool, typer.Option(help="Raise doubts too.")] = False,
     against: AgainstOption = None,
     exit_zero: Annotated[
@@ -561,7 +563,7 @@ def picture(
 def _drawn(drawn: Picture, output: Path) -> dict[str, Any]:
     """Return the numbers of a picture."""
 
-    def seen(view: Seen | None) -> dict[str, Any] | None:
+    def seen(view: SeenFields | None) -> dict[str, Any] | None:
         return None if view is None else asdict(view)
 
     return {
@@ -691,7 +693,7 @@ def _version(text: str | None) -> int | None:
     return int(digits)
 
 
-def _planned(preview: Preview, past: list[dict[str, Any]]) -> dict[str, Any]:
+def _planned(preview: PolicyPreview, past: list[dict[str, Any]]) -> dict[str, Any]:
     applied, seen, by_rule = preview.applied, preview.impact, preview.by_rule
     return {
         "schema": "dispatcher.policy-plan/1",
@@ -714,7 +716,7 @@ def _planned(preview: Preview, past: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _lay_out(preview: Preview, past: list[dict[str, Any]], breaches: bool) -> str:
+def _lay_out(preview: PolicyPreview, past: list[dict[str, Any]], breaches: bool) -> str:
     applied, seen, by_rule = preview.applied, preview.impact, preview.by_rule
     open_ = previews.open_words(applied.recall, applied.recalled, ahead=True)
     planned = count(seen.planned, "planned showing")

@@ -9,13 +9,13 @@ from dispatcher.core.plurals import count
 
 if TYPE_CHECKING:
     from dispatcher.ledger.recall import Recall, Recalled
-    from dispatcher.operations.dry_run import Finding
+    from dispatcher.operations.dry_run import LimitFinding
 
 LISTED: Final = 20
 """Findings that are listed one by one; ``--json`` has all of them."""
 
 
-def findings(found: Iterable[Finding]) -> list[dict[str, Any]]:
+def findings(found: Iterable[LimitFinding]) -> list[dict[str, Any]]:
     """Return findings for ``--json``; records are named by the operator's key."""
     listed = []
     for finding in found:

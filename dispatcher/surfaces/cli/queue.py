@@ -26,7 +26,7 @@ app = typer.Typer(
 All = Annotated[bool, typer.Option("--all", help="All of them.")]
 
 
-class State(StrEnum):
+class MessageState(StrEnum):
     """States of a message."""
 
     READY = "ready"
@@ -98,7 +98,7 @@ def resume(
 def list_messages(
     ctx: typer.Context,
     state: Annotated[
-        State | None, typer.Option(help="Only messages in this state.")
+        MessageState | None, typer.Option(help="Only messages in this state.")
     ] = None,
     limit: Limit = 100,
 ) -> None:

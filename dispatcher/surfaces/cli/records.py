@@ -26,9 +26,9 @@ from dispatcher.surfaces.cli.subject import Confirm, show_erasure
 from policies.document.diagnostic import listed
 
 if TYPE_CHECKING:
-    from dispatcher.stages.intake.loading import Progress
-    from dispatcher.stages.intake.preview import ColumnFacts, Preview
-    from dispatcher.stages.intake.table import Facts, Options
+    from dispatcher.stages.intake.loading import LoadProgress
+    from dispatcher.stages.intake.preview import ColumnFacts, FilePreview
+    from dispatcher.stages.intake.table import FileFacts, Options
     from policies.discovery.profile import Profile
 
 app = typer.Typer(
@@ -42,7 +42,7 @@ UNITS: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 SEPARATORS: Final = {"\t": "tab"}
 
 
-class Format(StrEnum):
+class FormatChoice(StrEnum):
     """The formats that can be loaded."""
 
     CSV = "csv"
@@ -64,7 +64,7 @@ File = Annotated[
     typer.Argument(help="CSV, TSV, JSON(L), Parquet or Excel, also gzip; - is stdin."),
 ]
 FormatOption = Annotated[
-    Format | None, typer.Option("--format", help="Do not guess the format.")
+    FormatChoice | None, typer.Option("--format", help="Do not guess the format.")
 ]
 EncodingOption = Annotated[
     str | None, typer.Option(help="Do not guess the encoding, e.g. shift_jis.")
@@ -240,7 +240,7 @@ def load(
         _preview_load(context, file, options)
         return
     context.spare(listed, file)
-    with context.open_to_book() as store, LoadProgress(context) as progress:
+    with context.open_to_book() as store, LoadBar(context) as progress:
         loaded = records.load(
             context,
             store,
@@ -365,7 +365,7 @@ def _where(file: Path) -> Path | BinaryIO:
 
 
 def read_options(
-    format: Format | None,
+    format: FormatChoice | None,
     encoding: str | None,
     delimiter: str | None,
     sheet: str | None,
@@ -401,7 +401,7 @@ def _bytes(text: str) -> int:
     )
 
 
-def _facts_line(facts: Facts) -> str:
+def _facts_line(facts: FileFacts) -> str:
     """How the file was understood, in one line."""
     name = facts.format.value.upper() if facts.format != "excel" else "Excel"
     parts = [f"{name}{', gzip' if facts.compressed else ''}"]
@@ -415,7 +415,7 @@ def _facts_line(facts: Facts) -> str:
     return f"{facts.name}  {', '.join([*parts, *facts.notes])}"
 
 
-def _preview_text(context: CliContext, found: Preview, show_values: bool) -> str:
+def _preview_text(context: CliContext, found: FilePreview, show_values: bool) -> str:
     hint = "" if show_values else "  (values hidden; --show-values to see 5)"
     head = (
         f"{_facts_line(found.file)}, {count(found.rows, 'row')}, "
@@ -547,7 +547,7 @@ def _printable(text: str) -> str:
     )
 
 
-def _rejects_line(found: Preview) -> str:
+def _rejects_line(found: FilePreview) -> str:
     shown = [
         f"line {r.line} ({f'{_printable(r.column)}: ' if r.column else ''}{r.reason})"
         for r in found.rejected[:SHOWN_REJECTS]
@@ -558,7 +558,7 @@ def _rejects_line(found: Preview) -> str:
     return f"{rows} would be rejected: {', '.join(shown)}{rest}"
 
 
-def _facts_document(facts: Facts) -> dict[str, Any]:
+def _facts_document(facts: FileFacts) -> dict[str, Any]:
     return {
         "name": facts.name,
         "format": facts.format.value,
@@ -571,7 +571,7 @@ def _facts_document(facts: Facts) -> dict[str, Any]:
     }
 
 
-def _preview_document(found: Preview, show_values: bool) -> dict[str, Any]:
+def _preview_document(found: FilePreview, show_values: bool) -> dict[str, Any]:
     return {
         "schema": "dispatcher.preview/1",
         "file": _facts_document(found.file),
@@ -601,7 +601,7 @@ def _preview_document(found: Preview, show_values: bool) -> dict[str, Any]:
     }
 
 
-class State(StrEnum):
+class AnswerState(StrEnum):
     """How far a field is: its answers; or a record: all its fields together."""
 
     OPEN = "open"
@@ -614,7 +614,7 @@ def list_records(
     ctx: typer.Context,
     run: OnlyRun = None,
     state: Annotated[
-        State | None, typer.Option(help="Only records in this state.")
+        AnswerState | None, typer.Option(help="Only records in this state.")
     ] = None,
     limit: Limit = 100,
 ) -> None:
@@ -670,7 +670,7 @@ def show_record(
     context.say(f"pseudonym {name}, as in the console and in the ledger")
 
 
-class LoadProgress:
+class LoadBar:
     """Shows the progress of a load on stderr.
 
     Parameters
@@ -689,7 +689,7 @@ class LoadProgress:
     def __exit__(self, *error: object) -> None:
         self._counted.__exit__(*error)
 
-    def show(self, progress: Progress) -> None:
+    def show(self, progress: LoadProgress) -> None:
         """Show the state of a load."""
         records = progress.records + progress.skipped
         rate = records / max(time.monotonic() - self._began, 0.001)

@@ -20,7 +20,7 @@ STORE: Final = "Keep the store"
 PAPER: Final = "Solve an instance of the paper's problem"
 
 
-class Entry(NamedTuple):
+class CommandEntry(NamedTuple):
     """A noun or a command of the top level: its name, and where it is written."""
 
     name: str
@@ -31,203 +31,209 @@ class Entry(NamedTuple):
 
 
 COMMANDS: Final = (
-    Entry(
+    CommandEntry(
         "init",
         "db",
         "init",
         DAILY,
         "Write dispatcher.toml, policy.toml, an empty store, its key and .gitignore.",
     ),
-    Entry("policy", "policy", "app", DAILY, "Check, test and apply the policy file."),
-    Entry(
+    CommandEntry(
+        "policy", "policy", "app", DAILY, "Check, test and apply the policy file."
+    ),
+    CommandEntry(
         "records",
         "records",
         "app",
         DAILY,
         "Look into files, load them, write records whole again.",
     ),
-    Entry(
+    CommandEntry(
         "workers",
         "workers",
         "app",
         DAILY,
         "Add workers, list them, invite them, block them, merge them.",
     ),
-    Entry("plan", "plan", "app", DAILY, "Plan who is to be shown what."),
-    Entry(
+    CommandEntry("plan", "plan", "app", DAILY, "Plan who is to be shown what."),
+    CommandEntry(
         "up",
         "daemon",
         "up",
         DAILY,
         "Run: plan, serve the task page, send, collect, put together, seal.",
     ),
-    Entry(
+    CommandEntry(
         "status",
         "status",
         "status",
         DAILY,
         "Show counts by state, who leads, and what needs you.",
     ),
-    Entry(
+    CommandEntry(
         "explain",
         "explain",
         "explain",
         DAILY,
         "Explain a code, a field, a worker or a record.",
     ),
-    Entry(
+    CommandEntry(
         "doctor",
         "doctor",
         "doctor",
         DAILY,
         "Look at store, ledger, queue, connectors, clock and permissions.",
     ),
-    Entry(
+    CommandEntry(
         "demo",
         "demo",
         "demo",
         DAILY,
         "Run it all: drawn forms, simulated workers over HTTP and files, the proof.",
     ),
-    Entry(
+    CommandEntry(
         "layout",
         "layout",
         "app",
         WORK,
         "Draw boxes on scans, and see whether they fit.",
     ),
-    Entry(
+    CommandEntry(
         "fields",
         "fields",
         "app",
         WORK,
         "How often fields were shown; more showings for those that need them.",
     ),
-    Entry(
+    CommandEntry(
         "answers",
         "answers",
         "app",
         WORK,
         "Judge answers that disagree; look at those that were refused.",
     ),
-    Entry(
+    CommandEntry(
         "questions",
         "questions",
         "app",
         WORK,
         "Made-up questions: tests before real work, and gold among it.",
     ),
-    Entry("runs", "runs", "app", WORK, "Sets of records and what they may cost."),
-    Entry(
+    CommandEntry(
+        "runs", "runs", "app", WORK, "Sets of records and what they may cost."
+    ),
+    CommandEntry(
         "payments",
         "payments",
         "app",
         WORK,
         "What workers are owed and paid, and what waits for you.",
     ),
-    Entry(
+    CommandEntry(
         "down",
         "daemon",
         "down",
         RUNNING,
         "Stop the daemon that leads this store, if it runs on this machine.",
     ),
-    Entry(
+    CommandEntry(
         "pause",
         "queue",
         "pause",
         RUNNING,
         "Stop new showings at once; answers are still accepted.",
     ),
-    Entry("resume", "queue", "resume", RUNNING, "End a pause; other pauses stay."),
-    Entry(
+    CommandEntry(
+        "resume", "queue", "resume", RUNNING, "End a pause; other pauses stay."
+    ),
+    CommandEntry(
         "connectors",
         "connectors",
         "app",
         RUNNING,
         "Markets and feeds: what they declare, whether they work.",
     ),
-    Entry(
+    CommandEntry(
         "queue",
         "queue",
         "app",
         RUNNING,
         "What waits to be sent, and what could not be.",
     ),
-    Entry(
+    CommandEntry(
         "notices",
         "notices",
         "app",
         RUNNING,
         "Who is told what happens: webhooks, mail, and what became of each notice.",
     ),
-    Entry(
+    CommandEntry(
         "console",
         "daemon",
         "console",
         ACCESS,
         "Sign in to the operators' console, and out.",
     ),
-    Entry(
+    CommandEntry(
         "users",
         "people",
         "users",
         ACCESS,
         "Who signs in to the console, and in which roles.",
     ),
-    Entry(
+    CommandEntry(
         "tokens",
         "people",
         "tokens",
         ACCESS,
         "Tokens with which programs call the API.",
     ),
-    Entry(
+    CommandEntry(
         "sessions",
         "people",
         "sessions",
         ACCESS,
         "Who is signed in to the console now; end one.",
     ),
-    Entry(
+    CommandEntry(
         "audit",
         "audit",
         "app",
         PRIVACY,
         "Export evidence and verify it; read the audit log.",
     ),
-    Entry(
+    CommandEntry(
         "ledger",
         "ledger",
         "app",
         PRIVACY,
         "Check, follow, export and anchor the ledger; prove who saw what.",
     ),
-    Entry(
+    CommandEntry(
         "subject",
         "subject",
         "app",
         PRIVACY,
         "Find what there is about a person, report it, erase it.",
     ),
-    Entry(
+    CommandEntry(
         "backup",
         "backup",
         "app",
         STORE,
         "Keep sealed copies of the store, prove them, restore one.",
     ),
-    Entry(
+    CommandEntry(
         "db", "db", "app", STORE, "Look at the store's schema and bring it up to date."
     ),
-    Entry(
+    CommandEntry(
         "schema",
         "schema",
         "schema",
         STORE,
         "Print the JSON Schema of policy files, or of a document that --json prints.",
     ),
-    Entry(
+    CommandEntry(
         "solve",
         "solve",
         "solve",
@@ -235,7 +241,7 @@ COMMANDS: Final = (
         "Solve one instance of the paper's problem; the plan is judged before it is "
         "shown.",
     ),
-    Entry(
+    CommandEntry(
         "judge",
         "solve",
         "judge",

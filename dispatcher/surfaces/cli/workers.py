@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from connectors.base import Inviting
     from dispatcher.ledger.explain import RuleUsage
     from dispatcher.ledger.identity_changes import AddedAccounts
-    from dispatcher.operations.workers import Merge, Quality, Worker
+    from dispatcher.operations.workers import Merge, Worker, WorkerQuality
     from dispatcher.store import Store
-    from dispatcher.store.accounts import Account
+    from dispatcher.store.accounts import AccountRow
 
 app = typer.Typer(
     help="Add workers, list them, invite them, block them, merge them.",
@@ -182,7 +182,7 @@ def unblock(ctx: typer.Context, account: OneAccount, dry_run: DryRun = False) ->
         _show_state(context, workers.unblock(context, store, account))
 
 
-def _show_state(context: CliContext, account: Account) -> None:
+def _show_state(context: CliContext, account: AccountRow) -> None:
     context.show(
         {
             "schema": "dispatcher.workers/1",
@@ -495,7 +495,7 @@ def show_worker(context: CliContext, worker: Worker) -> None:
     )
 
 
-def _quality(quality: Quality) -> dict[str, Any]:
+def _quality(quality: WorkerQuality) -> dict[str, Any]:
     return {
         "agreement": round(quality.agreement, 4),
         "gold": {
@@ -507,7 +507,7 @@ def _quality(quality: Quality) -> dict[str, Any]:
     }
 
 
-def _quality_words(account: str, quality: Quality) -> list[str]:
+def _quality_words(account: str, quality: WorkerQuality) -> list[str]:
     gold, why = quality.gold, quality.stopped
     tests = (
         f"{one.field} {one.state}"

@@ -30,7 +30,7 @@ from dispatcher.surfaces.console.provider import ProviderSignIn
 from dispatcher.surfaces.console.read_cache import ReadCache
 from dispatcher.surfaces.console.screens import SCREENS
 from dispatcher.surfaces.console.screens.answers import show_conflict
-from dispatcher.surfaces.console.sessions import ConsoleSettings, Sessions
+from dispatcher.surfaces.console.sessions import ConsoleSessions, ConsoleSettings
 from dispatcher.surfaces.console.view import Screen, Site, View
 from dispatcher.surfaces.web import (
     Handler,
@@ -86,7 +86,7 @@ def console_app(
         if provider is None
         else Pages(provider.settings.name, provider.settings.passwords)
     )
-    sessions = Sessions(
+    sessions = ConsoleSessions(
         store,
         pages,
         clock=clock,

@@ -33,7 +33,7 @@ from dispatcher.access.sessions import LINK_SECONDS
 from dispatcher.core.errors import Invalid
 from dispatcher.store import Clock, Store
 from dispatcher.surfaces.console.pages import Pages
-from dispatcher.surfaces.console.sessions import Sessions, link_of
+from dispatcher.surfaces.console.sessions import ConsoleSessions, link_of
 from dispatcher.surfaces.web import caller, read_form
 
 CALLS_AT_ONCE: Final = 4
@@ -49,7 +49,7 @@ class ProviderSignIn:
     Parameters
     ----------
     store : Store
-    sessions : Sessions
+    sessions : ConsoleSessions
     pages : Pages
     provider : Provider
     clock : Clock
@@ -58,7 +58,7 @@ class ProviderSignIn:
     def __init__(
         self,
         store: Store,
-        sessions: Sessions,
+        sessions: ConsoleSessions,
         pages: Pages,
         provider: Provider,
         clock: Clock,

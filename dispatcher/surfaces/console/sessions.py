@@ -62,7 +62,7 @@ Page = Callable[[Request, Operator], Response]
 Act = Callable[[Request, Operator], Awaitable[Response]]
 
 
-class Sessions:
+class ConsoleSessions:
     """Signs in and out; lets nobody else see a page."""
 
     def __init__(

@@ -125,7 +125,7 @@ class Prescription:
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenBox:
     """What is written in one box: all that a simulated worker can read there."""
 
     rx_id: str
@@ -205,7 +205,7 @@ def digest(picture: Image.Image) -> str:
 
 def write_forms(
     prescriptions: tuple[Prescription, ...], folder: Path, rng: np.random.Generator
-) -> dict[str, Written]:
+) -> dict[str, WrittenBox]:
     """Write the scans and the CSV that is loaded, ``prescriptions.csv``.
 
     Returns
@@ -216,7 +216,7 @@ def write_forms(
     """
     scans = folder / "scans"
     scans.mkdir(parents=True, exist_ok=True)
-    known: dict[str, Written] = {}
+    known: dict[str, WrittenBox] = {}
     with (folder / "prescriptions.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(("rx_id", "patient_id", "scan"))
@@ -227,7 +227,7 @@ def write_forms(
             writer.writerow((prescription.rx_id, prescription.patient_id, name))
             for field, (x, y, width, height) in BOXES.items():
                 crop = page.crop((x, y, x + width, y + height))
-                known[digest(crop)] = Written(
+                known[digest(crop)] = WrittenBox(
                     prescription.rx_id,
                     prescription.patient_id,
                     field,
@@ -236,7 +236,7 @@ def write_forms(
     return known
 
 
-def write_records(folder: Path, count: int, seed: int) -> dict[str, Written]:
+def write_records(folder: Path, count: int, seed: int) -> dict[str, WrittenBox]:
     """Invent prescriptions and write their forms, and ``truth.csv`` with what they say.
 
     Returns

@@ -21,7 +21,7 @@ import httpx2
 import numpy as np
 from PIL import Image
 
-from dispatcher.surfaces.demo.forms import Written, digest
+from dispatcher.surfaces.demo.forms import WrittenBox, digest
 
 CHOICES: Final = {"gender": ("F", "M", "X")}
 WAIT: Final = 0.4  # seconds between two looks when there is nothing
@@ -50,7 +50,7 @@ class Diary:
 
     Attributes
     ----------
-    seen : set of Written
+    seen : set of WrittenBox
         Everything whose pixels it was ever shown, answered or not.
     unreadable : int
         Pictures shown that are no crop of any form: must stay 0.
@@ -59,7 +59,7 @@ class Diary:
     """
 
     account: str
-    seen: set[Written] = field(default_factory=set)
+    seen: set[WrittenBox] = field(default_factory=set)
     unreadable: int = 0
     answered: int = 0
     returned: int = 0
@@ -72,7 +72,7 @@ class Reader:
 
     def __init__(
         self,
-        known: Mapping[str, Written],
+        known: Mapping[str, WrittenBox],
         habits: Habits,
         diary: Diary,
         rng: np.random.Generator,
@@ -82,7 +82,7 @@ class Reader:
         self.rng = rng
         self._known = known
 
-    def read(self, picture: bytes) -> Written | None:
+    def read(self, picture: bytes) -> WrittenBox | None:
         """What is written there; None if it is no crop of our forms."""
         with Image.open(io.BytesIO(picture)) as opened:
             written = self._known.get(digest(opened))
@@ -92,7 +92,7 @@ class Reader:
             self.diary.seen.add(written)
         return written
 
-    def answer(self, written: Written) -> str:
+    def answer(self, written: WrittenBox) -> str:
         """The answer to give: what is written, or what a tired person makes of it."""
         if self.rng.random() >= self.habits.wrong:
             return written.text
@@ -109,7 +109,7 @@ class Reader:
         return bool(self.rng.random() < self.habits.returns)
 
 
-class _Page(HTMLParser):
+class _PageParts(HTMLParser):
     """The parts of a page that a browser would act on."""
 
     def __init__(self, text: str) -> None:
@@ -186,7 +186,7 @@ class PageWorker(threading.Thread):
                     return
 
     def _work(self) -> None:
-        page = _Page(self._client.get("/").text)
+        page = _PageParts(self._client.get("/").text)
         if page.page == "arrive":
             page = self._post("/arrive", page, invite=self._invite)
         while not self._stop_working.is_set():
@@ -200,7 +200,7 @@ class PageWorker(threading.Thread):
                 self._stop_working.wait(WAIT)
                 return
 
-    def _task(self, page: _Page) -> _Page:
+    def _task(self, page: _PageParts) -> _PageParts:
         diary = self._reader.diary
         self._board.append(page.token)
         written = self._reader.read(self._look(page.crop))
@@ -223,7 +223,7 @@ class PageWorker(threading.Thread):
             raise httpx2.TransportError("no picture")
         return reply.content
 
-    def _trespass(self, page: _Page) -> None:
+    def _trespass(self, page: _PageParts) -> None:
         """Try what must not work: another's task, an edited id."""
         diary, rng = self._reader.diary, self._reader.rng
         if rng.random() > 0.2:
@@ -241,12 +241,12 @@ class PageWorker(threading.Thread):
         diary.trespasses += 1
         answer = self._client.get(f"/task/{token}")
         crop = self._client.get(page.crop.replace(page.token, token) + "x")
-        shown = _Page(answer.text)
+        shown = _PageParts(answer.text)
         if shown.crop or _is_picture(crop):
             diary.leaked += 1
 
-    def _post(self, path: str, page: _Page, **form: str) -> _Page:
-        return _Page(self._client.post(path, data={**page.hidden, **form}).text)
+    def _post(self, path: str, page: _PageParts, **form: str) -> _PageParts:
+        return _PageParts(self._client.post(path, data={**page.hidden, **form}).text)
 
 
 def _is_picture(reply: httpx2.Response) -> bool:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 from dispatcher import verifier
-from dispatcher.surfaces.demo.forms import FIELDS, Written
+from dispatcher.surfaces.demo.forms import FIELDS, WrittenBox
 from dispatcher.surfaces.demo.people import Diary
 
 SUBJECT_PAIRS = (("patient_name", "disease"), ("patient_name", "drug"))
@@ -115,7 +115,7 @@ next
 def report(
     program: Program,
     wanted: int,
-    known: Mapping[str, Written],
+    known: Mapping[str, WrittenBox],
     diaries: Sequence[Diary],
 ) -> Report:
     """Reassemble, export and verify; compare with the truth and with the diaries."""
@@ -153,7 +153,7 @@ def report(
     )
 
 
-def complete_sets(seen: set[Written]) -> int:
+def complete_sets(seen: set[WrittenBox]) -> int:
     """Count the sets of the prescriptions policy that were seen whole, by brute force."""
     by_patient: dict[str, set[str]] = defaultdict(set)
     by_record: dict[str, set[str]] = defaultdict(set)

@@ -19,7 +19,12 @@ import numpy as np
 
 from dispatcher.app.servers import free_ports
 from dispatcher.core.errors import Conflict, DispatcherError
-from dispatcher.surfaces.demo.forms import Written, invent, write_forms, write_records
+from dispatcher.surfaces.demo.forms import (
+    WrittenBox,
+    invent,
+    write_forms,
+    write_records,
+)
 from dispatcher.surfaces.demo.people import (
     Character,
     Diary,
@@ -91,7 +96,7 @@ class Scenario:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ShowResult:
     """What came of it; ``good`` if all records came back whole and it was verified."""
 
     found: Report
@@ -156,7 +161,7 @@ def own_environment() -> dict[str, str]:
     return kept | {"DISPATCHER_ALLOW_ROOT": "1"}
 
 
-def run(scenario: Scenario, say: Callable[[str], None]) -> Outcome:
+def run(scenario: Scenario, say: Callable[[str], None]) -> ShowResult:
     """Run the demo; it ends by itself.
 
     Raises
@@ -200,12 +205,12 @@ def run(scenario: Scenario, say: Callable[[str], None]) -> Outcome:
             say(f"  {account}  {link}")
         say(f"  stop it with: kill {daemon.pid}\n")
     good = finished and found.good and not faults
-    return Outcome(found, time.monotonic() - began, good)
+    return ShowResult(found, time.monotonic() - began, good)
 
 
 def set_up(
     stage: Stage, scenario: Scenario
-) -> tuple[dict[str, Written], dict[str, str], list[str]]:
+) -> tuple[dict[str, WrittenBox], dict[str, str], list[str]]:
     """Make the directory, the forms, the store, the workers; load the records.
 
     Returns
@@ -295,7 +300,7 @@ def _key_file(directory: Path) -> KeyFile:
 def make_people(
     stage: Stage,
     scenario: Scenario,
-    known: Mapping[str, Written],
+    known: Mapping[str, WrittenBox],
     invites: Mapping[str, str],
     folder_accounts: Sequence[str],
     stop: threading.Event,

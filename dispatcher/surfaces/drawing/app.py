@@ -49,7 +49,7 @@ _MOST_BOXES: Final = 500
 Handler = Callable[[Request], Awaitable[Response]]
 
 
-class _Door:
+class _LinkSession:
     """Lets in whoever has the link, once; and no page of another site."""
 
     def __init__(self, code: str, clock: Clock) -> None:
@@ -122,11 +122,11 @@ class _Door:
         return act
 
 
-class _Page:
+class _DrawingPage:
     """What the page shows and asks for."""
 
     def __init__(
-        self, drawing: Drawing, door: _Door, finish: Callable[[], None]
+        self, drawing: Drawing, door: _LinkSession, finish: Callable[[], None]
     ) -> None:
         self._drawing = drawing
         self._door = door
@@ -253,8 +253,8 @@ def drawing_app(
     finish : callable
         Ends the program.
     """
-    door = _Door(code, clock)
-    page = _Page(drawing, door, finish)
+    door = _LinkSession(code, clock)
+    page = _DrawingPage(drawing, door, finish)
     app = Starlette(
         routes=[
             Route("/", page.show, methods=["GET"]),

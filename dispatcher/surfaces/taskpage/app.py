@@ -22,7 +22,11 @@ from dispatcher.stages.serving import Arrivals, Serving, ServingTerms, SessionTe
 from dispatcher.stages.serving.fetching import fetch
 from dispatcher.store import Clock, Store
 from dispatcher.surfaces.taskpage.pages import STATUSES, UNABLE, TaskPages
-from dispatcher.surfaces.taskpage.sessions import PageKeys, PageSettings, Sessions
+from dispatcher.surfaces.taskpage.sessions import (
+    PageKeys,
+    PageSettings,
+    TaskPageSessions,
+)
 from dispatcher.surfaces.taskpage.task_routes import OwnPageRoutes, TaskRoutes
 from dispatcher.surfaces.web import caller, explain_status, pace, robots, static, unable
 
@@ -130,7 +134,7 @@ def task_app(
         undo=terms.undo,
         language_cookie=f"{prefix}task-language",
     )
-    door = Sessions(
+    door = TaskPageSessions(
         serving,
         Arrivals(store, clock, sessions),
         pages,

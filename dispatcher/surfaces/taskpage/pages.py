@@ -9,12 +9,12 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
-from connectors.base import Notice
+from connectors.base import WorkNotice
 from dispatcher.stages.serving import (
     DAYS,
     OwnWork,
-    Pace,
     Showing,
+    WorkSummary,
     asked,
     compose,
     spread,
@@ -196,7 +196,9 @@ class TaskPages:
             waits=waits,
         )
 
-    def notice(self, request: Request, connector: str, notice: Notice) -> HTMLResponse:
+    def notice(
+        self, request: Request, connector: str, notice: WorkNotice
+    ) -> HTMLResponse:
         """Show, in a market's frame, the way to this page and back."""
         return self._page(
             request, "notice.html", connector=connector, notice=notice,
@@ -275,7 +277,7 @@ class TaskPages:
         *,
         note: str = "",
         undo: Undo | None = None,
-        pace: Pace | None = None,
+        pace: WorkSummary | None = None,
     ) -> HTMLResponse:
         """Show the task.
 
@@ -292,7 +294,7 @@ class TaskPages:
             What happened to it before.
         undo : Undo, optional
             Of the answer before.
-        pace : Pace, optional
+        pace : WorkSummary, optional
             What the worker did today, and what this task brings.
         """
         language = self.language(request)
@@ -404,7 +406,7 @@ class TaskPages:
         return HTMLResponse(html, status, {"content-language": language.code})
 
 
-def _facts(language: Language, pace: Pace | None) -> list[str]:
+def _facts(language: Language, pace: WorkSummary | None) -> list[str]:
     """What a worker did today, what this task earns, and how long such a one takes."""
     if pace is None:
         return []

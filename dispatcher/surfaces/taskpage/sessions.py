@@ -168,7 +168,7 @@ class Guest:
     form: Mapping[str, str] = field(repr=False)
 
 
-class Sessions:
+class TaskPageSessions:
     """Sessions and arrivals."""
 
     def __init__(

@@ -35,7 +35,7 @@ from dispatcher.surfaces.taskpage.pages import (
     TaskPages,
     Undo,
 )
-from dispatcher.surfaces.taskpage.sessions import Guest, PageSettings, Sessions
+from dispatcher.surfaces.taskpage.sessions import Guest, PageSettings, TaskPageSessions
 from dispatcher.surfaces.web import pace
 from policies.answers.validation import Mark
 
@@ -52,7 +52,7 @@ class TaskRoutes:
         self,
         serving: Serving,
         pages: TaskPages,
-        sessions: Sessions,
+        sessions: TaskPageSessions,
         *,
         clock: Clock,
         settings: PageSettings,
@@ -315,7 +315,7 @@ class OwnPageRoutes:
         store: Store,
         serving: Serving,
         pages: TaskPages,
-        sessions: Sessions,
+        sessions: TaskPageSessions,
         *,
         clock: Clock,
         settings: PageSettings,

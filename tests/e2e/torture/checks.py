@@ -19,7 +19,7 @@ from typing import Any
 
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-from dispatcher.surfaces.demo.forms import FIELDS, Written
+from dispatcher.surfaces.demo.forms import FIELDS, WrittenBox
 from tests.e2e.torture import diary, raw
 from tests.e2e.torture.scene import ROOT, Scene
 from tests.e2e.torture.unsealing import Unsealing
@@ -226,11 +226,11 @@ def check_tasks(found: Findings, ledger: Ledger) -> None:
 
 
 def check_limits(
-    found: Findings, ledger: Ledger, facts: Facts, known: Mapping[str, Written]
+    found: Findings, ledger: Ledger, facts: Facts, known: Mapping[str, WrittenBox]
 ) -> None:
     """t and the policy's sets, over the ledger and again over the diaries."""
     fields = {(w.rx_id, w.field): w for w in known.values()}
-    booked: dict[str, set[Written]] = defaultdict(set)
+    booked: dict[str, set[WrittenBox]] = defaultdict(set)
     for account, record, name in ledger.exposed():
         booked[account].add(fields[record, name])
     saw = {
@@ -247,7 +247,7 @@ def check_limits(
     found.looked["most showings of a field"] = most
 
 
-def complete_sets(held: set[Written]) -> list[str]:
+def complete_sets(held: set[WrittenBox]) -> list[str]:
     """Sets of the prescriptions policy that one person holds whole."""
     of_person: dict[str, list[str]] = defaultdict(list)
     of_record: dict[str, set[str]] = defaultdict(set)

@@ -24,7 +24,7 @@ import httpx2
 import numpy as np
 from PIL import Image
 
-from dispatcher.surfaces.demo.forms import Written, digest
+from dispatcher.surfaces.demo.forms import WrittenBox, digest
 from tests.e2e.torture.diary import Diary, now
 from tests.e2e.torture.flags import PEOPLE, Flags
 
@@ -35,14 +35,14 @@ WRONG, BACK = 0.04, 0.02
 class Reading:
     """Reads crops, and makes up its mind once a task."""
 
-    def __init__(self, known: Mapping[str, Written]) -> None:
+    def __init__(self, known: Mapping[str, WrittenBox]) -> None:
         self._known = known
 
-    def read(self, picture: bytes) -> Written | None:
+    def read(self, picture: bytes) -> WrittenBox | None:
         with Image.open(io.BytesIO(picture)) as opened:
             return self._known.get(digest(opened))
 
-    def answer(self, token: str, written: Written) -> str | None:
+    def answer(self, token: str, written: WrittenBox) -> str | None:
         """The answer, often right; None: hands the task back."""
         rng = np.random.default_rng(int(token, 16))
         if rng.random() < BACK:
@@ -272,7 +272,7 @@ def main(setting: Path) -> None:
 
     threading.excepthook = failed
     said: dict[str, Any] = json.loads(setting.read_text(encoding="utf-8"))
-    known = {name: Written(*written) for name, written in said["known"].items()}
+    known = {name: WrittenBox(*written) for name, written in said["known"].items()}
     reading = Reading(known)
     flags = Flags(Path(said["flags"]), PEOPLE)
     diaries = Path(said["diaries"])

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from dispatcher.app.servers import free_ports
-from dispatcher.surfaces.demo.forms import Written, invent, write_forms
+from dispatcher.surfaces.demo.forms import WrittenBox, invent, write_forms
 from dispatcher.surfaces.demo.show import SETTINGS
 from tests.conftest import Cluster
 from tests.e2e.programs import PATIENCE
@@ -69,7 +69,7 @@ class Scene:
         }
         if store is not None:
             self.environment["DISPATCHER_STORE"] = store
-        self.known: dict[str, Written] = {}
+        self.known: dict[str, WrittenBox] = {}
         self.truth: dict[str, Mapping[str, str]] = {}
         self.waves: list[Path] = []
         self.setting = self.directory / "people.json"

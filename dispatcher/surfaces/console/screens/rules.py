@@ -189,7 +189,7 @@ def show_set(view: View) -> Response:
     )
 
 
-def _standing(one: operations.Holder, rung: operations.Rung) -> str:
+def _standing(one: operations.SetHolder, rung: operations.Rung) -> str:
     if one.worker in rung.holders:
         return "seen"
     return "refused" if (rung.record, rung.field) in one.refused else "allowed"

@@ -3,7 +3,7 @@
 import pytest
 
 from connectors.errors import ConnectorError, Misconfigured, Rejected, TryLater
-from connectors.mturk.api import Api, Pace, Refused, raise_classed
+from connectors.mturk.api import Api, MTurkRefused, Pace, raise_classed
 
 
 class Answer(Exception):
@@ -35,7 +35,7 @@ class ParamValidationError(Exception):
         (Answer("RequestError", "canary", "AWS.MechanicalTurk.InsufficientFunds"),
          Misconfigured),
         (Answer("RequestError", "canary", "AWS.MechanicalTurk.HITDoesNotExist"),
-         Refused),
+         MTurkRefused),
         (ParamValidationError("canary"), Rejected),
         (OSError("canary"), TryLater),
         (TryLater("as it was"), TryLater),
@@ -52,7 +52,7 @@ def test_an_error_is_classed_and_its_words_stay_inside(error, kind):
 
 def test_the_code_of_a_refusal_is_its_last_part():
     error = Answer("RequestError", "", "AWS.MechanicalTurk.HITDoesNotExist")
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(MTurkRefused) as caught:
         raise_classed(error)
     assert caught.value.code == "HITDoesNotExist"
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connectors.base import Money, Pay, PayKind, Rejected, TryLater
-from connectors.mturk.api import Refused
-from connectors.mturk.payments import Paying, dollars
+from connectors.mturk.api import MTurkRefused
+from connectors.mturk.payments import MTurkPayments, dollars
 
 TAKEN = datetime(2026, 11, 1, tzinfo=UTC)
 PIECE = f"a1~{int(TAKEN.timestamp())}"
@@ -38,7 +38,7 @@ class Api:
         if self.approves:
             self.piece = {**self.piece, "AssignmentStatus": "Approved"}
         if self.refuses:
-            raise Refused("RequestError", "it is so already")
+            raise MTurkRefused("RequestError", "it is so already")
 
     def bonuses(self, number):
         return self.listed if number == "a1" else []
@@ -68,15 +68,15 @@ def test_other_amounts_are_rejected(amount):
 
 def test_work_is_approved_once():
     api = Api()
-    Paying(api).approve(pay())
-    Paying(api).approve(pay())
+    MTurkPayments(api).approve(pay())
+    MTurkPayments(api).approve(pay())
     assert api.given == ["a1"]
 
 
 def test_another_reward_than_was_booked_is_a_persons_to_judge():
     with pytest.raises(Rejected, match="another reward"):
-        Paying(Api(reward="0.40")).approve(pay())
-    Paying(Api(reward="0.5")).approve(pay())
+        MTurkPayments(Api(reward="0.40")).approve(pay())
+    MTurkPayments(Api(reward="0.5")).approve(pay())
 
 
 @pytest.mark.parametrize("approved", [True, False])
@@ -85,23 +85,27 @@ def test_a_refusal_is_looked_into(approved):
     api = Api()
     api.refuses, api.approves = True, approved
     if approved:
-        Paying(api).approve(pay())
+        MTurkPayments(api).approve(pay())
     else:
-        with pytest.raises(Refused):
-            Paying(api).approve(pay())
+        with pytest.raises(MTurkRefused):
+            MTurkPayments(api).approve(pay())
 
 
 def test_an_approval_that_does_not_show_is_asked_for_later():
     api = Api()
     api.approves = False
     with pytest.raises(TryLater, match="not show yet"):
-        Paying(api).approve(pay())
+        MTurkPayments(api).approve(pay())
 
 
 @pytest.mark.parametrize("kind", [PayKind.REWARD, PayKind.BONUS])
 def test_rejected_work_is_not_paid(kind):
     api = Api("Rejected")
-    act = Paying(api).approve if kind is PayKind.REWARD else Paying(api).bonus
+    act = (
+        MTurkPayments(api).approve
+        if kind is PayKind.REWARD
+        else MTurkPayments(api).bonus
+    )
     with pytest.raises(Rejected, match="was rejected at MTurk"):
         act(pay(kind))
     assert api.given == []
@@ -120,20 +124,20 @@ def test_work_of_another_worker_hit_or_acceptance_is_not_touched(other):
     api = Api()
     for kind, act in ((PayKind.REWARD, "approve"), (PayKind.BONUS, "bonus")):
         with pytest.raises(Rejected, match="no such work"):
-            getattr(Paying(api), act)(pay(kind, **other))
-        assert Paying(api).paid(pay(kind, **other)) is False
+            getattr(MTurkPayments(api), act)(pay(kind, **other))
+        assert MTurkPayments(api).paid(pay(kind, **other)) is False
     assert api.given == []
 
 
 def test_a_bonus_bears_our_key_and_is_paid_once():
     api = Api()
-    Paying(api).bonus(pay(PayKind.BONUS))
+    MTurkPayments(api).bonus(pay(PayKind.BONUS))
     (words,) = api.given
     assert (words["WorkerId"], words["BonusAmount"]) == ("w1", "0.50")
     assert words["UniqueRequestToken"] == "k-1"
     api.listed = [{"WorkerId": "w1", "Reason": words["Reason"]}]
-    assert Paying(api).paid(pay(PayKind.BONUS))
-    Paying(api).bonus(pay(PayKind.BONUS))
+    assert MTurkPayments(api).paid(pay(PayKind.BONUS))
+    MTurkPayments(api).bonus(pay(PayKind.BONUS))
     assert len(api.given) == 1
 
 
@@ -144,6 +148,6 @@ def test_a_bonus_bears_our_key_and_is_paid_once():
 def test_another_bonus_is_not_taken_for_ours(other):
     api = Api()
     api.listed = [other]
-    assert not Paying(api).paid(pay(PayKind.BONUS))
-    Paying(api).bonus(pay(PayKind.BONUS))
+    assert not MTurkPayments(api).paid(pay(PayKind.BONUS))
+    MTurkPayments(api).bonus(pay(PayKind.BONUS))
     assert len(api.given) == 1

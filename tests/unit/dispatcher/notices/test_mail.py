@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from pydantic import ValidationError
 
-from dispatcher.core.config import Notices
+from dispatcher.core.config import NoticeSettings
 from dispatcher.model import NOTICES
 from dispatcher.notices.mail import (
     NotMailed,
@@ -41,7 +41,7 @@ def at(text, zone=BERLIN, fold=0):
 
 # -- quiet hours -----------------------------------------------------------------------
 
-QUIET = Notices(**ONCALL, quiet="22:00-07:00", zone="Europe/Berlin")
+QUIET = NoticeSettings(**ONCALL, quiet="22:00-07:00", zone="Europe/Berlin")
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_a_digest_comes_at_its_time_but_not_into_quiet_hours():
 )
 def test_settings_that_would_fail_at_night_are_refused_at_once(settings, error):
     with pytest.raises(ValidationError, match=error):
-        Notices(**settings)
+        NoticeSettings(**settings)
 
 
 # -- what a mail says ------------------------------------------------------------------
@@ -235,7 +235,7 @@ def secret(tmp_path):
 
 def settings_of(port, **more):
     given = {**ONCALL, "port": port, "user": "d", "password_file": "smtp.secret"}
-    return Notices(**{**given, **more})
+    return NoticeSettings(**{**given, **more})
 
 
 def mail_of(settings):
@@ -276,7 +276,7 @@ def test_a_mail_arrives_over_starttls_and_what_is_refused_is_named_by_its_code(
 
 def test_a_mail_arrives_over_tls_from_the_start(certificate, tmp_path, secret):
     with serving(certificate, "tls") as (inbox, port):
-        settings = Notices(**ONCALL, port=port, tls="tls")
+        settings = NoticeSettings(**ONCALL, port=port, tls="tls")
         send(settings, tmp_path, mail_of(settings), trusted=certificate[1])
         with pytest.raises(NotMailed, match="no certificate that is trusted"):
             send(settings, tmp_path, mail_of(settings))
@@ -319,7 +319,7 @@ def test_a_server_that_drips_is_left_in_time(tmp_path):
 
         thread = threading.Thread(target=drip)
         thread.start()
-        settings = Notices(**ONCALL, port=server.getsockname()[1], tls="none")
+        settings = NoticeSettings(**ONCALL, port=server.getsockname()[1], tls="none")
         try:
             with pytest.raises(NotMailed, match="cannot be talked to"):
                 send(settings, tmp_path, mail_of(settings), seconds=0.3)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dispatcher.core.config import Surfaces
+from dispatcher.core.config import SurfaceSettings
 from dispatcher.surfaces.daemon import page_settings, stopping
 
 
@@ -19,5 +19,7 @@ def test_a_daemon_that_stops_says_what_it_waits_for(in_hand, waits):
 
 
 def test_workers_are_shown_whom_they_may_ask():
-    found = page_settings(Surfaces(contact="ann@example.org", worker_url="https://w/"))
+    found = page_settings(
+        SurfaceSettings(contact="ann@example.org", worker_url="https://w/")
+    )
     assert (found.contact, found.https) == ("ann@example.org", True)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dispatcher.core.errors import Invalid
 from dispatcher.stages.intake.opening import open_table
-from dispatcher.stages.intake.table import MAX_CELL, Format, Options, Rejected
+from dispatcher.stages.intake.table import MAX_CELL, FileFormat, Options, RejectedRow
 
 
 def read(data, *, name="a.csv", **options):
@@ -45,7 +45,7 @@ def test_line_ends_inside_quotes_are_kept_and_lines_counted_over_them():
     _, cells, lines, rejected = read(text)
     assert cells == [("1", "x\r\ny\nz"), ("2", "w")]
     assert lines == [2, 5]
-    assert rejected == [Rejected(6, "", "1 columns, expected 2")]
+    assert rejected == [RejectedRow(6, "", "1 columns, expected 2")]
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
@@ -174,7 +174,7 @@ def test_a_stray_quote_that_never_closes_costs_one_row():
     _, cells, lines, rejected = read(text)
     assert cells == [("2", "x"), ("3", "y")]
     assert lines == [3, 4]
-    assert rejected == [Rejected(2, "", "a quote opens here and is never closed")]
+    assert rejected == [RejectedRow(2, "", "a quote opens here and is never closed")]
 
 
 def test_two_stray_quotes_at_the_end_cost_two_rows():
@@ -287,7 +287,7 @@ def test_what_csv_writes_is_read_back_cell_for_cell(table, delimiter, codec, end
         out.getvalue().encode(codec),
         delimiter=delimiter,
         encoding="utf-8" if codec == "utf-8" else None,
-        format=Format.CSV,
+        format=FileFormat.CSV,
     )
     assert columns == tuple(names)
     assert cells == [tuple(row) for row in table]

@@ -16,8 +16,8 @@ from dispatcher.stages.intake import pdf
 from dispatcher.stages.intake.images import (
     BadPage,
     Box,
-    Form,
     PageFolder,
+    PageForm,
     crop,
     cut,
     pages_in,
@@ -448,7 +448,7 @@ def test_redactions_lie_where_the_template_has_them_on_a_page_askew():
 def template_of(folder, image):
     (folder / "form.png").write_bytes(saved(image))
     digest = sha256((folder / "form.png").read_bytes()).hexdigest()
-    return Form("form.png", digest)
+    return PageForm("form.png", digest)
 
 
 def test_pages_are_aligned_to_the_template_and_others_are_set_aside(folder):
@@ -477,9 +477,9 @@ def test_boxes_of_a_record_are_compared_with_those_of_the_template(folder):
 
 def test_a_template_that_is_missing_or_another_file_is_refused(folder):
     with pytest.raises(BadPage, match="missing"):
-        PageFolder(folder, Form("none.png", "a" * 64))
+        PageFolder(folder, PageForm("none.png", "a" * 64))
     with pytest.raises(BadPage, match="not the file"):
-        PageFolder(folder, Form("a.png", "a" * 64))
+        PageFolder(folder, PageForm("a.png", "a" * 64))
 
 
 # -- PDF ---------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from dispatcher.core.errors import Invalid
 from dispatcher.stages.intake.json_reader import MAX_ELEMENT, JsonElements
 from dispatcher.stages.intake.opening import open_table
-from dispatcher.stages.intake.table import MAX_CELL, Format, Options
+from dispatcher.stages.intake.table import MAX_CELL, FileFormat, Options
 
 
 def read(text, *, name="a.jsonl", **options):
@@ -177,7 +177,7 @@ def test_a_list_cut_anywhere_gives_the_same_objects(values, cut, ascii_only, ind
     text = json.dumps(values, ensure_ascii=ascii_only, indent=indent)
     pieces = (text[i : i + cut] for i in range(0, len(text), cut))
     assert [json.loads(t) for _, t in JsonElements(pieces)] == values
-    cells, rejected, _ = read(text, name="a.json", format=Format.JSON)
+    cells, rejected, _ = read(text, name="a.json", format=FileFormat.JSON)
     assert rejected == []
     for got, value in zip(cells, values, strict=True):
         filled = {

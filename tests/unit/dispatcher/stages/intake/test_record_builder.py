@@ -11,7 +11,7 @@ from PIL import Image
 from dispatcher.core.errors import Invalid
 from dispatcher.stages.intake.images import PageFolder
 from dispatcher.stages.intake.record_builder import RecordBuilder, microseconds
-from dispatcher.stages.intake.table import Batch
+from dispatcher.stages.intake.table import RowBatch
 from policies.document import parse
 
 CHECKINS = b"""
@@ -44,7 +44,9 @@ def shaper(folder, columns=COLUMNS, policy=CHECKINS):
 
 
 def sorted_out(folder, *rows):
-    return shaper(folder).rows(Batch(COLUMNS, list(range(2, 2 + len(rows))), [*rows]))
+    return shaper(folder).rows(
+        RowBatch(COLUMNS, list(range(2, 2 + len(rows))), [*rows])
+    )
 
 
 def test_a_place_is_a_pseudonym_and_its_visits_a_number(tmp_path):
@@ -88,7 +90,7 @@ def test_spaces_around_a_column_name_are_told(tmp_path):
 
 def test_a_cell_of_blanks_is_no_entry_but_stays_in_the_record(tmp_path):
     made = shaper(tmp_path)
-    (row,), _ = made.rows(Batch(COLUMNS, [2], [["1", "u", " \t", "", "1"]]))
+    (row,), _ = made.rows(RowBatch(COLUMNS, [2], [["1", "u", " \t", "", "1"]]))
     prepared = made.prepared(row)
     assert prepared.shown == []
     assert prepared.content == b'["1","u"," \\t","","1"]'
@@ -176,7 +178,7 @@ seal = { page = 1, box = [0.5, 0, 0.5, 1], redact = true }
 def test_what_the_policy_paints_over_is_black_in_the_form_that_is_kept(tmp_path):
     Image.new("L", (8, 8), 255).save(tmp_path / "a.png")
     build = shaper(tmp_path, ("id", "scan"), PAINTED.encode())
-    (row,), _ = build.rows(Batch(("id", "scan"), [2], [["1", "a.png"]]))
+    (row,), _ = build.rows(RowBatch(("id", "scan"), [2], [["1", "a.png"]]))
     made = build.prepared(row)
     kept = Image.open(io.BytesIO(made.shown[0][2]))
     assert kept.size == (8, 4)

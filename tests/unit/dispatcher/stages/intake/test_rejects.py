@@ -8,7 +8,7 @@ import pytest
 
 from dispatcher.core.errors import Invalid
 from dispatcher.stages.intake.rejects import HEADER, RejectsFile, rejects_path
-from dispatcher.stages.intake.table import Rejected
+from dispatcher.stages.intake.table import RejectedRow
 
 
 @pytest.mark.parametrize(
@@ -38,9 +38,11 @@ def test_rows_are_appended_under_one_header_by_batches(tmp_path):
     with RejectsFile(path) as file:
         file.add([])
         assert not path.exists()
-        file.add([Rejected(3, "a", "empty")])
+        file.add([RejectedRow(3, "a", "empty")])
         assert rows(path) == [HEADER, ("3", "a", "empty")]  # though it is not closed
-        file.add([Rejected(5, "=b", "no number, no date"), Rejected(9, "", "cut off")])
+        file.add(
+            [RejectedRow(5, "=b", "no number, no date"), RejectedRow(9, "", "cut off")]
+        )
     assert file.count == 3
     assert rows(path)[2:] == [("5", "'=b", "no number, no date"), ("9", "", "cut off")]
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -51,14 +53,14 @@ def test_a_load_replaces_the_file_of_an_earlier_one_and_closes_it(tmp_path):
     path.write_text("what an earlier load left, and more of it\n" * 9)
     path.chmod(0o644)
     with RejectsFile(path) as file:
-        file.add([Rejected(3, "a", "empty")])
+        file.add([RejectedRow(3, "a", "empty")])
     assert rows(path) == [HEADER, ("3", "a", "empty")]
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 def test_without_a_path_rows_are_counted_only():
     with RejectsFile(None) as file:
-        file.add([Rejected(3, "a", "empty")] * 4)
+        file.add([RejectedRow(3, "a", "empty")] * 4)
     assert file.count == 4
 
 
@@ -67,4 +69,4 @@ def test_a_folder_that_is_not_there_is_said(tmp_path):
         pytest.raises(Invalid, match=r"x\.rejected\.csv cannot be written"),
         RejectsFile(tmp_path / "none" / "x.rejected.csv") as file,
     ):
-        file.add([Rejected(3, "a", "empty")])
+        file.add([RejectedRow(3, "a", "empty")])

@@ -75,8 +75,8 @@ def test_nothing_but_the_program_imports_a_command():
 
 def test_doctor_can_check_each_part_alone():
     """The parts are written twice: to list them as options must not load the store."""
-    assert [part.value for part in commands.Part] == [
-        part.value for part in checks.Part
+    assert [part.value for part in commands.PartChoice] == [
+        part.value for part in checks.DoctorPart
     ]
 
 
