@@ -104,7 +104,7 @@ class Flow:
 
 
 @dataclass(frozen=True)
-class Identity:
+class ProvidedIdentity:
     """Whom the provider named.
 
     Attributes
@@ -210,7 +210,9 @@ class Provider:
 
     # -- and back ------------------------------------------------------------------------
 
-    def identify(self, flow: Flow, answer: Mapping[str, str], now: int) -> Identity:
+    def identify(
+        self, flow: Flow, answer: Mapping[str, str], now: int
+    ) -> ProvidedIdentity:
         """Redeem the code of an answer, and return whom it names.
 
         Parameters
@@ -242,7 +244,7 @@ class Provider:
         if self.settings.acr and claims.get("acr") not in self.settings.acr:
             raise TokenRefused("acr")
         at = claims.get("auth_time")
-        return Identity(
+        return ProvidedIdentity(
             self._digest(claims["sub"]), at * SECOND if isinstance(at, int) else None
         )
 

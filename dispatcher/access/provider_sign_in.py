@@ -17,7 +17,7 @@ from dispatcher.access.oidc import (
     LEEWAY,
     SECOND,
     Flow,
-    Identity,
+    ProvidedIdentity,
     Provider,
     ProviderError,
     TokenRefused,
@@ -233,7 +233,7 @@ def arrive(
 
 def _enter(
     store: Store,
-    identity: Identity,
+    identity: ProvidedIdentity,
     now: int,
     network: str,
     attempts: Attempts,
@@ -250,7 +250,7 @@ def _enter(
 
 
 def _enrol(
-    store: Store, context: str, identity: Identity, now: int, entropy: Entropy
+    store: Store, context: str, identity: ProvidedIdentity, now: int, entropy: Entropy
 ) -> str:
     link, _, name = context.partition(".")
     try:
@@ -268,7 +268,7 @@ def _prove(
     store: Store,
     session: str,
     link: SignInLink,
-    identity: Identity,
+    identity: ProvidedIdentity,
     now: int,
     network: str,
     attempts: Attempts,
@@ -290,7 +290,7 @@ def _prove(
     raise NotSignedIn("stale" if same else "other")
 
 
-def _is_anew(identity: Identity, link: SignInLink, now: int) -> bool:
+def _is_anew(identity: ProvidedIdentity, link: SignInLink, now: int) -> bool:
     """Whether they signed in at the provider since it was asked for."""
     at, skew = identity.signed_in_at, LEEWAY * SECOND
     return at is not None and link.made_at - skew <= at <= now + skew

@@ -96,7 +96,7 @@ def side_by_side(store: Store, entry_ids: Sequence[int]) -> list[GivenAnswer]:
 # -- conflicts ------------------------------------------------------------------------------
 
 
-class Decision(StrEnum):
+class FieldDecision(StrEnum):
     """What an operator decides on a field.
 
     ``choose`` one of its answers; ``value``: another one; ``unreadable`` or ``absent``:
@@ -113,8 +113,8 @@ class Decision(StrEnum):
 
 
 _MARKS: Final = {
-    Decision.UNREADABLE: Mark.ILLEGIBLE,
-    Decision.ABSENT: Mark.NOT_PRESENT,
+    FieldDecision.UNREADABLE: Mark.ILLEGIBLE,
+    FieldDecision.ABSENT: Mark.NOT_PRESENT,
 }
 
 
@@ -284,7 +284,7 @@ class Judged:
     ----------
     id : str
         PSEUDONYM.FIELD.
-    decision : Decision
+    decision : FieldDecision
     before, after : str
         State of the field: ``open``, ``conflict`` or ``answered``.
     decided_by : str
@@ -300,7 +300,7 @@ class Judged:
     """
 
     id: str
-    decision: Decision
+    decision: FieldDecision
     before: str
     after: str
     decided_by: str
@@ -314,7 +314,7 @@ def judge(
     workspace: Workspace,
     store: Store,
     field: str,
-    decision: Decision,
+    decision: FieldDecision,
     reason: str,
     *,
     letter: str = "",
@@ -332,7 +332,7 @@ def judge(
     store : Store
     field : str
         RECORD.FIELD.
-    decision : Decision
+    decision : FieldDecision
     reason : str
         One line for the audit log.
     letter : str
@@ -356,8 +356,8 @@ def judge(
         decided by hand.
     """
     check_reason(reason, "a field is judged")
-    if bool(letter) != (decision is Decision.CHOOSE) or (
-        bool(value) != (decision is Decision.VALUE)
+    if bool(letter) != (decision is FieldDecision.CHOOSE) or (
+        bool(value) != (decision is FieldDecision.VALUE)
     ):
         raise Usage(
             f"{decision.value} does not fit what is given with it",
@@ -373,9 +373,9 @@ def judge(
         before, by_hand = given.result_of(tx, entry_id)
         now = workspace.clock()
         done = Judged(_name(tx, found), decision, before, "open", CONSENSUS)
-        if decision is Decision.ASK:
+        if decision is FieldDecision.ASK:
             done = _ask_one_more(tx, found, done, reason.strip(), now)
-        elif decision is Decision.CONSENSUS:
+        elif decision is FieldDecision.CONSENSUS:
             if not by_hand:
                 raise Conflict(
                     f"{done.id} was not decided by hand",
@@ -421,10 +421,15 @@ def _name(tx: Tx, found: Shown) -> str:
 
 
 def _decided(
-    tx: Tx, entry_id: int, asked: Field, decision: Decision, letter: str, value: str
+    tx: Tx,
+    entry_id: int,
+    asked: Field,
+    decision: FieldDecision,
+    letter: str,
+    value: str,
 ) -> bytes:
     """Return the value that was decided on, as a result stores it."""
-    if decision is Decision.CHOOSE:
+    if decision is FieldDecision.CHOOSE:
         found = readings(tx, [entry_id])[entry_id]
         for one in found:
             if one.letter == letter:

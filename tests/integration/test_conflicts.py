@@ -9,7 +9,7 @@ import pytest
 
 from dispatcher.core.errors import Conflict, Invalid, NotFound, Usage
 from dispatcher.operations import answers
-from dispatcher.operations.answers import Decision
+from dispatcher.operations.answers import FieldDecision
 from dispatcher.operations.workspace import Workspace
 from dispatcher.stages.assembly import write_records
 from dispatcher.store import events, planning
@@ -41,7 +41,7 @@ def desk(exchange, tmp_path):
     def judge(field, decision, reason=WHY, **given):
         workspace = Workspace(tmp_path, clock=exchange.clock, actor="ada")
         return answers.judge(
-            workspace, exchange.store, field, Decision(decision), reason, **given
+            workspace, exchange.store, field, FieldDecision(decision), reason, **given
         )
 
     return judge

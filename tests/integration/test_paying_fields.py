@@ -135,7 +135,7 @@ def test_whoever_answered_is_paid_whatever_an_operator_decides(house, clock, tmp
     (one,) = [one for one in found.fields if one.answers]
     name = f"{found.pseudonyms[one.record_id]}.{one.field}"
     workspace = Workspace(tmp_path, clock=clock, actor="ada")
-    decided = answers.Decision.UNREADABLE
+    decided = answers.FieldDecision.UNREADABLE
     answers.judge(workspace, house.store, name, decided, "a blot, as the scan shows")
     house.settle()
     assert house.payments() == {"field-1": "due"}

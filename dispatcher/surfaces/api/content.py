@@ -192,7 +192,7 @@ def judge_field(call: Called, entry: Named, body: d.Judge) -> d.Judged:
         call.workspace,
         call.store,
         entry,
-        answers.Decision(body.decision),
+        answers.FieldDecision(body.decision),
         body.reason,
         letter=body.letter or "",
         value=body.value or "",

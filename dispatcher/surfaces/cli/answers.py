@@ -304,16 +304,16 @@ def judge(
     taken back where nobody has begun them. Whoever answered is paid all the same.
     """
     from dispatcher.operations import answers
-    from dispatcher.operations.answers import Decision
+    from dispatcher.operations.answers import FieldDecision
 
     context: CliContext = ctx.obj
     asked = {
-        Decision.CHOOSE: bool(choose),
-        Decision.VALUE: bool(value_from),
-        Decision.UNREADABLE: unreadable,
-        Decision.ABSENT: absent,
-        Decision.ASK: ask,
-        Decision.CONSENSUS: consensus,
+        FieldDecision.CHOOSE: bool(choose),
+        FieldDecision.VALUE: bool(value_from),
+        FieldDecision.UNREADABLE: unreadable,
+        FieldDecision.ABSENT: absent,
+        FieldDecision.ASK: ask,
+        FieldDecision.CONSENSUS: consensus,
     }
     wanted = [decision for decision, given in asked.items() if given]
     if len(wanted) != 1:
