@@ -736,7 +736,7 @@ def test_a_plan_is_made_shown_listed_and_applied(house):
     assert house("plan", "list", "--no-header").out.startswith(
         f"{number}\tdraft\tSOLVED\t1\t"
     )
-    assert "complete sets: 0" in house("plan", "show", number).out
+    assert "0 sensitive sets whole with one worker" in house("plan", "show", number).out
     assert "is applied" in house("plan", "apply", number).out
     fails(house("plan", "apply", number), 1, "E005")
     fails(house("plan", "apply", 99), 1, "E004")
@@ -775,7 +775,7 @@ def test_a_worker_is_explained_as_workers_show_does(house, tmp_path):
     book(tmp_path, "inhouse/ann", "f1.patient_name")
     done = house("explain", "inhouse/ann")
     assert (done.code, done.out) == (0, house("workers", "show", "inhouse/ann").out)
-    assert "disease of 1 unit would be refused next" in done.out
+    assert "disease of 1 record or person would be refused next" in done.out
     found = document(house("explain", "inhouse/ann", "--json"), "worker")
     assert (found["state"], found["fields_seen"]) == ("active", 1)
 

@@ -200,7 +200,10 @@ def test_a_plan_counts_what_it_means_still_and_not_what_was_added_last(case, clo
         plan, who, packed = planning.lock_all_planned(tx)[0]
         planning.keep_planned(tx, plan, who, packed[8:])
     told = lay_out(status(case.store, clock()))
-    assert "5 showings planned   planned complete sets 0   planned worst share" in told
+    assert (
+        "5 showings planned   0 sensitive sets would be whole with one worker   planned worst share"
+        in told
+    )
 
 
 def test_after_a_merge_no_number_of_the_plan_is_told_until_it_was_made_anew(

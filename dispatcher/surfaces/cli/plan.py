@@ -414,7 +414,8 @@ def numbers_of(numbers: dict[str, Any]) -> str:
             *_preferred(numbers),
             *_reserve(numbers),
             f"  utility      {share:.3f} of the best without limits{by}{_proven(numbers)}",
-            f"  worst share  {nearest}   complete sets: {numbers['complete']}",
+            f"  worst share  {nearest}   "
+            f"{count(numbers['complete'], 'sensitive set')} whole with one worker",
             *(_cost(one) for one in numbers.get("costs", [])),
         ]
     )

@@ -119,8 +119,8 @@ def _limits(found: Status) -> str:
         parts.append(f"worst share {limits.worst.share:.2f} ({limits.worst.rule})")
     if limits.left is not None:
         left = count(limits.left, "field") if limits.left else "no field"
-        units = count(limits.units, "unit")
-        parts.append(f"{left} left to a refusal in {units} ({limits.rule})")
+        of = count(limits.units, "record or person", "records or people")
+        parts.append(f"{left} left to a refusal in {of} ({limits.rule})")
     return "   " + "   ".join(parts)
 
 
@@ -134,7 +134,8 @@ def _plan(found: Status, plan: PlanInForce) -> str:
     if plan.outdated:
         parts.append("made before a merge, to be planned again: dispatcher plan")
     else:
-        parts.append(f"planned complete sets {plan.planned_complete}")
+        whole = count(plan.planned_complete, "sensitive set")
+        parts.append(f"{whole} would be whole with one worker")
         if worst := plan.planned_worst:
             parts.append(f"planned worst share {worst.share:.2f} ({worst.rule})")
         if plan.gap is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -546,15 +546,18 @@ def _near(near: RuleUsage) -> dict[str, Any]:
     }
 
 
+_UNIT: Final = ("record or person", "records or people")
+
+
 def _near_words(near: RuleUsage) -> str:
     limit = "no limit" if near.tau is None else f"limit f < {near.tau}"
     next_ = "nothing would be refused next"
     if near.full:
-        units = count(near.full, "unit")
-        next_ = f"{listed(near.refused, 8)} of {units} would be refused next"
+        of = count(near.full, *_UNIT)
+        next_ = f"{listed(near.refused, 8)} of {of} would be refused next"
     if near.left is not None:
-        units = count(near.nearest, "unit")
+        of = count(near.nearest, *_UNIT)
         left = count(near.left, "field") if near.left else "no field"
-        next_ = f"{left} left to the refusal in {units}; {next_}"
+        next_ = f"{left} left to the refusal in {of}; {next_}"
     share = f"{float(near.share):.2f}"
     return f"{near.rule}: nearest f = {near.f}, {limit} ({share} of it); {next_}"
