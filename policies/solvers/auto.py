@@ -242,6 +242,7 @@ class Search:
     ran: set[str] = field(default_factory=set)
     ending: bool = False
     far: bool = False
+    floor: Fraction | float = inf
 
     def __post_init__(self) -> None:
         self.began = self.limits.clock()
@@ -305,14 +306,13 @@ class Search:
         """Return the best plan of all rows, which is not below GREEDYL's and GREEDY's.
 
         Of these, one that was left out runs at the end: where it is quick, where time is
-        left, or where the best plan is far from its bound, although it is late then.
+        left, or where nothing was found since, although it is late then.
         """
         found = self._answer()
         if self.whole is not None or self.hurried or sure(found):
             return found
-        gap = found.bound - found.value
-        near = found.verdict is Verdict.SOLVED and gap <= _FAR * abs(found.bound)
-        self.ending, self.far = True, not near
+        self.ending = True
+        self.far = found.verdict is not Verdict.SOLVED or found.value <= self.floor
         rest = [row for row in self.rows("greedy") if row.name not in self.ran]
         simple = [self.run(row, self.left(), never) for row in rest]
         best = best_of([found, *(one for one in simple if one is not None)])
@@ -359,6 +359,7 @@ class Search:
         """Run the exact rows and, before, beside or after them, the search."""
         if any(map(sure, self.found)):
             return
+        self.floor = -inf if self.best is None else self.best.value
         exact, search = list(self.rows("exact")), list(self.rows("bound", "search"))
         timed = self.limits.seconds != inf
         beside = bool(search) and not (exact and self.features.late)
