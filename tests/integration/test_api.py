@@ -73,6 +73,8 @@ PATHS = {
     "session": "0123456789ab",
     "webhook": "4711",
     "delivery": "1",
+    "rule": "a-b",
+    "unit": "r0",
 }
 BODIES = {
     "pause": {"reason": "a test"},
@@ -1372,3 +1374,25 @@ def test_figures_are_served_as_the_numbers_that_the_charts_draw(house):
     for name in ("durations", "calls", "waiting", "growth"):
         assert client.get(f"{BASE}/figures/{name}").status_code == 200
     problem(client.get(f"{BASE}/figures/calls?hours=0"), 422)
+    progress = client.get(f"{BASE}/figures/progress").json()
+    assert "default" in [one["run"] for one in progress]
+    assert sum(one["answered"] for one in progress) > 0
+    assert all(one["answered"] <= one["fields"] for one in progress)
+
+
+def test_a_rule_shows_who_could_complete_a_set_next(house):
+    client = house.client()
+    rule = client.get(f"{BASE}/rules/a-b").json()
+    assert (rule["fields"], rule["scope"], rule["crossed"]) == (["a", "b"], "record", 0)
+    assert rule["judged"]
+    one = house.record("key-canary-0")
+    near = next(each for each in rule["nearest"] if each["unit"] == one)
+    assert near["left"] == 1, "one more would complete it"
+    found = client.get(f"{BASE}/rules/a-b/sets/{one}").json()
+    shown = {each["field"]: each["holders"] for each in found["entries"]}
+    assert shown == {"a": [near["worker"]], "b": []}
+    (holder,) = found["holders"]
+    assert "inhouse/ann" in holder["accounts"]
+    assert holder["refused"] == [[one, "b"]]
+    problem(client.get(f"{BASE}/rules/none"), 404)
+    problem(client.get(f"{BASE}/rules/a-b/sets/key-canary-0"), 404)

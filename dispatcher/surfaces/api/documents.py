@@ -392,6 +392,19 @@ class RunLine(Document):
     run: str
 
 
+class RunProgress(Document):
+    """How far a run is; fields are those that the policy asks."""
+
+    run: str
+    state: str
+    created_at: Moment
+    records: int
+    fields: int
+    answered: int
+    conflict: int
+    paused: str
+
+
 class AmountRequest(Request):
     """An amount of money, exactly."""
 
@@ -466,6 +479,64 @@ class RuleShare(Document):
     units: int
     full: int
     refused: Sequence[str]
+
+
+class NearSet(Document):
+    """A set of a rule as the worker sees it who is nearest to completing it."""
+
+    unit: str
+    worker: str
+    f: Ratio
+    left: int | None
+
+
+class RuleSets(Document):
+    """A rule of the policy in force, and its sets nearest to the limit.
+
+    ``judged`` is false where the gate keeps no counts for it and judges when it is
+    asked; ``pairs`` counts each set for each worker that holds something of it.
+    """
+
+    rule: str
+    fields: Sequence[str]
+    scope: str
+    limit: str | None
+    judged: bool
+    workers: int
+    pairs: int
+    crossed: int
+    nearest: Sequence[NearSet]
+
+
+class SetEntry(Document):
+    """An entry of a set, and who was shown it."""
+
+    record: str
+    field: str
+    state: str
+    holders: Sequence[str]
+
+
+class SetHolder(Document):
+    """What a worker holds of a set, now and after the entry that would tell most."""
+
+    worker: str
+    accounts: Sequence[str]
+    held: int
+    f: Ratio
+    after: Ratio
+    left: int | None
+    refused: Sequence[tuple[str, str]]
+
+
+class RuleSet(Document):
+    """A set of a rule: its entries, and who holds something of it, nearest first."""
+
+    rule: str
+    unit: str
+    limit: str | None
+    entries: Sequence[SetEntry]
+    holders: Sequence[SetHolder]
 
 
 class Worker(Document):

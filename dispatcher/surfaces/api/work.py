@@ -19,6 +19,7 @@ from dispatcher.operations import (
     plans,
     policies,
     queue,
+    rules,
     runs,
 )
 from dispatcher.operations.records import Options
@@ -37,6 +38,7 @@ from dispatcher.surfaces.api.calls import (
 from dispatcher.surfaces.api.problems import ProblemError
 from policies.document import Severity, parse, run_test
 from policies.model.objective import Preference
+from policies.policy import Property
 
 # -- the work as a whole -------------------------------------------------------------------
 
@@ -78,6 +80,45 @@ def resume(call: Called, body: d.ResumeRequest) -> d.Resumed:
 def list_runs(call: Called) -> Sequence[d.RunLine]:
     """List runs: named sets of records."""
     return [d.RunLine(run=name) for name in runs.list_runs(call.store)]
+
+
+def list_progress(call: Called) -> Sequence[d.RunProgress]:
+    """Show how far each run is, the oldest first."""
+    return [take(d.RunProgress, one) for one in runs.progress(call.store)]
+
+
+def show_rule(call: Called, rule: Named) -> d.RuleSets:
+    """Show a rule of the policy in force, and its sets nearest to the limit."""
+    found = rules.show(call.store, call.shared.usages, rule)
+    given = {
+        "rule": rule,
+        "fields": sorted(found.rule.fields),
+        "scope": found.rule.scope,
+        "limit": _limit_of(found.rule),
+    }
+    return d.RuleSets.model_validate(vars(found) | given)
+
+
+def show_set(call: Called, rule: Named, unit: Named) -> d.RuleSet:
+    """Show a set of a rule: who was shown what of a record or person."""
+    found = rules.show_set(call.store, rule, unit)
+    return d.RuleSet(
+        rule=rule,
+        unit=unit,
+        limit=_limit_of(found.rule),
+        entries=[
+            d.SetEntry.model_validate(vars(one) | {"holders": sorted(one.holders)})
+            for one in found.rungs
+        ],
+        holders=[
+            d.SetHolder.model_validate(vars(one) | {"refused": sorted(one.refused)})
+            for one in found.holders
+        ],
+    )
+
+
+def _limit_of(rule: Property) -> str | None:
+    return None if rule.tau is None else str(rule.tau)
 
 
 def show_run(call: Called, run: Named) -> d.Run:
