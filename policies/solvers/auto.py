@@ -325,6 +325,7 @@ class Search:
         for row in self.rows("first", "greedy", "alone"):
             if row.phase == "first" and self.found and self.over():
                 continue
+            self.floor = -inf if self.best is None else self.best.value
             one = self.run(row, self.left(), never)
             if one is None:
                 continue
