@@ -113,7 +113,7 @@ __all__ = [
     "Visit",
     "Wall",
     "WorkNotice",
-    "check_offer",
+    "check_deliverable",
     "feed_manifest",
     "pull_manifest",
 ]
@@ -442,7 +442,7 @@ class Plugin:
         return self.manifest if self.by_settings is None else self.by_settings(values)
 
 
-def check_offer(connector: Market | Feed, offer: Offer) -> None:
+def check_deliverable(connector: Market | Feed, offer: Offer) -> None:
     """Refuse an offer that a connector could never deliver; uses no network.
 
     Raises

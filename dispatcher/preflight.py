@@ -28,7 +28,7 @@ from connectors.base import (
     Offer,
     Rejected,
     Role,
-    check_offer,
+    check_deliverable,
 )
 from dispatcher.core.errors import DispatcherError
 from dispatcher.model import Pause
@@ -205,7 +205,9 @@ class Preflight:
             connector = self._connectors[name]
             self._known[key] = None
             try:
-                check_offer(connector, _sample(connector, account, self._link, reward))
+                check_deliverable(
+                    connector, _sample(connector, account, self._link, reward)
+                )
             except ConnectorError as error:
                 self._known[key] = error
             except (Exception, SystemExit) as error:  # noqa: BLE001 - somebody else's code

@@ -6,9 +6,11 @@ never writes (an edited store, a fault) says so in SQL: see ``tests/sql.py``.
 
 from __future__ import annotations
 
+from base64 import b32encode
 from collections.abc import Iterable, Sequence
 
 import numpy as np
+from pyotp import TOTP
 
 from dispatcher import identity
 from dispatcher.ledger.active_policy import current_policy
@@ -368,3 +370,8 @@ def answer_gold(
         )  # fmt: skip
         gold_questions.end(tx, number, "answered", correct, at)
     return number
+
+
+def code_at(secret: bytes, now: int) -> str:
+    """Return the code that an authenticator shows at a moment (microseconds)."""
+    return TOTP(b32encode(secret).decode()).generate_otp(now // 30_000_000)

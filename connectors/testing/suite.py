@@ -46,7 +46,7 @@ from connectors.base import (
     Rejected,
     Role,
     Visit,
-    check_offer,
+    check_deliverable,
 )
 
 __all__ = [
@@ -257,9 +257,9 @@ class _Contract:
         connector = bench.open()
         manifest = connector.manifest
         account = "a" * (manifest.limits.account_bytes + 1)
-        check_offer(connector, offer_for(manifest, "k1"))
+        check_deliverable(connector, offer_for(manifest, "k1"))
         with pytest.raises(Rejected):
-            check_offer(connector, offer_for(manifest, "k1", account))
+            check_deliverable(connector, offer_for(manifest, "k1", account))
         assert CANARY.encode() not in bench.seen("")
 
     def test_an_empty_item_stands_for_those_to_come(self, bench: Bench) -> None:
@@ -267,7 +267,7 @@ class _Contract:
         offer = offer_for(connector.manifest, "k1", items=1)
         held = connector.manifest.content is Content.MARKET
         items = tuple(replace(item, content=b"") for item in offer.items if held)
-        check_offer(connector, replace(offer, items=items or offer.items))
+        check_deliverable(connector, replace(offer, items=items or offer.items))
 
     @pytest.mark.parametrize("sign", WORST)
     def test_whatever_the_limits_allow_is_taken(self, bench: Bench, sign: str) -> None:

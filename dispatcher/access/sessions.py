@@ -261,7 +261,7 @@ def authenticate_session(
         return None
     if acting and now - found.seen_at >= TOUCH_SECONDS * SECOND:
         with suppress(DispatcherError), store.write() as tx:  # busy: then next time
-            rows.touch_session(tx, digest, now)
+            rows.touch_console_session(tx, digest, now)
     return Operator(
         _principal(digest, user),
         _digest("form", secret)[:32],

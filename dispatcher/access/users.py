@@ -283,11 +283,6 @@ def right_step(secret: bytes, code: str, now: int) -> int | None:
     return found
 
 
-def code_at(secret: bytes, now: int) -> str:
-    """Return the code that an authenticator shows at a moment."""
-    return _totp(secret, now // (STEP_SECONDS * SECOND))
-
-
 def _totp(secret: bytes, step: int) -> str:
     return TOTP(b32encode(secret).decode()).generate_otp(step)
 

@@ -275,7 +275,7 @@ class Status:
             f"{count(sum(held.entries for held in alike), 'field is', 'fields are')} held "
             f"back ({_named(_fields_of(alike))}): {_reason(alike)}; for one field: "
             "dispatcher explain RECORD.FIELD, for all: dispatcher plan --dry-run"
-            for alike in _alike(self.held_back)
+            for alike in _grouped_by_reason(self.held_back)
         ]
         if self.burnt:
             total = sum(self.burnt.values())
@@ -501,7 +501,7 @@ def _plan(tx: Tx, version: int) -> PlanInForce | None:
     return None
 
 
-def _alike(rows: Sequence[HeldRow]) -> list[list[HeldRow]]:
+def _grouped_by_reason(rows: Sequence[HeldRow]) -> list[list[HeldRow]]:
     """Group reasons that differ in their numbers, records and rules only."""
     found: dict[str, list[HeldRow]] = {}
     for row in rows:

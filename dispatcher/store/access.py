@@ -143,7 +143,7 @@ def session(tx: Tx, digest: str) -> OperatorSession | None:
     return tx.model(_SESSION, {"cookie": digest})
 
 
-def touch_session(tx: Tx, digest: str, now: int) -> None:
+def touch_console_session(tx: Tx, digest: str, now: int) -> None:
     """Record that a valid session was used now."""
     tx.execute(_TOUCH, {"cookie": digest, "now": now})
 

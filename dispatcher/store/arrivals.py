@@ -85,7 +85,7 @@ def session(tx: Tx, digest: str) -> SessionRow | None:
     return None if row is None else SessionRow(*row)
 
 
-def touch_session(tx: Tx, digest: str, now: int) -> None:
+def touch_worker_session(tx: Tx, digest: str, now: int) -> None:
     """Note that a session was used now."""
     tx.execute(_TOUCH, {"cookie": digest, "now": now})
 

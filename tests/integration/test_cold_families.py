@@ -275,14 +275,14 @@ def test_links_and_sessions_of_the_console(tx: Tx) -> None:
     assert access.session(tx, "s") is None
     for name, moment in (("s", 30), ("t", 31), ("u", 32)):
         access.open_session(tx, name, moment)
-    access.touch_session(tx, "s", 35)
-    access.touch_session(tx, "s", 33)
+    access.touch_console_session(tx, "s", 35)
+    access.touch_console_session(tx, "s", 33)
     found = access.session(tx, "s")
     assert (found.opened_at, found.seen_at, found.ended_at) == (30, 35, None)
     assert access.end_sessions(tx, 40, "s") == 1
     assert access.end_sessions(tx, 41) == 2
     assert access.end_sessions(tx, 41, "s") == 0
-    access.touch_session(tx, "s", 50)
+    access.touch_console_session(tx, "s", 50)
     assert access.session(tx, "s").seen_at == 35
     access.forget_before(tx, 32)
     assert table(tx, "operator_session", "digest", "1") == [("u",)]

@@ -195,7 +195,7 @@ def test_safety_4_a_merge_asks_for_password_and_code_once_more(app, case, clock)
     link = users.add_user(case.store, "eve", ["policy-admin"], clock(), os.urandom)
     totp = users.enrolment(case.store, link, clock()).secret
     session = access.enrol(
-        case.store, link, phrase, users.code_at(totp, clock()), clock(),
+        case.store, link, phrase, builders.code_at(totp, clock()), clock(),
         passwords=passwords, entropy=os.urandom,
     )  # fmt: skip
     client = TestClient(app, base_url=HOST, client=("127.0.0.1", 5), headers=SAME)
@@ -211,7 +211,7 @@ def test_safety_4_a_merge_asks_for_password_and_code_once_more(app, case, clock)
         assert refused.status_code == 403
         assert phrase not in refused.text
     assert lines(case) == []
-    right = {"password": phrase, "totp": users.code_at(totp, clock())}
+    right = {"password": phrase, "totp": builders.code_at(totp, clock())}
     done = client.post("/do/merge-workers", data=inputs(refused) | sent | right)
     assert "It was done" in text_of(done)
     by_link = TestClient(app, base_url=HOST, client=("127.0.0.1", 5), headers=SAME)

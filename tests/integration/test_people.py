@@ -15,7 +15,7 @@ from dispatcher.core.keyring import make_keyring
 from dispatcher.custody.key_rotation import rekey_store
 from dispatcher.store import audit_log, open_store, people, rekey
 from dispatcher.store.vault import KeyFile
-from tests import sql
+from tests import builders, sql
 from tests.conftest import counting_entropy
 
 PASSWORD = "four lamps over a green harbour"
@@ -53,7 +53,7 @@ class House:
         offered = users.enrolment(self.store, link, self.clock())
         if offered is not None:
             self.secrets[offered.name or name] = offered.secret
-            code = code or users.code_at(offered.secret, self.clock())
+            code = code or builders.code_at(offered.secret, self.clock())
         return access.enrol(
             self.store,
             link,
@@ -71,7 +71,7 @@ class House:
         self.clock.advance(STEP)
 
     def code(self, name):
-        return users.code_at(self.secrets[name], self.clock())
+        return builders.code_at(self.secrets[name], self.clock())
 
     def sign_in(self, name, password=PASSWORD, code=None, network="10.0.0.1"):
         return access.sign_in(
@@ -219,11 +219,11 @@ def test_safety_3_a_code_works_once_and_for_a_minute_and_a_half(house, clock):
     code = house.code("ann")
     assert house.sign_in("ann", code=code) is not None
     assert house.sign_in("ann", code=code) is None, "used"
-    code = users.code_at(house.secrets["ann"], clock() + STEP * 1_000_000)
+    code = builders.code_at(house.secrets["ann"], clock() + STEP * 1_000_000)
     clock.advance(2 * STEP)
     assert house.sign_in("ann", code=code) is not None, "one step late"
     clock.advance(3 * STEP)
-    late = users.code_at(house.secrets["ann"], clock() - 2 * STEP * 1_000_000)
+    late = builders.code_at(house.secrets["ann"], clock() - 2 * STEP * 1_000_000)
     assert house.sign_in("ann", code=late) is None
 
 

@@ -251,7 +251,7 @@ class Arrivals:
                 suppress(DispatcherError),
                 self._store.write() as tx,
             ):  # busy: next time
-                rows.touch_session(tx, digest, now)
+                rows.touch_worker_session(tx, digest, now)
         stopped = found.state == "stopped"
         return Present(found.account_id, found.invite, stopped, found.language)
 
