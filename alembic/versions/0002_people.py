@@ -139,6 +139,14 @@ def _figures() -> None:
         "answer",
         ["at", "account_id", "valid"],
     )
+    for name, table, column, those in (
+        ("ix_ledger_line_other", "ledger_line", "chain_id", "kind <> 'exposure'"),
+        ("ix_quarantine_waiting", "quarantine", "id", "dismissed_at IS NULL"),
+    ):
+        where = sa.text(those)
+        op.create_index(
+            name, table, [column], sqlite_where=where, postgresql_where=where
+        )
 
 
 def _notices() -> None:

@@ -8,6 +8,7 @@ from sqlalchemy import (
     String,
     Text,
     UniqueConstraint,
+    text,
 )
 from sqlmodel import Field, SQLModel
 
@@ -32,6 +33,13 @@ class LedgerLine(SQLModel, table=True):
         CheckConstraint("seq >= 1", name="seq"),
         # With ``showing``, so that counting an entry's showings reads the index alone.
         Index(None, "entry_id", "showing"),
+        # The few lines that are no exposure, so that those are counted without a look.
+        Index(
+            "ix_ledger_line_other",
+            "chain_id",
+            sqlite_where=text("kind <> 'exposure'"),
+            postgresql_where=text("kind <> 'exposure'"),
+        ),
         {"sqlite_with_rowid": False},
     )
     chain_id: int = Field(sa_column=number())

@@ -130,6 +130,14 @@ class Quarantine(SQLModel, table=True):
     """
 
     __tablename__ = "quarantine"
+    __table_args__ = (
+        Index(
+            "ix_quarantine_waiting",
+            "id",
+            sqlite_where=text("dismissed_at IS NULL"),
+            postgresql_where=text("dismissed_at IS NULL"),
+        ),
+    )
     id: int = Field(sa_column=number())
     connector: str = Field(sa_column=word(40))
     reason: str = Field(sa_column=Column(Text, nullable=False))

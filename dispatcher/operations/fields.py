@@ -14,6 +14,7 @@ from dispatcher.ledger.active_policy import asked_fields, current_policy, no_pol
 from dispatcher.ledger.exhausted_fields import Shown
 from dispatcher.ledger.exhausted_fields import unburn as grant
 from dispatcher.ledger.explain import Explanation, Takers
+from dispatcher.operations import totals
 from dispatcher.operations.dry_run import rolled_back
 from dispatcher.operations.workspace import Workspace
 from dispatcher.preflight import Clearance, Obstacle
@@ -49,6 +50,7 @@ def list_fields(
     state: str | None = None,
     limit: int = 100,
     after: int = 0,
+    exact: bool = True,
 ) -> FieldList:
     """Fields with their showings and answers.
 
@@ -63,12 +65,25 @@ def list_fields(
         Most fields to return.
     after : int
         Only those of entries above this id.
+    exact : bool
+        Look through a large store too; else begin with those that the daemon found.
     """
     with store.read() as tx:
-        if burnt:
+        known: list[int] = []
+        up_to = 0
+        if not exact and (burnt or state == "open"):
+            known, up_to = totals.listed(tx, "burnt" if burnt else "open", after)
+        found = [
+            one
+            for one in gate.shown(tx, known)
+            if (one.burnt if burnt else one.state == "open")
+        ]
+        after = max(after, up_to)
+        if burnt and not up_to:
             found = [one for one in gate.burnt(tx) if one.entry_id > after]
-        else:
-            found = gate.shown(tx, exhausted_fields.in_state(tx, state, limit, after))
+        elif not burnt and len(found) < limit:
+            more = exhausted_fields.in_state(tx, state, limit - len(found), after)
+            found += gate.shown(tx, more)
         first = found[:limit]
         ids = [one.record_id for one in first]
         record_keys = record_states.record_keys(tx, ids)

@@ -21,6 +21,7 @@ from dispatcher.ledger.limit_usage import LimitUsages
 from dispatcher.model import NOTICES, Webhook
 from dispatcher.notices import webhooks
 from dispatcher.notices.delivering import DAY, KEPT, SECOND, Delivering, DeliveryTerms
+from dispatcher.operations import totals
 from dispatcher.operations.workspace import Workspace
 from dispatcher.store import Clock, Store, Tx, lease, settings, statistics
 from dispatcher.store import money as budget_rows
@@ -493,12 +494,14 @@ def _daemon(tx: Tx, now: int) -> Iterator[tuple[State, int]]:
 
 
 def _answers(tx: Tx) -> Iterator[tuple[State, int]]:
-    burnt = Counter(one.field for one in exhausted_fields.burnt(tx))
+    kept = totals.kept(tx)
+    burnt = (
+        kept.burnt if kept else Counter(one.field for one in exhausted_fields.burnt(tx))
+    )
     for name, number in burnt.items():
         yield _state("field.burnt", field=name), number
     if asked := asked_fields(tx):
-        _, results = statistics.fields(tx, asked)
-        if disputed := results.get("conflict", 0):
+        if disputed := statistics.conflicts(tx, asked):
             yield _state("answer.disputed"), disputed
         for run, records in rows.complete_runs(tx, asked).items():
             yield _state("run.completed", run=run), records

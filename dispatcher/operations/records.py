@@ -10,6 +10,7 @@ from dispatcher.core import keys
 from dispatcher.core.errors import NotFound, Usage
 from dispatcher.custody.erasure import note_export
 from dispatcher.ledger.active_policy import asked_fields
+from dispatcher.operations import totals
 from dispatcher.operations.answers import check_reason
 from dispatcher.operations.workspace import Workspace
 from dispatcher.stages import assembly
@@ -21,7 +22,7 @@ from dispatcher.stages.intake.preview import FilePreview
 from dispatcher.stages.intake.preview import preview as look
 from dispatcher.stages.intake.rejects import rejects_path
 from dispatcher.stages.intake.table import FileFormat, Options
-from dispatcher.store import Store, Tx, events, record_states
+from dispatcher.store import Store, Tx, events, record_states, statistics
 
 __all__ = [
     "FIELDS",
@@ -204,13 +205,39 @@ def list_records(
     state: str | None = None,
     limit: int = 100,
     after: str = "",
+    *,
+    exact: bool = True,
 ) -> Sequence[Row]:
     """Records: key, run, state, asked fields, answered ones, conflicts, and the pseudonym.
 
-    ``after`` is the pseudonym of the record before the first one.
+    Parameters
+    ----------
+    store : Store
+    run, state : str, optional
+        Only those.
+    limit : int
+        Most records to return.
+    after : str
+        Pseudonym of the record before the first one.
+    exact : bool
+        Look through a large store too; else begin with those that the daemon found.
     """
     with store.read() as tx:
-        return record_states.records(tx, asked_fields(tx), run, state, limit, after)
+        asked = asked_fields(tx)
+        begin = (record_states.record_named(tx, after) or 0) if after else 0
+        known: list[int] = []
+        up_to = 0
+        if state == "conflict":
+            known = statistics.records_in_conflict(tx, asked, begin)
+            return record_states.records_of(tx, asked, run, state, known)[:limit]
+        if state == "open" and not exact:
+            known, up_to = totals.listed(tx, "records", begin)
+        found = record_states.records_of(tx, asked, run, state, known)[:limit]
+        if len(found) < limit:
+            rest = limit - len(found)
+            behind = max(begin, up_to)
+            found += record_states.records(tx, asked, run, state, rest, behind)
+        return found
 
 
 def show(store: Store, key: str) -> tuple[str, Sequence[Row]]:

@@ -10,6 +10,7 @@ from connectors.money import Money
 from dispatcher import model, money
 from dispatcher.core.errors import Changed, Conflict, Usage
 from dispatcher.ledger.active_policy import asked_fields
+from dispatcher.operations import totals
 from dispatcher.operations.workspace import Workspace
 from dispatcher.stages.intake import runs as stage
 from dispatcher.store import (
@@ -25,7 +26,7 @@ from dispatcher.store import (
 from dispatcher.store import money as rows
 from dispatcher.store.erasure import exports_of_run
 from dispatcher.store.pilots import PilotField, PilotRow
-from dispatcher.store.statistics import RunRow
+from dispatcher.store.statistics import RunRow, RunTotals
 from dispatcher.store.worker_quality import StockRow
 
 BudgetTerms = tuple[str | None, ...]
@@ -219,33 +220,41 @@ class RunProgress:
         return self.answered / self.fields if self.fields else 0.0
 
 
-def progress(store: Store) -> list[RunProgress]:
-    """How far each run is, the oldest first (grows with the store)."""
+def progress(store: Store, *, exact: bool = True) -> list[RunProgress]:
+    """How far each run is, the oldest first.
+
+    Parameters
+    ----------
+    store : Store
+    exact : bool
+        Count a large store too; else what the daemon counted last.
+    """
     with store.read() as tx:
         pauses = pause.paused(tx)
-        found = statistics.run_states(tx, asked_fields(tx))
-    return [_progress(row, pauses) for row in found]
+        found = statistics.run_states(tx)
+        kept = None if exact else totals.kept(tx)
+        runs = kept.runs if kept else statistics.run_totals(tx, asked_fields(tx))
+    return [_progress(row, runs.get(row.id, RunTotals()), pauses) for row in found]
 
 
-def _progress(row: RunRow, pauses: Mapping[str, model.Pause]) -> RunProgress:
-    paused = pauses.get(f"run:{row.run}") or pauses.get("all")
-    state = "answered" if row.answered == row.fields else "open"
+def _progress(
+    row: RunRow, of: RunTotals, pauses: Mapping[str, model.Pause]
+) -> RunProgress:
+    paused = pauses.get(f"run:{row.name}") or pauses.get("all")
+    state = "answered" if of.answered == of.fields else "open"
     if row.state != "active":
         state = row.state
-    elif not row.records:
+    elif not of.records:
         state = "empty"
     elif paused is not None and state == "open":
         state = "paused"
     elif row.pilot is not None:
         state = "pilot"
     return RunProgress(
-        row.run,
+        row.name,
         state,
         row.created_at,
-        row.records,
-        row.fields,
-        row.answered,
-        row.conflict,
+        *of,
         "" if paused is None else paused.reason,
     )
 

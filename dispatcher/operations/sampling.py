@@ -1,8 +1,9 @@
 """Figures of now are kept, so that there is a past to draw.
 
 The tables know what is; only few know what was. Every few minutes the daemon that leads
-counts what a page must not (it grows with the store), and adds what its meters counted
-of calls to connectors.
+counts what a page must not (it grows with the store), also for pages that show how it is
+now (:mod:`dispatcher.operations.totals`), and adds what its meters counted of calls to
+connectors.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Final
 
 from dispatcher.core import meters
 from dispatcher.ledger.active_policy import asked_fields
+from dispatcher.operations import totals
 from dispatcher.store import (
     Clock,
     Store,
@@ -90,11 +92,14 @@ class Sampler:
         """Keep one sample under an epoch; it is no work that is to be logged: 0."""
         now = self._clock()
         rows: list[tuple[str, int, str, int]] = []
+        counted: list[tuple[str, int, str, int]] = []
         # another clock: what it said of the next count is void
         if not self._again - DAY < now < self._again:
             with self._store.read() as tx:
                 rows += self._fields(tx, now)
                 rows += _answers(tx, now, self._late)
+                found = totals.count(tx, self._feeds)
+                counted += [*found.samples(now), *totals.lists(tx, found, now)]
             took = max(0, self._clock() - now)
             self._again = now + REST * took
         with self._store.read() as tx:
@@ -107,6 +112,7 @@ class Sampler:
         with self._store.write() as tx:
             lease.check_epoch(tx, lease.SHARD, epoch)
             samples.keep(tx, rows)
+            samples.replace(tx, counted)
             samples.add(tx, added)
             samples.thin(tx, MEASURES, before=now - DAY, every=HOUR, oldest=now - KEPT)
         self._counted, self._late = calls, LATE

@@ -11,9 +11,9 @@ from typing import Final
 
 from dispatcher.core.plurals import count
 from dispatcher.core.processes import describe_process
-from dispatcher.ledger import exhausted_fields
-from dispatcher.ledger.active_policy import asked_fields, showings
+from dispatcher.ledger.active_policy import showings
 from dispatcher.ledger.limit_usage import LimitUsages, nearest_units
+from dispatcher.operations import totals
 from dispatcher.operations.runs import RunBudget, budgets_in
 from dispatcher.preflight import Clearance, Obstacle, Preflight
 from dispatcher.store import (
@@ -180,6 +180,9 @@ class Status:
         What the daemon that leads tries again and again, by tick.
     planning_since : int or None
         Since when the daemon that leads makes a plan; None: it does not.
+    counted_at : int or None
+        Of a large store, when the daemon counted its tasks, fields, records and answers;
+        None: just now.
     """
 
     at: int
@@ -211,6 +214,7 @@ class Status:
     limits: LimitsNow | None
     failing: Mapping[str, TickFailure]
     planning_since: int | None
+    counted_at: int | None
 
     @property
     def is_beyond_judging(self) -> bool:
@@ -366,6 +370,8 @@ def status(
     now: int,
     preflight: Preflight | None = None,
     usages: LimitUsages | None = None,
+    *,
+    exact: bool = True,
 ) -> Status:
     """Read the numbers of one snapshot.
 
@@ -378,6 +384,8 @@ def status(
         Finds what cannot be sent.
     usages : LimitUsages, optional
         Judges what was shown, up to :data:`JUDGED` showings.
+    exact : bool
+        Count a large store too; else what the daemon counted last.
     """
     with store.read() as tx:
         leader = lease.holder(tx, lease.SHARD)
@@ -385,23 +393,26 @@ def status(
         oldest = statistics.oldest_waiting(tx)
         leads = leader is not None and leader.leased_until > now
         version = policy_rows.version_in_force(tx)
-        counts, tasks = statistics.counts(tx), statistics.tasks(tx)
+        counts = statistics.counts(tx)
         epoch = leader.epoch if leader else 0
         looked = usages if counts["exposures"] <= JUDGED else None
         clear = preflight.look(tx) if preflight is not None else Clearance()
-        feeds = planning.has_accounts(tx, clear.feeds)
-        asked, results = statistics.fields(tx, asked_fields(tx, feeds=feeds))
+        counted = totals.look(tx, clear.feeds, exact=exact)
         return Status(
             at=now,
             policy_version=version,
             leader=describe_process(leader.holder) if leader and leads else None,
             epoch=epoch,
-            counts={**counts, "feeds": statistics.only_at(tx, clear.feeds)},
-            asked=asked,
-            tasks=_by_state(tasks),
-            connectors=statistics.connectors(tx, tasks, now),
-            outbox=statistics.states(tx, "outbox"),
-            results=results,
+            counts={
+                **counted.rows,
+                **counts,
+                "feeds": statistics.only_at(tx, clear.feeds),
+            },
+            asked=counted.asked,
+            tasks=_by_state(counted.tasks),
+            connectors=statistics.connectors(tx, counted.tasks, now),
+            outbox=_by_state(counted.messages),
+            results=counted.results,
             workers=statistics.states(tx, "account"),
             pilots=_pilots(tx),
             gold_left=worker_quality.gold_left(tx, showings(tx)),
@@ -418,14 +429,13 @@ def status(
             suspects=arrivals.count_suspects(tx),
             refused=clear.obstacles,
             held_back=statistics.held_back(tx),
-            burnt=dict(
-                Counter(one.field for one in exhausted_fields.burnt(tx)).most_common()
-            ),
+            burnt=counted.burnt,
             plan=_plan(tx, version),
             safe_workers=settings.safe_workers(tx),
             limits=None if looked is None else _limits(tx, looked),
             failing=settings.failing_ticks(tx) if leads else {},
             planning_since=settings.planning_since(tx, epoch) if leads else None,
+            counted_at=counted.counted_at,
         )
 
 
@@ -451,9 +461,9 @@ def _pilots(tx: Tx) -> list[WaitingPilot]:
     ]
 
 
-def _by_state(tasks: Sequence[tuple[str, str, int]]) -> dict[str, int]:
+def _by_state(counted: Mapping[tuple[str, str], int]) -> dict[str, int]:
     found = Counter[str]()
-    for _, state, number in tasks:
+    for (_, state), number in counted.items():
         found[state] += number
     return dict(sorted(found.items()))
 

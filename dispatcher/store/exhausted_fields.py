@@ -22,7 +22,7 @@ from dispatcher.model import (
 )
 from dispatcher.store.ledger import parts, unburned
 from dispatcher.store.settings import set_setting, setting
-from dispatcher.store.statements import in_list, in_words, select_columns
+from dispatcher.store.statements import fixed, in_list, in_words, select_columns
 from dispatcher.store.transaction import Tx
 
 _UNBURNT: Final = "unburnt"
@@ -70,6 +70,18 @@ _IN_STATE: Final = (
         col(Entry.id) > bindparam("after"),
     )
     .order_by(col(Entry.id))
+    .limit(bindparam("most"))
+)
+_IN_CONFLICT: Final = (
+    select(Result.entry_id)
+    .join(Entry, col(Entry.id) == Result.entry_id)
+    .join(Record, col(Record.id) == Entry.record_id)
+    .where(
+        Result.state == fixed("conflict"),
+        col(Record.erased_at).is_(None),
+        col(Result.entry_id) > bindparam("after"),
+    )
+    .order_by(col(Result.entry_id))
     .limit(bindparam("most"))
 )
 _UNBURN_LINES: Final = select_columns(LedgerLine.entry_id, LedgerLine.body).where(
@@ -122,7 +134,12 @@ def often_shown(tx: Tx, least: int) -> list[int]:
 
 
 def in_state(tx: Tx, state: str | None, limit: int, after: int = 0) -> list[int]:
-    """Entries above an id in a state of their answers (None: any), by id."""
+    """Entries above an id in a state of their answers (None: any), by id.
+
+    Those in conflict are found by an index; the others are looked for from the id on.
+    """
+    if state == "conflict":
+        return tx.scalars(_IN_CONFLICT, {"most": limit, "after": after})
     return tx.scalars(_IN_STATE, {"state": state, "most": limit, "after": after})
 
 

@@ -25,10 +25,7 @@ from dispatcher.store.transaction import Tx
 
 _RUN: Final = bindparam("run", type_=Text())
 _STATE: Final = bindparam("wanted", type_=Text())
-_AFTER: Final = (
-    select(Record.id).where(Record.pseudonym == bindparam("after")).scalar_subquery()
-)
-_COUNTED: Final = (
+_LOADED: Final = (
     select_columns(
         Record.id,
         Record.key,
@@ -36,52 +33,67 @@ _COUNTED: Final = (
         Record.erased_at,
         Record.pseudonym,
         col(Run.name).label("run"),
-        func.count(col(Entry.id)).label("fields"),
-        sum_where(col(Result.state) == "answered").label("answered"),
-        sum_where(col(Result.state) == "conflict").label("conflict"),
     )
     .join(Run, col(Run.id) == Record.run_id)
-    .outerjoin(
-        Entry, (col(Entry.record_id) == Record.id) & in_list(Entry.field_id, "asked")
-    )
-    .outerjoin(Result, col(Result.entry_id) == Entry.id)
     .where(or_(_RUN.is_(None), col(Run.name) == _RUN))
-    .group_by(
-        col(Record.id),
-        col(Record.key),
-        col(Record.key_id),
-        col(Record.erased_at),
-        col(Record.pseudonym),
-        col(Run.name),
-    )
-    .subquery()
-    .c
 )
-_IN_STATE: Final = case(
-    (_COUNTED.erased_at.is_not(None), "erased"),
-    (_COUNTED.conflict > 0, "conflict"),
-    (_COUNTED.answered < _COUNTED.fields, "open"),
-    else_="answered",
+_PAGE: Final = (
+    _LOADED.where(col(Record.id) > bindparam("after"))
+    .order_by(col(Record.id))
+    .limit(bindparam("page"))
+    .subquery("page")
 )
-_RECORDS: Final = (
-    select_columns(
-        _COUNTED.id,
-        _COUNTED.key,
-        _COUNTED.run,
-        _IN_STATE,
-        _COUNTED.fields,
-        _COUNTED.answered,
-        _COUNTED.conflict,
-        _COUNTED.key_id,
-        _COUNTED.pseudonym,
+_PAGE_END: Final = select(func.max(_PAGE.c.id))
+_THESE: Final = _LOADED.where(in_list(Record.id, "records")).subquery("page")
+
+
+def _stated(page: Any) -> Any:  # noqa: ANN401 - a subquery of records
+    """Records of a page in a state, with how many of their fields are settled."""
+    counted = (
+        select_columns(
+            *page.c,
+            func.count(col(Entry.id)).label("fields"),
+            sum_where(col(Result.state) == "answered").label("answered"),
+            sum_where(col(Result.state) == "conflict").label("conflict"),
+        )
+        .select_from(page)
+        .outerjoin(
+            Entry,
+            (col(Entry.record_id) == page.c.id) & in_list(Entry.field_id, "asked"),
+        )
+        .outerjoin(Result, col(Result.entry_id) == Entry.id)
+        .group_by(*page.c)
+        .subquery()
+        .c
     )
-    .where(
-        or_(_STATE.is_(None), _IN_STATE == _STATE),
-        _COUNTED.id > func.coalesce(_AFTER, 0),
+    state = case(
+        (counted.erased_at.is_not(None), "erased"),
+        (counted.conflict > 0, "conflict"),
+        (counted.answered < counted.fields, "open"),
+        else_="answered",
     )
-    .order_by(_COUNTED.id)
-    .limit(bindparam("most"))
-)
+    return (
+        select_columns(
+            counted.id,
+            counted.key,
+            counted.run,
+            state,
+            counted.fields,
+            counted.answered,
+            counted.conflict,
+            counted.key_id,
+            counted.pseudonym,
+        )
+        .where(or_(_STATE.is_(None), state == _STATE))
+        .order_by(counted.id)
+        .limit(bindparam("most"))
+    )
+
+
+_RECORDS: Final = _stated(_PAGE)
+_THESE_RECORDS: Final = _stated(_THESE)
+_AT_ONCE: Final = 4_000
+"""Records that are looked at together, at most, to find some in one state."""
 
 
 def _count(model: Any, *conditions: Any) -> Any:  # noqa: ANN401
@@ -147,18 +159,43 @@ def records(
     run: str | None,
     state: str | None,
     limit: int,
-    after: str = "",
+    after: int = 0,
 ) -> list[StatedRecord]:
-    """Records in the order of loading, of a run (None: any) and in a state.
+    """Records above an id in the order of loading, of a run (None: any) and in a state.
 
-    ``asked`` has the numbers of the fields that count; ``after`` is the pseudonym of
-    the record before the first one.
+    ``asked`` has the numbers of the fields that count. Those of a run or state are looked
+    for from the id on (grows with the others between them).
     """
-    given = {"asked": asked, "run": run, "wanted": state, "most": limit, "after": after}
-    found = tx.execute(_RECORDS, given).all()
+    given = {"asked": asked, "run": run, "wanted": state, "most": limit}
+    found: list[StatedRecord] = []
+    page = limit
+    while len(found) < limit:
+        part = given | {"after": after, "page": page}
+        found += _opened(tx, tx.execute(_RECORDS, part).all())
+        last = tx.scalar(_PAGE_END, part)
+        if last is None:
+            break
+        after, page = last, min(2 * page, _AT_ONCE)
+    return found[:limit]
+
+
+def records_of(
+    tx: Tx,
+    asked: Sequence[int],
+    run: str | None,
+    state: str | None,
+    record_ids: Sequence[int],
+) -> list[StatedRecord]:
+    """Return those of some records that are of a run (None: any) and in a state."""
+    given = {"asked": asked, "run": run, "wanted": state, "most": len(record_ids)}
+    found = tx.execute(_THESE_RECORDS, given | {"records": record_ids}).all()
+    return _opened(tx, found)
+
+
+def _opened(tx: Tx, rows: Sequence[Row[*tuple[Any, ...]]]) -> list[StatedRecord]:
     return [
         (_text(row[1]) or row[8], row[2], row[3], *map(int, row[4:7]), row[8])
-        for row in tx.vault.opened(tx, found, [(1, "record.key")], 7)
+        for row in tx.vault.opened(tx, rows, [(1, "record.key")], 7)
     ]
 
 

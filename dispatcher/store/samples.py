@@ -26,6 +26,7 @@ _FIRST: Final = select(func.min(Sample.at)).where(
 _OLD: Final = delete(Sample).where(
     col(Sample.measure) == bindparam("of_measure"), col(Sample.at) < bindparam("before")
 )
+_ALL: Final = delete(Sample).where(col(Sample.measure) == bindparam("of_measure"))
 _BETWEEN: Final = delete(Sample).where(
     col(Sample.measure) == bindparam("of_measure"),
     col(Sample.at) < bindparam("before"),
@@ -36,6 +37,13 @@ _BETWEEN: Final = delete(Sample).where(
 def keep(tx: Tx, rows: Iterable[tuple[str, int, str, int]]) -> None:
     """Write levels: rows (measure, at, label, value), over those of the same period."""
     tx.upsert_many("sample", _KEYS, _COLUMNS, list(rows))
+
+
+def replace(tx: Tx, rows: Sequence[tuple[str, int, str, int]]) -> None:
+    """Write levels of which no past is kept: they alone are there of their measures."""
+    for measure in sorted({row[0] for row in rows}):
+        tx.execute(_ALL, {"of_measure": measure})
+    keep(tx, rows)
 
 
 def add(tx: Tx, rows: Iterable[tuple[str, int, str, int]]) -> None:

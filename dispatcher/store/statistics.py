@@ -54,6 +54,7 @@ MOST_FAILURES: Final = 3
 
 _COUNT: Final = func.count()
 _WAITS: Final = col(Outbox.state).in_(("ready", "leased"))
+_PENDING: Final = col(Outbox.state).in_(("ready", "leased", "dead"))
 _IS_ADVERSARY: Final = (col(Chain.id) != SYSTEM_CHAIN) & col(Chain.survivor_id).is_(
     None
 )
@@ -98,13 +99,32 @@ class DownRow:
 
 
 MessageRow: TypeAlias = "Row[*tuple[Any, ...]]"
-"""Messages of one connector in one state: connector, state, messages, oldest."""
+"""Messages that were given up: connector, error, messages."""
+
+
+class MessageTotal(NamedTuple):
+    """Messages of one connector in one state; ``oldest`` is None where nobody looked."""
+
+    connector: str
+    state: str
+    messages: int
+    oldest: int | None
+
 
 FailingRow: TypeAlias = "Row[*tuple[Any, ...]]"
 """Messages of one connector with one last error: connector, error, retried, dead, tries."""
 
 RunRow: TypeAlias = "Row[*tuple[Any, ...]]"
-"""One run: run, state, created_at, pilot, records, fields, answered, conflict."""
+"""One run: id, name, state, created_at, pilot."""
+
+
+class RunTotals(NamedTuple):
+    """How many records and fields a run has, and how many of them are settled."""
+
+    records: int = 0
+    fields: int = 0
+    answered: int = 0
+    conflict: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,15 +176,23 @@ def _triples(tx: Tx, statement: Executable) -> list[tuple[str, str, int]]:
 # -- tasks and messages ----------------------------------------------------------------
 
 _TASKS: Final = _grouped(Task.connector, Task.state)
+# By message, and not as a join: most tasks have none, and would all be read.
 _IN_DOUBT: Final = (
-    select(Task.connector, _COUNT)
-    .join(Outbox, col(Outbox.id) == col(Task.outbox_id))
-    .where(
-        col(Outbox.state).in_(("ready", "leased", "dead")),
-        col(Outbox.attempts) > 0,
-        col(Task.state).in_(("booked", "dead")),
+    select(
+        Outbox.connector,
+        func.sum(
+            select(_COUNT)
+            .select_from(Task)
+            .where(
+                col(Task.outbox_id) == Outbox.id,
+                col(Task.state).in_(("booked", "dead")),
+            )
+            .correlate(Outbox)
+            .scalar_subquery()
+        ),
     )
-    .group_by(col(Task.connector))
+    .where(_PENDING, col(Outbox.attempts) > 0)
+    .group_by(col(Outbox.connector))
 )
 _RETRIES: Final = (
     select(Outbox.connector, func.min(Outbox.due))
@@ -218,6 +246,7 @@ _MESSAGES: Final = (
     .group_by(col(Outbox.connector), col(Outbox.state))
     .order_by(col(Outbox.connector), col(Outbox.state))
 )
+_PENDING_MESSAGES: Final = _MESSAGES.where(_PENDING)
 _LIVE_SHOWN: Final = (
     select(_COUNT)
     .select_from(Task)
@@ -226,16 +255,16 @@ _LIVE_SHOWN: Final = (
 
 
 def tasks(tx: Tx) -> list[tuple[str, str, int]]:
-    """Tasks by connector and state."""
+    """Tasks by connector and state (grows with the store)."""
     return _triples(tx, _TASKS)
 
 
 def connectors(
-    tx: Tx, counted: Iterable[tuple[str, str, int]], now: int
+    tx: Tx, counted: Mapping[tuple[str, str], int], now: int
 ) -> list[ConnectorRow]:
-    """Sum up what :func:`tasks` counted, and find what is retried after a failure."""
+    """Sum up tasks by connector and state, and find what is retried after a failure."""
     by_connector: dict[str, dict[str, int]] = {}
-    for name, state, count in counted:
+    for (name, state), count in counted.items():
         by_connector.setdefault(name, {})[state] = count
     doubtful = {name: int(count) for name, count in tx.execute(_IN_DOUBT)}
     retries = {name: int(due) for name, due in tx.execute(_RETRIES, {"now": now})}
@@ -258,9 +287,14 @@ def waiting(tx: Tx) -> Sequence[WaitingRow]:
     return tx.execute(_WAITING).all()
 
 
-def messages(tx: Tx) -> Sequence[MessageRow]:
-    """Messages by connector and state."""
-    return tx.execute(_MESSAGES).all()
+def messages(tx: Tx) -> list[MessageTotal]:
+    """Messages by connector and state (grows with the store)."""
+    return [MessageTotal(*row) for row in tx.execute(_MESSAGES)]
+
+
+def pending_messages(tx: Tx) -> list[MessageTotal]:
+    """Messages that wait, are being sent or were given up, by connector and state."""
+    return [MessageTotal(*row) for row in tx.execute(_PENDING_MESSAGES)]
 
 
 def down(tx: Tx) -> list[DownRow]:
@@ -318,15 +352,27 @@ def _count_of(model: type[SQLModel], *where: Any) -> Any:  # noqa: ANN401 - cond
     return select(_COUNT).select_from(model).where(*where)
 
 
-_TOTALS: Final[dict[str, Any]] = {
+_WHOLE: Final[dict[str, Any]] = {
     "records": _count_of(Record, col(Record.erased_at).is_(None)),
     "entries": _count_of(Entry),
+    "answers": _count_of(TaskAnswer, TaskAnswer.valid == 1),
+}
+_OTHER_LINE: Final = LedgerLine.kind != fixed("exposure")
+_SMALL: Final[dict[str, Any]] = {
     "accounts": _count_of(Account, Account.state == "active"),
     "adversaries": _count_of(Chain, _IS_ADVERSARY),
-    "exposures": _count_of(LedgerLine, LedgerLine.kind == "exposure"),
-    "answers": _count_of(TaskAnswer, TaskAnswer.valid == 1),
     "quarantined": _count_of(Quarantine, col(Quarantine.dismissed_at).is_(None)),
+    # All lines but the few others, which have an index of their own.
+    "exposures": select_columns(
+        select(func.coalesce(func.sum(Chain.seq), 0)).scalar_subquery()
+        - select(_COUNT).select_from(LedgerLine).where(_OTHER_LINE).scalar_subquery()
+    ),
 }
+_HAS_ENTRIES: Final = (
+    select(Entry.id).order_by(col(Entry.id)).offset(bindparam("most")).limit(1)
+)
+_LAST_ENTRY: Final = select(func.max(Entry.id))
+_LAST_RECORD: Final = select(func.max(Record.id))
 _ONLY_AT: Final = select(func.count()).select_from(
     select(Account.adversary_id)
     .group_by(col(Account.adversary_id))
@@ -386,12 +432,23 @@ _AGREEMENT: Final = (
     .where(col(Result.state).in_(("answered", "conflict")))
     .group_by(col(FieldName.name))
 )
+_held: Final = (
+    select_columns(
+        Held.reason,
+        # By what is held, and not as a join: all entries would be read.
+        select(Entry.field_id)
+        .where(Entry.id == Held.entry_id)
+        .correlate(Held)
+        .scalar_subquery()
+        .label("field_id"),
+    )
+).subquery()
 _HELD_BACK: Final = (
-    select(Held.reason, FieldName.name, _COUNT)
-    .join(Entry, col(Entry.id) == col(Held.entry_id))
-    .join(FieldName, col(FieldName.id) == col(Entry.field_id))
-    .group_by(col(Held.reason), col(FieldName.name))
-    .order_by(_COUNT.desc(), col(Held.reason), col(FieldName.name))
+    select(_held.c.reason, FieldName.name, _COUNT)
+    .select_from(_held)
+    .join(FieldName, col(FieldName.id) == _held.c.field_id)
+    .group_by(_held.c.reason, col(FieldName.name))
+    .order_by(_COUNT.desc(), _held.c.reason, col(FieldName.name))
 )
 _SUMMARY: Final = (
     select(Plan.summary)
@@ -399,13 +456,18 @@ _SUMMARY: Final = (
     .order_by(col(Plan.id).desc())
     .limit(1)
 )
-_RUNS: Final = select(Run.name).order_by(col(Run.name))
-_RUN_STATES: Final = (
+_CONFLICTS: Final = (
+    _count_of(Result, Result.state == fixed("conflict"))
+    .join(Entry, col(Entry.id) == col(Result.entry_id))
+    .where(in_list(Entry.field_id, "wanted"))
+)
+_RUN_NAMES: Final = select(Run.name).order_by(col(Run.name))
+_RUNS: Final = select_columns(
+    Run.id, Run.name, Run.state, Run.created_at, Run.pilot
+).order_by(col(Run.id))
+_RUN_TOTALS: Final = (
     select_columns(
-        col(Run.name).label("run"),
-        Run.state,
-        Run.created_at,
-        Run.pilot,
+        Run.id,
         func.count(distinct(col(Record.id))).label("records"),
         func.count(col(Entry.id)).label("fields"),
         sum_where(col(Result.state) == "answered").label("answered"),
@@ -417,9 +479,7 @@ _RUN_STATES: Final = (
         Entry, (col(Entry.record_id) == Record.id) & in_list(Entry.field_id, "asked")
     )
     .outerjoin(Result, col(Result.entry_id) == col(Entry.id))
-    .group_by(
-        col(Run.id), col(Run.name), col(Run.state), col(Run.created_at), col(Run.pilot)
-    )
+    .group_by(col(Run.id))
     .order_by(col(Run.id))
 )
 _SIZE: Final[dict[str, Any]] = {
@@ -432,12 +492,32 @@ _SIZE: Final[dict[str, Any]] = {
 
 def entries(tx: Tx) -> int:
     """Count the entries alone."""
-    return int(tx.scalar(_TOTALS["entries"]) or 0)
+    return int(tx.scalar(_WHOLE["entries"]) or 0)
+
+
+def has_entries(tx: Tx, most: int) -> bool:
+    """Whether there are more entries than so many."""
+    return tx.scalar(_HAS_ENTRIES, {"most": most}) is not None
+
+
+def last_entry(tx: Tx) -> int:
+    """Return the largest id of an entry; 0: there is none."""
+    return int(tx.scalar(_LAST_ENTRY) or 0)
+
+
+def last_record(tx: Tx) -> int:
+    """Return the largest id of a record; 0: there is none."""
+    return int(tx.scalar(_LAST_RECORD) or 0)
+
+
+def whole(tx: Tx) -> dict[str, int]:
+    """Records, entries and valid answers (grows with the store)."""
+    return {name: int(tx.scalar(total) or 0) for name, total in _WHOLE.items()}
 
 
 def counts(tx: Tx) -> dict[str, int]:
-    """Records, entries, accounts, adversaries, exposures and answers."""
-    return {name: int(tx.scalar(total) or 0) for name, total in _TOTALS.items()}
+    """Accounts, adversaries, refused answers that wait, and exposures."""
+    return {name: int(tx.scalar(total) or 0) for name, total in _SMALL.items()}
 
 
 def only_at(tx: Tx, connectors: Iterable[str]) -> int:
@@ -450,8 +530,13 @@ def states(tx: Tx, table: str) -> dict[str, int]:
     return {state: int(count) for state, count in tx.execute(_STATES[table])}
 
 
+def conflicts(tx: Tx, wanted: Sequence[int]) -> int:
+    """Count the results of some fields, given by number, that are in conflict."""
+    return int(tx.scalar(_CONFLICTS, {"wanted": wanted}) or 0)
+
+
 def fields(tx: Tx, wanted: Sequence[int]) -> tuple[int, dict[str, int]]:
-    """Count the entries of some fields, given by number.
+    """Count the entries of some fields, given by number (grows with the store).
 
     Returns
     -------
@@ -509,12 +594,18 @@ def plan_summary(tx: Tx) -> str | None:
 
 def runs(tx: Tx) -> list[str]:
     """Names of all runs."""
-    return tx.scalars(_RUNS)
+    return tx.scalars(_RUN_NAMES)
 
 
-def run_states(tx: Tx, asked: Sequence[int]) -> Sequence[RunRow]:
-    """Runs, and how many of the fields asked are done (grows with the store)."""
-    return tx.execute(_RUN_STATES, {"asked": asked}).all()
+def run_states(tx: Tx) -> Sequence[RunRow]:
+    """All runs, the oldest first."""
+    return tx.execute(_RUNS).all()
+
+
+def run_totals(tx: Tx, asked: Sequence[int]) -> dict[int, RunTotals]:
+    """How many of the fields asked are done, by run (grows with the store)."""
+    rows = tx.execute(_RUN_TOTALS, {"asked": asked})
+    return {run: RunTotals(*map(int, numbers)) for run, *numbers in rows}
 
 
 def size(tx: Tx) -> int:
@@ -575,12 +666,16 @@ _MEMBERS: Final = (
 _ADVERSARIES: Final = select(Chain.id).where(_IS_ADVERSARY).order_by(col(Chain.id))
 _GOES_ON_AS: Final = func.coalesce(Chain.survivor_id, Chain.id)
 _EXPOSURES: Final = (
-    select(_GOES_ON_AS, _COUNT)
-    .select_from(Chain)
-    .join(
-        LedgerLine,
-        (col(LedgerLine.chain_id) == col(Chain.id))
-        & (col(LedgerLine.kind) == "exposure"),
+    select(
+        _GOES_ON_AS,
+        func.sum(
+            col(Chain.seq)
+            - select(_COUNT)
+            .select_from(LedgerLine)
+            .where(col(LedgerLine.chain_id) == Chain.id, _OTHER_LINE)
+            .correlate(Chain)
+            .scalar_subquery()
+        ),
     )
     .where(
         or_(
@@ -655,6 +750,8 @@ def exposures(tx: Tx, adversary_ids: Sequence[int]) -> dict[int, int]:
 # -- records by state ------------------------------------------------------------------
 
 _ALL: Final = 2**62
+_AT_ONCE: Final = 4_000
+"""Records of which the states are looked at together, at most, to find some in one."""
 _page: Final = (
     select(Record.id, Record.pseudonym, Record.run_id)
     .where(col(Record.id) > bindparam("after", type_=BigInteger()))
@@ -662,49 +759,85 @@ _page: Final = (
     .limit(bindparam("page", type_=BigInteger()))
     .subquery("page")
 )
-_settled: Final = (
-    select_columns(
-        _page.c.id,
-        _page.c.pseudonym,
-        _page.c.run_id,
-        func.count(col(Entry.id)).label("fields"),
-        sum_where(col(Result.state) == "answered").label("answered"),
-        sum_where(col(Result.state) == "conflict").label("conflict"),
-    )
-    .select_from(_page)
-    .outerjoin(
-        Entry, (col(Entry.record_id) == _page.c.id) & in_list(Entry.field_id, "asked")
-    )
-    .outerjoin(Result, col(Result.entry_id) == col(Entry.id))
-    .group_by(_page.c.id, _page.c.pseudonym, _page.c.run_id)
-    .subquery("settled")
+_PAGE_END: Final = select(func.max(_page.c.id))
+_these: Final = (
+    select(Record.id, Record.pseudonym, Record.run_id)
+    .where(in_list(Record.id, "records"))
+    .subquery("page")
 )
-_state: Final = case(
-    (_settled.c.conflict > 0, "conflict"),
-    (_settled.c.answered < _settled.c.fields, "open"),
-    else_="answered",
-)
-_stated: Final = select_columns(*_settled.c, _state.label("state")).subquery("stated")
-_RECORD_STATES: Final = _grouped(_stated.c.state)
-_RECORDS: Final = (
-    select_columns(
-        _stated.c.id,
-        _stated.c.pseudonym,
-        col(Run.name).label("run"),
-        _stated.c.fields,
-        _stated.c.answered,
-        _stated.c.conflict,
-        _stated.c.state,
-    )
-    .join(Run, col(Run.id) == _stated.c.run_id)
-    .where(
-        or_(
-            cast(bindparam("state", type_=Text()), Text).is_(None),
-            _stated.c.state == bindparam("state", type_=Text()),
+
+
+def _stated(page: Any) -> Any:  # noqa: ANN401 - a subquery of records
+    """Records of a page, each with how many of its fields are settled."""
+    settled = (
+        select_columns(
+            page.c.id,
+            page.c.pseudonym,
+            page.c.run_id,
+            func.count(col(Entry.id)).label("fields"),
+            sum_where(col(Result.state) == "answered").label("answered"),
+            sum_where(col(Result.state) == "conflict").label("conflict"),
         )
+        .select_from(page)
+        .outerjoin(
+            Entry,
+            (col(Entry.record_id) == page.c.id) & in_list(Entry.field_id, "asked"),
+        )
+        .outerjoin(Result, col(Result.entry_id) == col(Entry.id))
+        .group_by(page.c.id, page.c.pseudonym, page.c.run_id)
+        .subquery("settled")
     )
-    .order_by(_stated.c.id)
-    .limit(bindparam("limit", type_=BigInteger()))
+    state = case(
+        (settled.c.conflict > 0, "conflict"),
+        (settled.c.answered < settled.c.fields, "open"),
+        else_="answered",
+    )
+    return select_columns(*settled.c, state.label("state")).subquery("stated")
+
+
+def _listed(stated: Any) -> Any:  # noqa: ANN401
+    return (
+        select_columns(
+            stated.c.id,
+            stated.c.pseudonym,
+            col(Run.name).label("run"),
+            stated.c.fields,
+            stated.c.answered,
+            stated.c.conflict,
+            stated.c.state,
+        )
+        .join(Run, col(Run.id) == stated.c.run_id)
+        .where(
+            or_(
+                cast(bindparam("state", type_=Text()), Text).is_(None),
+                stated.c.state == bindparam("state", type_=Text()),
+            )
+        )
+        .order_by(stated.c.id)
+        .limit(bindparam("limit", type_=BigInteger()))
+    )
+
+
+_RECORD_STATES: Final = _grouped(_stated(_page).c.state)
+_RECORDS: Final = _listed(_stated(_page))
+_THESE_RECORDS: Final = _listed(_stated(_these))
+_in_conflict: Final = (
+    select_columns(
+        # By result, and not as a join: all entries would be read, in order of records.
+        select(Entry.record_id)
+        .where(Entry.id == Result.entry_id, in_list(Entry.field_id, "asked"))
+        .correlate(Result)
+        .scalar_subquery()
+        .label("record_id")
+    )
+    .where(Result.state == fixed("conflict"))
+    .subquery()
+)
+_RECORDS_IN_CONFLICT: Final = (
+    select(_in_conflict.c.record_id)
+    .where(_in_conflict.c.record_id > bindparam("after", type_=BigInteger()))
+    .distinct()
+    .order_by(_in_conflict.c.record_id)
 )
 
 
@@ -719,14 +852,36 @@ def records(
 ) -> list[ListedRecord]:
     """Records with a larger id, in order of loading, of a state (None: any).
 
-    ``asked`` has the numbers of the fields that count.
+    ``asked`` has the numbers of the fields that count. In a state they are looked for
+    from ``after`` on (grows with those of other states between them).
     """
-    page = limit if state is None else _ALL
-    given = {
-        "asked": asked,
-        "after": after,
-        "page": page,
-        "state": state,
-        "limit": limit,
-    }
-    return [ListedRecord(*row) for row in tx.execute(_RECORDS, given)]
+    if state == "conflict":
+        return records_of(tx, asked, records_in_conflict(tx, asked, after)[:limit])
+    given = {"asked": asked, "state": state, "limit": limit, "after": after}
+    if state is None:
+        return [
+            ListedRecord(*row) for row in tx.execute(_RECORDS, given | {"page": limit})
+        ]
+    found: list[ListedRecord] = []
+    page = limit
+    while len(found) < limit:
+        given |= {"after": after, "page": page}
+        found += (ListedRecord(*row) for row in tx.execute(_RECORDS, given))
+        last = tx.scalar(_PAGE_END, {"after": after, "page": page})
+        if last is None:
+            break
+        after, page = last, min(2 * page, _AT_ONCE)
+    return found[:limit]
+
+
+def records_in_conflict(tx: Tx, asked: Sequence[int], after: int) -> list[int]:
+    """Ids of the records above one of which a field asked is in conflict."""
+    return tx.scalars(_RECORDS_IN_CONFLICT, {"asked": asked, "after": after})
+
+
+def records_of(
+    tx: Tx, asked: Sequence[int], record_ids: Sequence[int]
+) -> list[ListedRecord]:
+    """Return records by id, in order of loading."""
+    given = {"asked": asked, "records": record_ids, "state": None, "limit": _ALL}
+    return [ListedRecord(*row) for row in tx.execute(_THESE_RECORDS, given)]

@@ -448,7 +448,7 @@ class DaemonServers:
             self._api = Shared(
                 Requests(store, clock),
                 Stream(store),
-                lambda: status(store, clock(), preflight, self._nearness),
+                lambda: status(store, clock(), preflight, self._nearness, exact=False),
                 ScratchFolder(self._workspace.directory / "api-files"),
                 self._nearness,
             )

@@ -45,7 +45,7 @@ def list_records(
 ) -> d.Page[d.RecordLine]:
     """List records by pseudonym; neither keys nor values are shown."""
     rows = records.list_records(
-        call.store, run, state, part.limit + 1, str(part.after or "")
+        call.store, run, state, part.limit + 1, str(part.after or ""), exact=False
     )
     return part.page(rows, lambda row: row[6], _record_line)
 
@@ -98,6 +98,7 @@ def list_fields(
         state=state,
         limit=part.limit + 1,
         after=part.after or 0,
+        exact=False,
     )
 
     def line(one: Shown) -> d.FieldLine:

@@ -166,6 +166,7 @@ class Status(Document):
     plan: PlanInForce | None
     safe_workers: SafeWorkers | None
     limits: Limits | None
+    counted_at: Moment | None
     needs_you: Sequence[str]
 
 

@@ -20,7 +20,7 @@ from dispatcher.ledger.limit_usage import (
     UsageByRule,
     nearest_units,
 )
-from dispatcher.operations import figures
+from dispatcher.operations import figures, totals
 from dispatcher.operations.agreement import Agreement, agreement
 from dispatcher.operations.figures import DAY
 from dispatcher.operations.pictures import Picture, in_force
@@ -37,7 +37,12 @@ from dispatcher.store import (
     settings,
     statistics,
 )
-from dispatcher.store.statistics import ListedRecord, MemberRow, MessageRow, SealRow
+from dispatcher.store.statistics import (
+    ListedRecord,
+    MemberRow,
+    MessageTotal,
+    SealRow,
+)
 from dispatcher.surfaces import charts
 from dispatcher.surfaces.charts.plot import Chart
 from dispatcher.surfaces.console.tables import Row
@@ -166,7 +171,7 @@ class ReadCache:
         """Return what ``dispatcher status`` says."""
 
         def make() -> Status:
-            return status(self._store, self._clock(), self._preflight)
+            return status(self._store, self._clock(), self._preflight, exact=False)
 
         return self._fresh("status", make)
 
@@ -206,7 +211,7 @@ class ReadCache:
         """How far every run is."""
 
         def make() -> Sequence[RunProgress]:
-            return progress(self._store)
+            return progress(self._store, exact=False)
 
         return self._fresh("runs", make, COSTLY)
 
@@ -269,12 +274,22 @@ class ReadCache:
             for row in found
         ]  # fmt: skip
 
-    def waiting(self) -> Sequence[MessageRow]:
+    def waiting(self) -> Sequence[MessageTotal]:
         """Messages by connector and state."""
 
-        def make() -> Sequence[MessageRow]:
+        def make() -> Sequence[MessageTotal]:
             with self._store.read() as tx:
-                return statistics.messages(tx)
+                kept = totals.kept(tx)
+                if kept is None:
+                    return statistics.messages(tx)
+                found = statistics.pending_messages(tx)
+            known = {(row.connector, row.state) for row in found}
+            found += [
+                MessageTotal(*key, number, None)
+                for key, number in kept.messages.items()
+                if key not in known
+            ]
+            return sorted(found)
 
         return self._fresh("waiting", make)
 
@@ -291,12 +306,17 @@ class ReadCache:
             for row in found
         ]
 
-    def record_states(self) -> dict[str, int]:
+    def record_states(self) -> Mapping[str, int]:
         """How many records are in each state."""
 
-        def make() -> dict[str, int]:
+        def make() -> Mapping[str, int]:
             with self._store.read() as tx:
-                return statistics.record_states(tx, asked_fields(tx))
+                kept = totals.kept(tx)
+                return (
+                    kept.records
+                    if kept
+                    else statistics.record_states(tx, asked_fields(tx))
+                )
 
         return self._fresh("record-states", make, COSTLY)
 
@@ -312,7 +332,18 @@ class ReadCache:
     def records(self, after: int, state: str | None, limit: int) -> list[ListedRecord]:
         """Records after one, in order of loading."""
         with self._store.read() as tx:
-            return statistics.records(tx, asked_fields(tx), after, state, limit)
+            asked, found, up_to = asked_fields(tx), [], 0
+            if state == "open":
+                known, up_to = totals.listed(tx, "records", after)
+                found = [
+                    one
+                    for one in statistics.records_of(tx, asked, known)
+                    if one.state == state
+                ]
+            if len(found) < limit:
+                begin, rest = max(after, up_to), limit - len(found)
+                found += statistics.records(tx, asked, begin, state, rest)
+        return found[:limit]
 
     def record_id(self, pseudonym: str) -> int | None:
         """Return the number of the record that the ledger calls so."""

@@ -56,6 +56,7 @@ def list_fields(view: View) -> Response:
             state=None if state == "burnt" else state,
             limit=most,
             after=after,
+            exact=False,
         )
         return [
             {

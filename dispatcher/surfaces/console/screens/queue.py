@@ -111,7 +111,11 @@ def queue(view: View) -> Response:
         counts=counts,
         connector=connector,
         oldest=min(
-            (one.oldest for one in waiting if one.state in ("ready", "leased")),
+            (
+                one.oldest
+                for one in waiting
+                if one.state in ("ready", "leased") and one.oldest is not None
+            ),
             default=None,
         ),
     )
