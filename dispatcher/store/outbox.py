@@ -316,6 +316,12 @@ _MESSAGES: Final = (
     .order_by(col(Outbox.id))
     .limit(bindparam("most"))
 )
+_FEW: Final = (
+    _MESSAGES.where(col(Outbox.state) == _STATE)
+    .order_by(None)
+    .order_by(col(Outbox.id) + 0)
+)
+"""Not in order of the key, or all that were sent would be read to find a few others."""
 _last = aliased(Outbox)
 _LAST_DUE: Final = func.coalesce(
     select(_last.due).where(_last.id == bindparam("after")).scalar_subquery(), -1
@@ -374,7 +380,8 @@ def messages(
     tx: Tx, state: str | None, limit: int, after: int = 0
 ) -> list[tuple[object, ...]]:
     """Messages above an id: id, connector, account, kind, state, tries, error."""
-    found = tx.execute(_MESSAGES, {"wanted": state, "most": limit, "after": after})
+    statement = _MESSAGES if state in (None, "sent") else _FEW
+    found = tx.execute(statement, {"wanted": state, "most": limit, "after": after})
     return [tuple(row) for row in found]
 
 

@@ -448,7 +448,7 @@ def test_the_overview_says_how_near_anybody_is(client):
     assert "Worst share 0.67 of history (1 worker)." in told
     assert "Needs you (1)" in text_of(response)
     assert "No daemon runs dispatcher up" in text_of(response)
-    assert "4 booked to 3 workers (3 accounts)" in text_of(response)
+    assert "4 booked to 3 workers (3 active accounts)" in text_of(response)
     assert "3: 3 open" in text_of(response)
     assert "1 answered · 11 open" in text_of(response)
 
@@ -527,7 +527,7 @@ def test_a_worker_is_found_by_an_account_or_by_its_own_name(case, client):
 
 def test_the_page_of_a_worker_says_what_is_refused_next(case, client):
     told = text_of(client.get("/workers/x/ann"))
-    assert "Fields seen 3 of 2 records" in told
+    assert "Fields seen 3 in 2 records" in told
     assert "history 0.67 1/2 f < 3/4 1 1 1 c, d" in told
     assert len(re.findall(r"r[0-9a-f]{24}", told)) == 3
     unknown = client.get("/workers/x/nobody")

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from dispatcher.operations import figures, totals
+from dispatcher.operations import figures, rules, totals
 from dispatcher.operations.sampling import Sampler
 from dispatcher.operations.status import status
 from dispatcher.operations.workspace import Workspace
@@ -134,6 +134,7 @@ def test_no_page_of_the_console_reads_a_growing_table_whole(
 ):
     store, read = counted
     monkeypatch.setattr(figures, "NEWEST", 100)
+    monkeypatch.setattr(rules, "LOOKED_AT", 5)
     clock.now = NOW
     settings = ConsoleSettings(stale=0)
     with console_that_acts(store, clock, tmp_path, settings=settings) as app:
@@ -197,7 +198,7 @@ def test_no_list_of_the_api_reads_a_growing_table_whole(counted, tmp_path, monke
         ("records", ("open", "conflict", "answered")),
         ("queue", ("ready", "sent", "dead")),
     ):
-        lists += [f"/{kind}?state={state}" for state in states]
+        lists += [f"/{kind}?state={state}&limit=20" for state in states]
     client.get(f"{BASE}/figures/exposure")
     with house.speaking:
         for path in lists:

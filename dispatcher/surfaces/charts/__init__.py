@@ -192,9 +192,11 @@ def burn_down(found: BurnDown) -> Chart:
         said += f"; {found.why_none}."
     else:
         latest = "nobody knows when" if end.latest is None else day_time(end.latest)
+        said += f". At {found.pace:,.3g} an hour the last is done {day_time(end.likely)} UTC"
         said += (
-            f". At {found.pace:,.3g} an hour the last is done {day_time(end.likely)} UTC, "
-            f"in 9 of 10 cases between {day_time(end.earliest)} and {latest}."
+            "."
+            if day_time(end.earliest) == latest
+            else f", in 9 of 10 cases between {day_time(end.earliest)} and {latest}."
         )
     until = last + max(HOUR // 4, last - since)
     if end is not None:

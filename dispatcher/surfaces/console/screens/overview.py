@@ -31,6 +31,7 @@ HELPS: Final = (
     ("dispatcher resume", "/do/resume", "Resume"),
 )
 """Where the console does what a sentence says a command does, by its beginning."""
+_NAMED_SCOPE: Final = re.compile(r"^(connector|run):")
 _SCOPE: Final = re.compile(r"--(connector|run) (\S+)")
 
 
@@ -85,7 +86,7 @@ def _need(view: View, sentence: str) -> Need:
     if not text:
         return Need(sentence, "")
     command = f"dispatcher {command}"
-    text = text[0].upper() + text[1:]
+    text = text[0].upper() + _NAMED_SCOPE.sub(r"\1 ", text, count=1)[1:]
     for beginning, href, word in HELPS:
         if command.startswith(beginning) and _leads(view, href):
             scope = _SCOPE.search(command) if word == "Resume" else None

@@ -36,7 +36,7 @@ RULES: Final = Table(
         Column("f", "Worst f", "number"),
         Column("share", "Worst share", "share"),
         Column("left", "Fields left", "number"),
-        Column("nearest", "Pairs that near", "number"),
+        Column("nearest", "Pairs near", "number"),
         Column("workers", "Workers", "number"),
         Column("judged", "Pairs judged", "number"),
     ),
