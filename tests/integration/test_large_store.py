@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from dispatcher.operations import figures, rules, totals
+from dispatcher.operations import agreement, figures, rules, totals
 from dispatcher.operations.sampling import Sampler
 from dispatcher.operations.status import status
 from dispatcher.operations.workspace import Workspace
@@ -115,6 +115,12 @@ def counted(large):
     return store, read
 
 
+def look_back_a_little(patch):
+    """Look at the newest hundred answers: thousands of the newest are many here."""
+    patch.setattr(figures, "NEWEST", 100)
+    patch.setitem(agreement.agreement.__kwdefaults__, "newest", 100)
+
+
 def test_what_was_counted_last_is_what_is_there(counted):
     store, _ = counted
     with store.read() as tx:
@@ -133,7 +139,7 @@ def test_no_page_of_the_console_reads_a_growing_table_whole(
     counted, clock, tmp_path, monkeypatch
 ):
     store, read = counted
-    monkeypatch.setattr(figures, "NEWEST", 100)
+    look_back_a_little(monkeypatch)
     monkeypatch.setattr(rules, "LOOKED_AT", 5)
     clock.now = NOW
     settings = ConsoleSettings(stale=0)
@@ -176,7 +182,7 @@ def test_no_page_of_the_console_reads_a_growing_table_whole(
 
 def test_no_list_of_the_api_reads_a_growing_table_whole(counted, tmp_path, monkeypatch):
     store, read = counted
-    monkeypatch.setattr(figures, "NEWEST", 100)
+    look_back_a_little(monkeypatch)
     case = Case(store, now=NOW)
     house = House(case, Workspace(tmp_path, clock=case.tick, actor="daemon"))
     house.shared = Shared(
