@@ -17,6 +17,7 @@ from dispatcher.store import lease, open_store
 from dispatcher.store.sqlite import SqliteBackend
 from dispatcher.store.transaction import Tx
 from dispatcher.surfaces.api.calls import Shared
+from dispatcher.surfaces.api.requests import Requests
 from dispatcher.surfaces.api.routes import ROUTES
 from dispatcher.surfaces.console import ConsoleSettings
 from dispatcher.surfaces.console.screens import SCREENS
@@ -185,8 +186,9 @@ def test_no_list_of_the_api_reads_a_growing_table_whole(counted, tmp_path, monke
     look_back_a_little(monkeypatch)
     case = Case(store, now=NOW)
     house = House(case, Workspace(tmp_path, clock=case.tick, actor="daemon"))
+    requests = Requests(store, case.tick)
     house.shared = Shared(
-        None, None, lambda: status(store, case.tick(), exact=False), None
+        requests, None, lambda: status(store, case.tick(), exact=False), None
     )
     house.open()
     client = house.client()
@@ -212,3 +214,4 @@ def test_no_list_of_the_api_reads_a_growing_table_whole(counted, tmp_path, monke
                 found = client.get(f"{BASE}{path}")
                 # 404: no policy's picture; 409: no seal, no cap on money yet
                 assert found.status_code in (200, 404, 409), (path, found.text)
+    requests.close()
