@@ -274,7 +274,7 @@ def test_links_and_sessions_of_the_console(tx: Tx) -> None:
     assert access.end_links(tx, 12) == 2
     assert access.session(tx, "s") is None
     for name, moment in (("s", 30), ("t", 31), ("u", 32)):
-        access.open_session(tx, name, moment)
+        access.open_session(tx, name, moment, moment)
     access.touch_console_session(tx, "s", 35)
     access.touch_console_session(tx, "s", 33)
     found = access.session(tx, "s")
