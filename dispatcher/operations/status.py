@@ -13,6 +13,7 @@ from dispatcher.core.plurals import count
 from dispatcher.core.processes import describe_process
 from dispatcher.ledger.active_policy import showings
 from dispatcher.ledger.limit_usage import LimitUsages, nearest_units
+from dispatcher.model import LIVE_TASK_STATES
 from dispatcher.operations import totals
 from dispatcher.operations.runs import RunBudget, budgets_in
 from dispatcher.preflight import Clearance, Obstacle, Preflight
@@ -239,6 +240,14 @@ class Status:
         return max(0, self.fields["open"] - self.held - sum(self.burnt.values()))
 
     @property
+    def is_all_planned(self) -> bool:
+        """Whether the plan in force, with what is under way, places every open field."""
+        if self.plan is None or self.plan.outdated or self.held_back or self.burnt:
+            return False
+        under_way = sum(self.tasks.get(state, 0) for state in LIVE_TASK_STATES)
+        return self.plan.pairs + under_way >= self.fields["open"]
+
+    @property
     def needs_you(self) -> list[str]:
         """Sentences about what only the operator can fix, each with its command."""
         said: list[str] = []
@@ -264,8 +273,8 @@ class Status:
             for scope, pause in self.paused.items()
             if scope not in named
         ]
-        if self.safe_workers is not None and self.safe_workers.short:
-            safe = self.safe_workers
+        safe = self.safe_workers
+        if safe is not None and safe.short and not self.is_all_planned:
             said.append(
                 f"{safe.field} may be left without a worker who may see it: safe to go "
                 f"on with at least {count(safe.needed or 0, 'active worker')}, and "

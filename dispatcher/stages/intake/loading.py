@@ -49,7 +49,11 @@ MOST: Final = 2**63
 TRIES: Final = 5  # when another load adds the same records meanwhile
 DEFAULT_RUN: Final = "default"
 
-CHANGED: Final = "the key is in the store already, with other cells"
+CHANGED: Final = (
+    "the key is in the store already, with other cells; records never change: to load "
+    "this row, give it a new key (the old one keeps its answers; what was seen of its "
+    "subject counts on)"
+)
 ERASED: Final = "its values were erased, and it is not taken in again"
 RESPELLED: Final = "its key is one that was erased, but for its spelling"
 OTHER: Final = "the ledger knows it with other fields, subject, time or place"

@@ -39,7 +39,7 @@ from dispatcher.stages.planning.plan_summary import (
 )
 from dispatcher.stages.planning.revision import Revision, revise
 from dispatcher.stages.planning.translation import Translation, translate
-from dispatcher.store import Clock, Store, Tx, lease, settings
+from dispatcher.store import Clock, Store, Tx, lease, settings, statistics
 from dispatcher.store import money as money_rows
 from dispatcher.store import planning as rows
 from dispatcher.store import policies as policy_rows
@@ -490,13 +490,14 @@ class Planning:
         with self._store.read() as tx:
             now, before = self._clock(), settings.safe_workers(tx)
             found = safe_workers(tx, self._force(tx), self._look(tx), now)
+            held = statistics.held_back(tx)
         if found == before:
             return
         with self._store.write() as tx:
             if epoch is not None:
                 lease.check_epoch(tx, lease.SHARD, epoch)
             settings.note_safe_workers(tx, found)
-        if found.short:
+        if found.short and held:  # what the plan places is safe without them
             self._log.warning(
                 "too-few-active-workers", needed=found.needed, present=found.present
             )

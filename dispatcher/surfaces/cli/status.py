@@ -89,7 +89,7 @@ def lay_out(found: Status) -> str:
         f"outbox   {states(dict(found.outbox))}",
     ]
     if (safe := found.safe_workers) is not None and safe.needed != 0:
-        lines.insert(2, f"workers  {_safe(safe)}")
+        lines.insert(2, f"workers  {_safe(safe, placed=found.is_all_planned)}")
     if found.plan is not None:
         lines.insert(2, f"plan     {_plan(found, found.plan)}")
     if found.planning_since is not None:
@@ -118,9 +118,10 @@ def _limits(found: Status) -> str:
     if limits.worst.share:
         parts.append(f"worst share {limits.worst.share:.2f} ({limits.worst.rule})")
     if limits.left is not None:
-        left = count(limits.left, "field") if limits.left else "no field"
+        soon = limits.left < 2
+        near = "the next field" if soon else f"one of the next {limits.left:,} fields"
         of = count(limits.units, "record or person", "records or people")
-        parts.append(f"{left} left to a refusal in {of} ({limits.rule})")
+        parts.append(f"nearest: {limits.rule} may refuse {near} of {of}")
     return "   " + "   ".join(parts)
 
 
@@ -146,12 +147,18 @@ def _plan(found: Status, plan: PlanInForce) -> str:
     return "   ".join(parts)
 
 
-def _safe(safe: SafeWorkers) -> str:
-    """Say how many workers must stay active."""
+def _safe(safe: SafeWorkers, *, placed: bool) -> str:
+    """Say how many workers must stay active; `placed`: by the plan all fields are."""
     if safe.needed is None:
         return (
             f"{safe.present:,} active   no number of them is proven safe, since an "
             "average is limited"
+        )
+    if placed:
+        workers = count(safe.present, "worker")
+        return (
+            f"the plan in force places every field with your {workers}   "
+            f"safe in any order from {count(safe.needed, 'worker')}"
         )
     least = count(safe.needed, "active worker")
     return (
