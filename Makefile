@@ -63,6 +63,8 @@ torture: $(VENV)/.lint system-packages
 	  $(BIN)/python -m tests.e2e.torture --kills $(KILLS) --store $$store \
 	    --state build/torture-$$store.json || exit 1; \
 	done
+	$(BIN)/python -m tests.e2e.torture --kills $(KILLS) --store postgresql --servers 3 \
+	  --state build/torture-servers.json
 
 # The whole of what `make test` takes a few examples of: the API against its description.
 test-long: $(VENV)/.lint system-packages

@@ -1,4 +1,4 @@
-"""Add users, API tokens, requests of the API, the audit chain, figures, notices, judgements."""
+"""Add users, tokens, API requests, the audit chain, figures, notices, judgements, servers."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -18,6 +18,7 @@ def upgrade() -> None:
     _figures()
     _notices()
     _judgements()
+    _servers()
     if op.get_context().dialect.name == "sqlite":
         _sqlite_guards()
     else:
@@ -208,6 +209,22 @@ def _judgements() -> None:
         ["entry_id"],
         sqlite_where=sa.text("state = 'conflict'"),
         postgresql_where=sa.text("state = 'conflict'"),
+    )
+
+
+def _servers() -> None:
+    op.add_column("lease", _text("serves", 40, null=True))
+    op.create_table(
+        "unshipped_piece",
+        _id("id"),
+        _text("chain", 80),
+        _big("chain_id"),
+        _big("first"),
+        _text("prev", 64),
+        _big("last"),
+        _text("head", 64),
+        _bytes("body"),
+        sa.PrimaryKeyConstraint("id", name="pk_unshipped_piece"),
     )
 
 

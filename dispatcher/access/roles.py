@@ -145,6 +145,7 @@ OPERATIONS: Final[Mapping[str, str]] = {
     "db.scrub": MACHINE,
     "init": MACHINE,
     "up": MACHINE,
+    "serve": MACHINE,
     "down": MACHINE,
     "demo": MACHINE,
     "layout.draw": MACHINE,

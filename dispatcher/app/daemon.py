@@ -31,6 +31,9 @@ MICRO: Final = 1_000_000
 JUMP_SECONDS: Final = 3.0
 """A clock that deviates by this much between two checks was set: see ``_watch``."""
 
+SHIP_SECONDS: Final = (0.004, 0.05, 1.0)
+"""Time between two looks for what servers booked: while they do, between, without any."""
+
 LOOK_SECONDS: Final = 1.0
 """Time between two checks of the clock."""
 
@@ -137,6 +140,10 @@ class Daemon:
             )
         return self._epoch
 
+    def fence(self) -> lease.Fence:
+        """The lease under which something is shown now; see :meth:`epoch_to_show`."""
+        return lease.Fence(lease.SHARD, self.epoch_to_show())
+
     def is_leading(self) -> bool:
         """Whether this daemon has the lease, as far as it knows."""
         return bool(self._epoch) and not self._over.is_set()
@@ -210,6 +217,7 @@ class Daemon:
             refuse_edited(self._store)
             self._store.settle(afresh=True)
         except DispatcherError:
+            self._end_servers()
             self.stop()  # releases the lease
             raise
 
@@ -230,6 +238,39 @@ class Daemon:
             self._add_tick(tick)
         self._scheduler.start()
         threading.Thread(target=self._watch, args=since, daemon=True).start()
+        if self._store.is_served_by_many and self._store.is_shipped:
+            threading.Thread(target=self._ship, daemon=True).start()
+
+    def _end_servers(self) -> None:
+        """Fence all servers off, as far as the store can be reached."""
+        try:
+            with self._store.write() as tx:
+                lease.check_epoch(tx, lease.SHARD, self._epoch)
+                lease.end_servers(tx)
+        except DispatcherError as error:
+            self._log.warning("servers-not-fenced-off", code=error.code)
+
+    def _ship(self) -> None:
+        """Ship what servers book, at once while they do and else as seldom as they wait."""
+        busy, idle, alone = SHIP_SECONDS
+        pause = alone
+        while not self._over.wait(pause):
+            try:
+                if self._store.ship_waiting(self._epoch):
+                    pause = busy
+                elif pause < idle:
+                    pause *= 1.2
+                else:
+                    pause = idle if self._has_servers() else alone
+            except StaleLease:
+                self._lose()
+            except DispatcherError as error:
+                self._log.warning("servers-not-shipped", code=error.code)
+                pause = alone
+
+    def _has_servers(self) -> bool:
+        with self._store.read() as tx:
+            return bool(lease.servers(tx))
 
     def retick(self, ticks: Sequence[Tick], renew_seconds: float) -> None:
         """Replace the ticks; a running one finishes first.
@@ -381,5 +422,6 @@ class Daemon:
         if not self._over.is_set():
             self._failed = error
             self._over.set()
+            self._end_servers()
             self._log.error("store-edited", code=error.code, what=error.what)
             self._lost()

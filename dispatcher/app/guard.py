@@ -184,6 +184,43 @@ class Guard:
                 await _plain(answer, 500, "Something went wrong here. Try again later.")
 
 
+class InService:
+    """Answers 503 while its server may show nothing, so that a proxy asks another one.
+
+    Parameters
+    ----------
+    app : ASGI application
+    is_open : callable
+    https : bool
+        Whether the page is reached over TLS.
+    """
+
+    def __init__(
+        self, app: Callable[..., Any], is_open: Callable[[], bool], *, https: bool
+    ) -> None:
+        self._app = app
+        self._is_open = is_open
+        self._https = https
+
+    async def __call__(
+        self, scope: Scope, receive: Callable[..., Any], send: Callable[..., Any]
+    ) -> None:
+        """Serve one request."""
+        if scope["type"] != "http" or self._is_open():
+            await self._app(scope, receive, send)
+            return
+
+        async def answer(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = safe_headers(secrets.token_urlsafe(24), https=self._https)
+                message["headers"] = _merged(message["headers"], headers)
+                message["headers"].append((b"retry-after", b"2"))
+            await send(message)
+
+        text = "This server is not in service. Nothing was lost: try again in a moment."
+        await _plain(answer, 503, text, close=True)
+
+
 def _malformed(scope: Scope) -> str:
     """Return what is ambiguous in the headers (request smuggling); usually nothing."""
     names = {name for name, _ in scope["headers"]}

@@ -417,13 +417,17 @@ class Tables(Collector):
 
 
 def make_registry(
-    tables: Tables, events: StageMeters
+    tables: Tables | None, events: StageMeters
 ) -> tuple[CollectorRegistry, Timing]:
-    """Create the registry of one process, and the timer of its requests."""
+    """Create the registry of one process, and the timer of its requests.
+
+    Without ``tables`` for a server beside the leader, which counts them for all.
+    """
     # else each would have a second series, which nobody was promised
     disable_created_metrics()  # type: ignore[no-untyped-call]
     registry = CollectorRegistry()
-    registry.register(tables)
+    if tables is not None:
+        registry.register(tables)
     registry.register(events)
     ProcessCollector(registry=registry)
     return registry, Timing(registry)
@@ -504,7 +508,12 @@ class Leader(Protocol):
 
 
 def health_app(
-    store: Store, leader: Leader, clock: Clock, registry: CollectorRegistry
+    store: Store,
+    leader: Leader,
+    clock: Clock | None,
+    registry: CollectorRegistry,
+    *,
+    standing: str = "leads and does not drain",
 ) -> Guard:
     """Make the app.
 
@@ -515,15 +524,20 @@ def health_app(
     ----------
     store : Store
     leader : Leader
-    clock : Clock
+        The daemon, or the lease of a server.
+    clock : Clock or None
+        By which the leader's lease shows that the store takes writes; None for a server,
+        whose own lease does.
     registry : CollectorRegistry
+    standing : str
+        What it means that ``leader`` is open.
     """
 
     async def livez(_request: Request) -> Response:
         return PlainTextResponse("ok\n")
 
     def readyz(_request: Request) -> Response:
-        lines = [("leads and does not drain", leader.is_open())]
+        lines = [(standing, leader.is_open())]
         lines += store_lines(store, clock)
         ready = all(ok for _, ok in lines)
         text = "".join(f"{'ok' if ok else 'FAIL':4} {name}\n" for name, ok in lines)
@@ -544,7 +558,7 @@ def health_app(
     return Guard(app, "admin", https=False)
 
 
-def store_lines(store: Store, clock: Clock) -> Lines:
+def store_lines(store: Store, clock: Clock | None) -> Lines:
     """Check whether the store is usable, by reading only.
 
     The lease, renewed every few seconds, shows that it accepts writes.
@@ -552,9 +566,10 @@ def store_lines(store: Store, clock: Clock) -> Lines:
     try:
         with store.read() as tx:
             held = lease.holder(tx, lease.SHARD)
+            takes = clock is None or bool(held and held.leased_until > clock())
             return [
                 ("store answers", True),
-                ("store takes writes", bool(held and held.leased_until > clock())),
+                ("store takes writes", takes),
                 ("schema is this program's", migrations.version(tx) == migrations.HEAD),
                 ("a policy is in force", policy_rows.version_in_force(tx) > 0),
                 ("ledger is shipped", store.ships()),

@@ -46,7 +46,6 @@ SHARES: Final = {"workers": 2, "operators": 8, "admin": 16}
 The rest, about a third, is for the store, connectors and files.
 """
 _MOST_DESCRIPTORS: Final = 65_536
-_LOCAL: Final = ("127.0.0.1", "::1")
 
 
 def most_connections(server: str, descriptors: int) -> int:
@@ -71,21 +70,21 @@ class Connections(ServerState):
     ----------
     most : int
         How many are kept; one subscriber's network may have half of them.
-    proxied : bool
-        Whether a proxy on this machine is in front of the server: then its address,
-        shared by all clients, may have all.
+    proxies : sequence of str
+        Addresses of proxies in front of the server: each, shared by all clients, may
+        have all.
     """
 
-    def __init__(self, most: int, *, proxied: bool) -> None:
+    def __init__(self, most: int, *, proxies: Sequence[str]) -> None:
         super().__init__()
         self._most = most
-        self._proxied = proxied
+        self._proxies = proxies
 
     def make_room(self, added: Connection) -> None:
         """Close the connection that waits longest if there is one too many."""
         kept = cast(set[Connection], self.connections)
         theirs = {one for one in kept if one.network == added.network}
-        if self._proxied and added.host in _LOCAL:
+        if added.host in self._proxies:
             theirs = set()
         if len(theirs) > self._most // 2:
             crowd = theirs
@@ -235,12 +234,12 @@ def bind(name: str, host: str, port: int) -> socket.socket:
 class _Server(uvicorn.Server):
     """A server whose signals are handled outside, for all servers at once."""
 
-    def __init__(self, listener: Listener, *, proxied: bool) -> None:
+    def __init__(self, listener: Listener, *, proxies: Sequence[str]) -> None:
         descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         at_once = accepted_at_once(descriptors)
-        super().__init__(_settings(listener, at_once, proxied=proxied))
+        super().__init__(_settings(listener, at_once, proxies=proxies))
         most = most_connections(listener.name, descriptors)
-        self.server_state = Connections(most, proxied=proxied)
+        self.server_state = Connections(most, proxies=proxies)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to listen; those that are not accepted yet wait in a long queue."""
@@ -262,7 +261,7 @@ def serve(
     started: Callable[[], None] = lambda: None,
     reload: Callable[[], object] = lambda: None,
     beat: Callable[[], object] = lambda: None,
-    proxied: bool = False,
+    proxies: Sequence[str] = (),
 ) -> None:
     """Serve until a signal ends it.
 
@@ -281,11 +280,10 @@ def serve(
         Called in a thread when SIGHUP comes, never twice at once.
     beat : callable
         Called in a thread about once a second, as long as the loop turns.
-    proxied : bool
-        Whether a proxy on this machine is before them, whose ``X-Forwarded-*`` headers
-        are believed.
+    proxies : sequence of str
+        Addresses of proxies before them, whose ``X-Forwarded-*`` headers are believed.
     """
-    servers = [_Server(listener, proxied=proxied) for listener in listeners]
+    servers = [_Server(listener, proxies=proxies) for listener in listeners]
 
     async def run() -> None:
         async with _beside(reload, beat):
@@ -325,7 +323,9 @@ async def _beside(
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # by default it would end us
 
 
-def _settings(listener: Listener, at_once: int, *, proxied: bool) -> uvicorn.Config:
+def _settings(
+    listener: Listener, at_once: int, *, proxies: Sequence[str]
+) -> uvicorn.Config:
     return uvicorn.Config(
         listener.app,
         http=Connection,  # with the extra `server` too: one parser, one behaviour
@@ -336,8 +336,8 @@ def _settings(listener: Listener, at_once: int, *, proxied: bool) -> uvicorn.Con
         ws="none",
         server_header=False,
         date_header=True,
-        proxy_headers=proxied,
-        forwarded_allow_ips="127.0.0.1,::1",
+        proxy_headers=bool(proxies),
+        forwarded_allow_ips=list(proxies),
         timeout_keep_alive=round(HEAD),
         timeout_graceful_shutdown=5,
     )

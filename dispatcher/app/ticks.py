@@ -6,6 +6,7 @@ delays only its own jobs.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Protocol
@@ -14,6 +15,7 @@ import numpy as np
 
 from connectors.base import Feed, Listing, Market, Paying
 from dispatcher.app.daemon import Tick
+from dispatcher.app.server_lease import ServerWatch
 from dispatcher.core.processes import give_back_memory
 from dispatcher.custody.erasure import Retention
 from dispatcher.ledger.chains import seal
@@ -157,7 +159,10 @@ def _after(store: Store, connectors: Connectors, workspace: Workspace) -> list[T
     assembly = Assembly(store, workspace.clock, undo)
     books = PaymentBooks(store, workspace.clock)
     retention = Retention(erasure_context(workspace, store, connectors))
+    watch = ServerWatch(store, workspace.clock, steady=time.monotonic)
+    servers = [Tick("servers", every.leading, watch.tick)]
     return [
+        *(servers if store.is_served_by_many else ()),
         Tick("assembly", every.assembly, assembly.tick),
         Tick("paying", every.paying, books.tick),
         *_each(

@@ -166,6 +166,9 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
+LOOPBACK: Final = ("127.0.0.1", "::1")
+
+
 class SurfaceSettings(_Section):
     """Where the servers listen (``HOST:PORT``), all on loopback by default.
 
@@ -173,7 +176,8 @@ class SurfaceSettings(_Section):
     operators reach the console. ``api`` serves the REST API at the operators' address,
     under ``/api/v1``, to whoever has a token. ``behind_proxy`` declares a TLS proxy in front of the
     servers: only then may they listen on other addresses, and only then are its
-    ``X-Forwarded-*`` headers trusted. ``contact`` is whom workers may ask, on every
+    ``X-Forwarded-*`` headers trusted. ``proxies`` are the addresses it comes from: this
+    machine's own, where none are given. ``contact`` is whom workers may ask, on every
     task page.
     """
 
@@ -184,6 +188,7 @@ class SurfaceSettings(_Section):
     operator_url: str | None = None
     api: bool = False
     behind_proxy: bool = False
+    proxies: Annotated[tuple[str, ...], Field(max_length=50)] = LOOPBACK
     contact: Annotated[str, Field(max_length=200)] = ""
 
     @model_validator(mode="after")
@@ -197,6 +202,12 @@ class SurfaceSettings(_Section):
                     "behind_proxy = true"
                 )
                 raise ValueError(msg)
+        for address in self.proxies:
+            try:
+                ip_address(address)
+            except ValueError:
+                msg = f"surfaces.proxies has {address!r}, expected IP addresses"
+                raise ValueError(msg) from None
         for name in ("worker_url", "operator_url"):
             url = urlsplit(getattr(self, name) or "https://none")
             known = url.scheme in ("http", "https")
@@ -204,6 +215,11 @@ class SurfaceSettings(_Section):
                 msg = f"surfaces.{name} is no http(s)://HOST/ without a user"
                 raise ValueError(msg)
         return self
+
+    @property
+    def believed(self) -> tuple[str, ...]:
+        """Addresses of proxies whose headers are believed; none where there is none."""
+        return self.proxies if self.behind_proxy else ()
 
     @property
     def task_page(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import hashlib
 import os
 import socket
 from contextlib import suppress
@@ -66,6 +67,11 @@ def describe_process(name: str) -> str:
 def process_name(pid: int) -> str:
     """Name a process so that its end is detectable: host, boot, pid, start time."""
     return f"{socket.gethostname()}/{_boot()}/{pid}/{_started(pid)}"
+
+
+def process_digest(name: str) -> str:
+    """Return the short form in which rows name a process that wrote them."""
+    return hashlib.sha256(name.encode()).hexdigest()[:16]
 
 
 def is_dead(name: str) -> bool:

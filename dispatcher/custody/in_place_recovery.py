@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from dispatcher.core.errors import AnotherLeads
+from dispatcher.core.plurals import count
 from dispatcher.custody import erasure_list
 from dispatcher.custody.erasure import ErasureContext, any_back, keep_erased
 from dispatcher.custody.erasure_list import ErasureList
@@ -102,14 +103,20 @@ def replay_in_place(
 
 
 def refuse_led(store: Store, clock: Clock) -> None:
-    """Refuse a store that a daemon leads.
+    """Refuse a store that a daemon leads, or that servers show fields of.
 
     Raises
     ------
     AnotherLeads
     """
     with store.read() as tx:
-        holder = lease.holder(tx, lease.SHARD)
+        holder, servers = lease.holder(tx, lease.SHARD), lease.servers(tx)
+    if any(one.leased_until > clock() for one in servers):
+        raise AnotherLeads(
+            f"servers show fields of the store at {store.place}",
+            why=f"Of dispatcher serve {count(len(servers), 'process', 'processes')} hold a lease.",
+            fix="Stop them first; a lease ends by itself within seconds.",
+        )
     if holder is not None and holder.leased_until > clock():
         raise AnotherLeads(
             f"a daemon leads the store at {store.place}",

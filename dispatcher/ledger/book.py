@@ -107,7 +107,7 @@ def book(
     delivery: Push | Pull,
     at: int,
     cause: str,
-    epoch: int | None = None,
+    fence: lease.Fence | None = None,
     skip_refused: bool = False,
 ) -> Booked:
     """Book exposures, or refuse them.
@@ -124,8 +124,8 @@ def book(
         Now, microseconds UTC.
     cause : str
         A word for the ledger: why these entries are shown (at most 20 characters).
-    epoch : int, optional
-        Fencing token of the daemon that asks; refused if another daemon leads.
+    fence : Fence, optional
+        Lease of the process that asks; refused if it is over.
     skip_refused : bool
         False: one refusal refuses all. True: book the others and report the refusals.
 
@@ -143,17 +143,16 @@ def book(
     Conflict
         No policy is in force.
     StaleLease
-        The epoch is not the one of the daemon that leads.
+        The lease is over: another daemon leads, or the leader has fenced a server off.
     """
     asks = [ask for ask in asks if len(ask.entry_ids)]
     if sum(len(ask.entry_ids) for ask in asks) == 1:
         one = asks[0]
-        locked = lock_ask(tx, int(one.entry_ids[0]), one.account_id, epoch)
+        locked = lock_ask(tx, int(one.entry_ids[0]), one.account_id, fence)
         heads = {locked.head.id: locked.head}
         booking = _Booking(tx, locked.force, heads, delivery, at, cause)
         return booking.single(locked, skip_refused=skip_refused)
-    if epoch is not None:
-        lease.check_epoch(tx, lease.SHARD, epoch)
+    lease.check(tx, fence)
     force = lock_policy(tx)
     if not asks:
         return Booked(tasks=range(0))
@@ -370,7 +369,9 @@ class _Locked(NamedTuple):
     known: Known
 
 
-def lock_ask(tx: Tx, entry_id: int, account_id: int, epoch: int | None) -> _Locked:
+def lock_ask(
+    tx: Tx, entry_id: int, account_id: int, fence: lease.Fence | None
+) -> _Locked:
     """Lock and read the inputs of one decision, in two round trips to the server.
 
     The first reads what is to be locked; the second locks it, in order, and reads it
@@ -388,17 +389,17 @@ def lock_ask(tx: Tx, entry_id: int, account_id: int, epoch: int | None) -> _Lock
             raise missing(tx, entry_id, account_id)
         seen = known_policy(tx, before.version, before.sha256)
         adversary, record, subject = before[2:]
-        fence = [] if epoch is None else [(lease.EPOCH, {"of_shard": lease.SHARD})]
+        leases = [] if fence is None else [(lease.EPOCH, {"of_shard": fence.shard})]
         *epochs, locks, asks, known = tx.driver_answers(
             [
-                *fence,
+                *leases,
                 decisions.lock_question(entry_id, adversary, alone=seen.averages),
                 decisions.ask_question(entry_id, account_id),
                 decisions.known_question(entry_id, adversary, record, subject),
             ]
         )
-        if epoch is not None:
-            lease.compare_epoch(epochs[0], lease.SHARD, epoch)
+        if fence is not None:
+            lease.compare_epoch(epochs[0], *fence)
         if not locks or not asks:
             continue  # it was deleted meanwhile
         version, sha256, *head = locks[0]

@@ -67,6 +67,7 @@ from dispatcher.model.running import (
     Sample,
     SignInLink,
     SuspectPair,
+    UnshippedPiece,
     WebhookDelivery,
     WorkerSession,
 )
@@ -149,6 +150,7 @@ __all__ = [
     "SuspectPair",
     "Task",
     "TaskAnswer",
+    "UnshippedPiece",
     "ValueKey",
     "VisitCount",
     "Webhook",

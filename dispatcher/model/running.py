@@ -15,13 +15,35 @@ class Cursor(SQLModel, table=True):
 
 
 class Lease(SQLModel, table=True):
-    """Who leads a shard; ``epoch`` is the fencing token of its gate writes."""
+    """Who leads a shard; ``epoch`` is the fencing token of its gate writes.
+
+    ``serves`` is NULL for a shard's leader; rows of servers beside it say what they serve.
+    """
 
     __tablename__ = "lease"
     shard: int = Field(sa_column=number())
     holder: str = Field(sa_column=Column(Text, nullable=False))
     epoch: int = Field(sa_column=big())
     leased_until: int = Field(sa_column=big())
+    serves: str | None = Field(default=None, sa_column=word(40, null=True))
+
+
+class UnshippedPiece(SQLModel, table=True):
+    """Lines of the ledger that a server committed and the leader has yet to ship.
+
+    The row is written with the lines and deleted when they are shipped; ``chain`` is empty
+    for a made-up question, which waits as long and has no line.
+    """
+
+    __tablename__ = "unshipped_piece"
+    id: int = Field(sa_column=number())
+    chain: str = Field(sa_column=word(80))
+    chain_id: int = Field(sa_column=big())
+    first: int = Field(sa_column=big())
+    prev: str = Field(sa_column=word(64))
+    last: int = Field(sa_column=big())
+    head: str = Field(sa_column=word(64))
+    body: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
 
 
 class Pause(SQLModel, table=True):

@@ -142,6 +142,8 @@ class Status:
         0: none.
     leader : str or None
         Host and pid of the daemon that leads.
+    servers : list of str
+        Host and pid of those that serve beside it, and what they serve.
     counts : Mapping of str to int
         Records, entries, accounts, adversaries, and those of them that are ``feeds``,
         exposures, answers, quarantined ones.
@@ -189,6 +191,7 @@ class Status:
     at: int
     policy_version: int
     leader: str | None
+    servers: list[str]
     epoch: int
     counts: Mapping[str, int]
     asked: int
@@ -411,6 +414,10 @@ def status(
             at=now,
             policy_version=version,
             leader=describe_process(leader.holder) if leader and leads else None,
+            servers=[
+                f"{describe_process(one.holder)} ({one.serves})"
+                for one in lease.servers(tx)
+            ],
             epoch=epoch,
             counts={
                 **counted.rows,

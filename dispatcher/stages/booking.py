@@ -247,7 +247,7 @@ class Booking:
             delivery=Push(tasks_per_message=MESSAGE, most=self._most),
             at=now,
             cause="planned",
-            epoch=epoch,
+            fence=lease.Fence(lease.SHARD, epoch),
             skip_refused=True,
         )
         planning.keep_all_planned(tx, _kept(asked, left, booked))

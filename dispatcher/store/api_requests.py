@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from sqlalchemy import bindparam, delete, update
@@ -60,7 +61,7 @@ _INTERRUPT: Final = (
     update(ApiRequest)
     .where(
         col(ApiRequest.state) == "running",
-        col(ApiRequest.process) != bindparam("where"),
+        col(ApiRequest.process).not_in(bindparam("living", expanding=True)),
     )
     .values(state="interrupted", ended_at=bindparam("now"))
 )
@@ -123,6 +124,6 @@ def forget_before(tx: Tx, moment: int) -> None:
     tx.execute(_FORGET, {"moment": moment})
 
 
-def interrupt(tx: Tx, process: str, now: int) -> None:
-    """Mark what other processes began and, being gone, will never end."""
-    tx.execute(_INTERRUPT, {"where": process, "now": now})
+def interrupt(tx: Tx, living: Sequence[str], now: int) -> None:
+    """Mark what processes began that are gone: they will never end it."""
+    tx.execute(_INTERRUPT, {"living": list(living), "now": now})

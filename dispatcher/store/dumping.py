@@ -53,6 +53,7 @@ Columns = dict[str, bool]
 LEFT_OUT: Final = frozenset(
     {
         "api_request",
+        "unshipped_piece",
         "sign_in_link",
         "operator_session",
         "worker_session",

@@ -52,6 +52,8 @@ class Store:
         Where it is, to be shown to people; never a password.
     path : Path or None
         The file, on SQLite.
+    is_served_by_many : bool
+        Whether several processes may write at once: servers beside the leader.
     vault : Vault
         Seals and opens values.
     """
@@ -62,6 +64,7 @@ class Store:
         self.dialect = backend.name
         self.place = backend.place
         self.path = backend.path
+        self.is_served_by_many = not backend.one_writer
         self._backend = backend
         self._wait = wait_ms / 1000
         self._engines = {
@@ -83,13 +86,24 @@ class Store:
         """Let every line of the ledger be kept outside of the store too."""
         self._journal = journal
 
-    def settle(self, *, afresh: bool = False) -> None:
+    def settle(
+        self, tx: Tx | None = None, chain: int | None = None, *, afresh: bool = False
+    ) -> None:
         """Wait until all that was booked is also kept outside of the store.
 
         To be called before bytes of a field leave; see :meth:`Journal.settle`.
         """
         if self._journal is not None:
-            self._journal.settle(afresh=afresh)
+            self._journal.settle(tx, chain, afresh=afresh)
+
+    def ship_waiting(self, epoch: int) -> int:
+        """Ship what servers wait for, as their leader; see :meth:`Journal.ship_waiting`."""
+        return 0 if self._journal is None else self._journal.ship_waiting(epoch)
+
+    @property
+    def is_shipped(self) -> bool:
+        """Whether the ledger's lines are kept outside too."""
+        return self._journal is not None
 
     def ships(self) -> bool:
         """Whether the ledger's lines are kept outside too, where that is asked for."""
@@ -248,14 +262,15 @@ class Store:
             act = self._act if writes else None
             if act is not None and not act.lines:
                 act.write(tx)
+            undone = writes and self._undoes
+            if journal is not None and (tx.grown or tx.waits) and not undone:
+                journal.ready()
+                tx.ticket = journal.begin(tx)
             tx.finish()
-            if writes and self._undoes:
+            if undone:
                 tx.close()
                 connection.rollback()
                 return
-            if journal is not None and (tx.grown or tx.waits):
-                journal.ready()
-                tx.ticket = journal.begin()
             connection.commit()
             if act is not None:
                 act.lines = max(1, act.lines)

@@ -1,7 +1,11 @@
-"""Leases: which daemon leads a shard of adversaries.
+"""Leases: which daemon leads a shard of adversaries, and which servers show beside it.
 
 A lease is a hint; the epoch makes it a fence. Every gate write of a shard calls
 :func:`check_epoch` in its own transaction, which also locks the row against a taker.
+
+A server that ``dispatcher serve`` runs has a row of its own, under a random number that is
+no shard's and that none ever has again. Its bookings carry that row as the leader's carry
+the leader's (:class:`Fence`); the leader deletes it, and the server can book nothing more.
 
 On PostgreSQL there are three strengths of lock, so that a leader's own writes never
 block its renewals: a gate write locks the row's key (``KEY SHARE``), a renewal changes
@@ -11,9 +15,19 @@ waits for both.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from sqlalchemy import BigInteger, bindparam, column, exists, func, or_, table, update
+from sqlalchemy import (
+    BigInteger,
+    bindparam,
+    column,
+    delete,
+    exists,
+    func,
+    or_,
+    table,
+    update,
+)
 from sqlmodel import col, select
 
 from dispatcher.core.errors import StaleLease
@@ -23,6 +37,14 @@ from dispatcher.store.transaction import Tx
 
 SHARD: Final = 0
 """The one shard there is."""
+
+
+class Fence(NamedTuple):
+    """Under which lease a process shows something: the row, and the epoch it had."""
+
+    shard: int
+    epoch: int
+
 
 FENCE: Final = update(Lease).values(epoch=Lease.epoch + 1, leased_until=0)
 """Makes every epoch stale and frees the lease: a former leader can no longer write."""
@@ -68,6 +90,21 @@ _RENEW: Final = (
     .values(leased_until=bindparam("until"))
 )
 _EPOCH: Final = select(Lease.epoch).where(Lease.shard == bindparam("of_shard"))
+
+_JOIN: Final = insert(Lease).values(
+    shard=bindparam("of_shard"),
+    holder=bindparam("by"),
+    epoch=1,
+    leased_until=bindparam("until"),
+    serves=bindparam("serving"),
+)
+_SERVERS: Final = (
+    select(Lease).where(col(Lease.shard) != SHARD).order_by(col(Lease.shard))
+)
+_END: Final = delete(Lease).where(
+    col(Lease.shard) == bindparam("of_shard"), col(Lease.shard) != SHARD
+)
+_END_ALL: Final = delete(Lease).where(col(Lease.shard) != SHARD)
 
 EPOCH: Final = DriverStatement(_EPOCH.with_for_update(read=True, key_share=True))
 """A shard's epoch, by ``of_shard``; its key is locked against whoever takes the lease."""
@@ -220,6 +257,17 @@ def check_epoch(tx: Tx, shard: int, epoch: int) -> None:
     compare_epoch(tx.driver_rows(EPOCH, {"of_shard": shard}), shard, epoch)
 
 
+def check(tx: Tx, fence: Fence | None) -> None:
+    """Refuse to show anything under a lease that is over; None: no daemon leads.
+
+    Raises
+    ------
+    StaleLease
+    """
+    if fence is not None:
+        check_epoch(tx, fence.shard, fence.epoch)
+
+
 def check_leader(tx: Tx, shard: int, epoch: int) -> None:
     """Refuse to go on under a lease that was taken over, where nothing is written.
 
@@ -253,3 +301,71 @@ def holder(tx: Tx, shard: int) -> LeaseHolder | None:
     """Return the last holder of the shard; None if there was none."""
     row = tx.model(_ROW, {"of_shard": shard})
     return None if row is None else LeaseHolder(row.holder, row.epoch, row.leased_until)
+
+
+# -- servers beside the leader ---------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class LeasedServer:
+    """A process that serves beside the leader.
+
+    Attributes
+    ----------
+    shard : int
+        Number of its row.
+    holder : str
+        Host and process, for people.
+    serves : str
+        What it serves: ``tasks``, ``api``, ``console``, separated by commas.
+    leased_until : int
+        End of its lease by its own clock (microseconds UTC).
+    """
+
+    shard: int
+    holder: str
+    serves: str
+    leased_until: int
+
+
+def join(tx: Tx, shard: int, holder: str, serves: str, until: int) -> Fence:
+    """Make the row of a server, under a random number.
+
+    Parameters
+    ----------
+    tx : Tx
+        A write transaction.
+    shard : int
+        Random, >= 1: no two servers ever have the same.
+    holder : str
+        Unique to this start of this process.
+    serves : str
+        What it serves, for people.
+    until : int
+        End of the lease (microseconds UTC).
+    """
+    tx.execute(
+        _JOIN, {"of_shard": shard, "by": holder, "serving": serves, "until": until}
+    )
+    return Fence(shard, 1)
+
+
+def servers(tx: Tx) -> list[LeasedServer]:
+    """Return the servers that have a lease, alive or not."""
+    return [
+        LeasedServer(row.shard, row.holder, row.serves or "", row.leased_until)
+        for row in tx.models(_SERVERS)
+    ]
+
+
+def end_server(tx: Tx, shard: int) -> bool:
+    """Fence a server off: wait for its writes under way, and let it make no more.
+
+    False if it has left already.
+    """
+    return tx.execute(_END, {"of_shard": shard}).rowcount == 1
+
+
+def end_servers(tx: Tx) -> int:
+    """Fence every server off; return how many there were."""
+    return int(tx.execute(_END_ALL).rowcount)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import astuple, dataclass
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import bindparam, delete
+from sqlalchemy import BigInteger, bindparam, cast, delete, func
 from sqlmodel import col, select
 
 from dispatcher.core.keyring import ID_CHARS
@@ -46,6 +46,9 @@ _SET: Final = _NEW.on_conflict_do_update(
 _HOLD: Final = _NEW.on_conflict_do_update(
     index_elements=["name"], set_={"value": col(Setting.value)}
 ).returning(col(Setting.value))
+_NOW: Final = select(
+    cast(func.extract("epoch", func.clock_timestamp()) * 1_000_000, BigInteger)
+)
 _DROP: Final = delete(Setting).where(col(Setting.name) == bindparam("setting"))
 _DROP_IF: Final = _DROP.where(col(Setting.value) == bindparam("content"))
 
@@ -178,6 +181,43 @@ def note_failing_ticks(tx: Tx, failing: Mapping[str, TickFailure]) -> None:
     """Keep the ticks that fail now, and no others."""
     kept = {name: [one.code, one.since] for name, one in failing.items()}
     set_setting(tx, _FAILING, json.dumps(kept).encode())
+
+
+# -- that the leader lets servers show ---------------------------------------------------
+
+_OPENED: Final = "opened"
+
+
+@dataclass(frozen=True)
+class Opened:
+    """What the daemon of an epoch tells servers, once it has compared store and ledger.
+
+    Attributes
+    ----------
+    epoch : int
+        Of its lease.
+    ships : bool
+        Whether it ships the ledger: then whoever books waits for that.
+    """
+
+    epoch: int
+    ships: bool
+
+
+def note_opened(tx: Tx, opened: Opened) -> None:
+    """Keep that servers may show something beside the daemon of an epoch."""
+    set_setting(tx, _OPENED, json.dumps(astuple(opened)).encode())
+
+
+def opened(tx: Tx) -> Opened | None:
+    """Return what the last daemon told that opened the store; None: none ever did."""
+    found = setting(tx, _OPENED)
+    return None if found is None else Opened(*json.loads(found))
+
+
+def database_time(tx: Tx) -> int:
+    """Return the time of day of the database server (microseconds UTC)."""
+    return int(tx.scalar(_NOW) or 0)
 
 
 # -- how many workers must stay active --------------------------------------------------

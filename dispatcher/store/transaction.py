@@ -70,8 +70,8 @@ class Journal(Protocol):
             They cannot: the transaction must not commit.
         """
 
-    def begin(self) -> int:
-        """Announce a commit with lines; return its ticket."""
+    def begin(self, tx: Tx) -> int:
+        """Announce the commit of a transaction with lines; return its ticket."""
 
     def ship(self, ticket: int, pieces: Sequence[Piece]) -> None:
         """Keep the lines of a commit; they are durable when this returns.
@@ -90,14 +90,34 @@ class Journal(Protocol):
     def works(self) -> bool:
         """Whether lines can be kept, by what is known without trying."""
 
-    def settle(self, *, afresh: bool = False) -> None:
+    def settle(
+        self, tx: Tx | None = None, chain: int | None = None, *, afresh: bool = False
+    ) -> None:
         """Wait until every line committed by now is kept.
 
-        ``afresh`` compares with the whole store, as whoever begins to lead must: another
-        process may have died between its commit and its lines.
+        Parameters
+        ----------
+        tx : Tx, optional
+            In which what is to be shown was read: lines that it cannot see yet are not
+            waited for.
+        chain : int, optional
+            Of the adversary who is to be shown something; None: of all.
+        afresh : bool
+            Compare with the whole store, as whoever begins to lead must: another process
+            may have died between its commit and its lines.
 
         Raises
         ------
+        NotShipped, LedgerAhead, LedgerBroken, LedgerForeign
+        """
+
+    def ship_waiting(self, epoch: int) -> int:
+        """Ship what servers beside the leader wait for; return how many rows they were.
+
+        Raises
+        ------
+        StaleLease
+            ``epoch`` is not that of the daemon that leads.
         NotShipped, LedgerAhead, LedgerBroken, LedgerForeign
         """
 

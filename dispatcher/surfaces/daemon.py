@@ -10,18 +10,15 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
-import numpy as np
-
-from connectors.base import Content, Feed, Fetching, Heeding, Market
+from connectors.base import Feed, Market
 from dispatcher.app.daemon import Daemon, Tick
 from dispatcher.app.leadership import Standby
-from dispatcher.app.metrics import StageMeters, Tables, Timed, health_app, make_registry
-from dispatcher.app.servers import Listener, Swap, bind, serve
+from dispatcher.app.metrics import Tables, health_app, make_registry
+from dispatcher.app.servers import serve
 from dispatcher.app.systemd import Notifier
 from dispatcher.app.ticks import make_ticks
-from dispatcher.core.config import Config, SurfaceSettings, split_address
 from dispatcher.core.errors import (
     DispatcherError,
     LedgerAhead,
@@ -33,40 +30,17 @@ from dispatcher.core.errors import (
 )
 from dispatcher.core.log import get_logger
 from dispatcher.core.plurals import count
-from dispatcher.core.private_files import ScratchFolder
 from dispatcher.core.processes import collect_promptly
 from dispatcher.ledger.limit_usage import LimitUsages
 from dispatcher.operations.daemon import make_sign_in_link
-from dispatcher.operations.dry_run import withdrawing
 from dispatcher.operations.notices import tell_stopped
-from dispatcher.operations.people import invite_first_admin, open_provider
-from dispatcher.operations.status import status
+from dispatcher.operations.people import invite_first_admin
 from dispatcher.operations.subjects import erase_restored
 from dispatcher.operations.workspace import Workspace
-from dispatcher.stages.serving import ServingTerms, SessionTerms
 from dispatcher.store import Clock, Store, lease, statistics
 from dispatcher.store.audit_log import Act
-from dispatcher.surfaces.api.calls import Shared
-from dispatcher.surfaces.api.events import Stream
-from dispatcher.surfaces.api.requests import Requests
-from dispatcher.surfaces.console import ConsoleSettings, console_app
-from dispatcher.surfaces.taskpage import PageSettings, task_app
+from dispatcher.surfaces.applications import Applications, events_of, reread
 
-if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Receive, Scope, Send
-
-AT_START: Final = (
-    "store",
-    "policy",
-    "key_file",
-    "cache_mib",
-    "seed",
-    "surfaces",
-    "ledger",
-    "oidc",
-    "connectors",
-)
-"""Keys of the settings that are read when the daemon starts, and not again."""
 STOPPING: Final = (StoreEdited, LedgerBroken, LedgerAhead, LedgerForeign, NotShipped)
 """Errors that nothing but a person ends."""
 MARGIN: Final = 30.0
@@ -165,12 +139,6 @@ def _telling(workspace: Workspace, store: Store) -> Iterator[None]:
     except STOPPING as error:
         tell_stopped(workspace, store, error.code)
         raise
-
-
-def page_settings(surfaces: SurfaceSettings) -> PageSettings:
-    """Return what the settings say of the task page."""
-    https = (surfaces.worker_url or "").startswith("https://")
-    return PageSettings(https=https, contact=surfaces.contact)
 
 
 def stopping(in_hand: int | None, drain: float) -> str:
@@ -280,7 +248,7 @@ class DaemonServers:
         Its settings are replaced by a reload.
     daemon : Daemon
     notifier : Notifier
-    nearness : LimitUsages
+    usages : LimitUsages
         How near limits are, for all pages and notices.
     """
 
@@ -291,33 +259,27 @@ class DaemonServers:
         workspace: Workspace,
         daemon: Daemon,
         notifier: Notifier,
-        nearness: LimitUsages,
+        usages: LimitUsages,
     ) -> None:
         self._store = store
-        self._connectors = connectors
         self._workspace = workspace
         self._daemon = daemon
         self._notifier = notifier
         self._reloaded = True
         self._log = get_logger("servers")
-        self._nearness = nearness
         tables = Tables(
             store,
             self._workspace.clock,
-            self._nearness,
+            usages,
             leads=daemon.is_leading,
             reloaded=lambda: self._reloaded,
             connectors=sorted(connectors),
         )
-        webhooks = frozenset(
-            name
-            for name, values in workspace.config.connectors.items()
-            if values.get("kind", name) == "webhook"
+        registry, timing = make_registry(tables, events_of(workspace))
+        self._made = Applications(
+            store, connectors, workspace, daemon, usages, timing=timing
         )
-        self._registry, self._timing = make_registry(tables, StageMeters(webhooks))
-        self._listeners: list[Listener] = []
-        self._api: Shared | None = None
-        self._provider = open_provider(workspace)
+        self._health = health_app(store, daemon, workspace.clock, registry)
 
     def bind(self) -> None:
         """Take the ports, before anything ticks.
@@ -326,20 +288,11 @@ class DaemonServers:
         ------
         AddressTaken
         """
-        surfaces = self._workspace.config.surfaces
-        for name, app in self._apps().items():
-            host, port = split_address(getattr(surfaces, name), name)
-            self._listeners.append(Listener(name, Swap(app), bind(name, host, port)))
+        self._made.bind(self._health)
 
     def close(self) -> None:
         """Give the ports back, also those that nothing was served on."""
-        if self._api is not None:
-            self._api.requests.close()
-            self._api.scratch.close()
-        if self._provider is not None:
-            self._provider.close()
-        for listener in self._listeners:
-            listener.socket.close()
+        self._made.close()
 
     def serve(self, drain: float, ticks: Callable[[], list[Tick]]) -> None:
         """Serve until a signal ends it.
@@ -360,14 +313,14 @@ class DaemonServers:
                 print(stopping(self._in_hand(), drain), file=sys.stderr, flush=True)
 
         serve(
-            self._listeners,
+            self._made.listeners,
             draining=draining,
             drained=self._drained,
             drain_seconds=drain,
             started=self._started,
             reload=lambda: self.reload(ticks),
             beat=self._beat,
-            proxied=self._workspace.config.surfaces.behind_proxy,
+            proxies=self._workspace.config.surfaces.believed,
         )
 
     def reload(self, ticks: Callable[[], list[Tick]]) -> bool:
@@ -381,138 +334,35 @@ class DaemonServers:
         self._notifier.reloading()
         before = self._workspace.config
         try:
-            read = replace(self._workspace).config  # one that has read nothing yet
-            kept = {name: getattr(before, name) for name in AT_START}
-            self._workspace.config = read.model_copy(update=kept)
-            apps = self._apps()
+            self._workspace.config, later = reread(self._workspace)
+            made = self._made.make()
             self._daemon.retick(ticks(), self._workspace.config.ticks.leading)
         except DispatcherError as error:
             self._workspace.config = before
             self._reloaded = False
             self._log.error("reload-refused", code=error.code, what=error.what)
         else:
-            for listener in self._listeners:
-                listener.app.app = apps[listener.name]
+            self._made.replace(made)
             self._reloaded = True
-            later = [name for name in AT_START if getattr(read, name) != kept[name]]
             self._log.info("reloaded", needs_restart=",".join(later))
         self._notifier.ready("leading")
         return self._reloaded
 
-    def _apps(self) -> dict[str, ASGIApp]:
-
-        config = self._workspace.config
-        operators = console_app(
-            self._workspace,
-            self._store,
-            shared=self._shared(),
-            nearness=self._nearness,
-            settings=ConsoleSettings(
-                url=config.surfaces.operator_url or "",
-                behind_proxy=config.surfaces.behind_proxy,
-            ),
-            preflight=self._workspace.preflight(self._store, self._connectors),
-            provider=self._provider,
-        )
-        if config.surfaces.api:
-            operators = _by_path(self._rest_api(config), operators)
-        return {
-            "operators": Timed(operators, "operators", self._timing),
-            "workers": Timed(self._task_page(config), "workers", self._timing),
-            "admin": health_app(
-                self._store, self._daemon, self._workspace.clock, self._registry
-            ),
-        }
-
-    def _rest_api(self, config: Config) -> ASGIApp:
-        """Make the REST API."""
-        from dispatcher.access import authenticate_token
-        from dispatcher.surfaces.api.app import ApiSettings, api_app
-
-        return api_app(
-            self._workspace,
-            self._store,
-            authenticate_token,
-            shared=self._shared(),
-            settings=ApiSettings(
-                url=config.surfaces.operator_url or "",
-                behind_proxy=config.surfaces.behind_proxy,
-            ),
-        )
-
-    def _shared(self) -> Shared:
-        """Return what API and console remember; it outlives a reload."""
-        if self._api is None:
-            store, clock = self._store, self._workspace.clock
-            preflight = self._workspace.preflight(store, self._connectors)
-            self._api = Shared(
-                Requests(store, clock),
-                Stream(store),
-                lambda: status(store, clock(), preflight, self._nearness, exact=False),
-                ScratchFolder(self._workspace.directory / "api-files"),
-                self._nearness,
-            )
-            self._api.requests.open()
-            self._api.scratch.sweep()
-        return self._api
-
-    def _task_page(self, config: Config) -> Any:  # noqa: ANN401 - an ASGI application
-
-        markets = {
-            name: connector
-            for name, connector in self._connectors.items()
-            if isinstance(connector, Market)
-            and (
-                connector.manifest.content is Content.OURS
-                or isinstance(connector, Heeding)
-            )
-        }
-        return task_app(
-            self._store,
-            markets,
-            clock=self._workspace.clock,
-            rng=np.random.default_rng(),
-            epoch=self._daemon.epoch_to_show,
-            terms=ServingTerms(
-                lease=config.tasks.lease,
-                extensions=config.tasks.extensions,
-                apart=config.tasks.apart,
-                patience=config.tasks.patience,
-                undo=config.tasks.undo,
-                gold=config.quality.gold,
-                floor=config.quality.floor,
-                floor_after=config.quality.floor_after,
-            ),
-            sessions=SessionTerms(
-                idle=config.sessions.idle,
-                absolute=config.sessions.absolute,
-                shared_browser=config.sessions.shared_browser,
-                withdrawing=withdrawing(self._workspace),
-            ),
-            settings=page_settings(config.surfaces),
-            feeds={
-                name: connector
-                for name, connector in self._connectors.items()
-                if isinstance(connector, Fetching)
-            },
-        )
-
     def _started(self) -> None:
         collect_promptly()
-        for listener in self._listeners:
+        for listener in self._made.listeners:
             print(f"{listener.name:9} {listener.url}/", file=sys.stderr, flush=True)
         self._notifier.ready("leading")
         if sys.stderr.isatty():  # a journal would keep the link
             with suppress(DispatcherError):  # busy: a command makes one as well
-                url = self._listeners[0].url
+                url = self._made.listeners[0].url
                 link = make_sign_in_link(self._workspace, self._store, url)
                 print(f"sign in   {link}   (once, within 10 min)", file=sys.stderr)
                 first = invite_first_admin(self._workspace, self._store, url)
                 print(f"be admin  {first}   (as above)", file=sys.stderr)
 
     def _beat(self) -> None:
-        if self._api is not None:
-            self._api.requests.expire()
+        self._made.expire()
         self._notifier.beat(self._alive)
 
     def _drained(self) -> bool:
@@ -524,6 +374,8 @@ class DaemonServers:
             return 0  # another one leads: nothing is ours to wait for
         try:
             with self._store.read() as tx:
+                if lease.servers(tx):
+                    return 0  # they take the answers
                 return statistics.live_shown(tx, self._workspace.clock())
         except DispatcherError:
             return None  # busy: asked again in a moment
@@ -536,13 +388,3 @@ class DaemonServers:
         except DispatcherError:
             return True  # the store is away: to be started anew would not help
         return found is None or found.leased_until > self._workspace.clock()
-
-
-def _by_path(api: ASGIApp, console: ASGIApp) -> ASGIApp:
-    """Serve the API under its own path, and the console at all others."""
-
-    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
-        app = api if scope["path"].startswith("/api/") else console
-        await app(scope, receive, send)
-
-    return serve

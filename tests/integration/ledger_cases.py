@@ -17,6 +17,7 @@ from dispatcher.ledger.versions import AppliedPolicy, apply_policy
 from dispatcher.stages.intake import record_rows
 from dispatcher.stages.intake.record_builder import CandidateRow, PreparedRecord
 from dispatcher.store import Store, Tx, records
+from dispatcher.store.lease import SHARD, Fence
 from dispatcher.store.ledger import GateEntry, entries
 from dispatcher.store.statements import DriverStatement
 from dispatcher.store.transaction import NOTHING
@@ -205,7 +206,7 @@ class Case:
                 delivery=delivery or Push(),
                 at=self.tick(),
                 cause="test",
-                epoch=epoch,
+                fence=None if epoch is None else Fence(SHARD, epoch),
                 skip_refused=skip,
             )
 

@@ -17,7 +17,7 @@ from dispatcher.surfaces.cli.reference import page
 from dispatcher.surfaces.cli.start import main
 
 CANARIES = [f"zebra-{number:03}" for number in range(100)]
-PROCESSES = {"up", "demo", "down", "layout draw"}
+PROCESSES = {"up", "serve", "demo", "down", "layout draw"}
 """Commands that are processes: tests/e2e reads their logs for values."""
 
 POLICY = """

@@ -92,7 +92,7 @@ def test_a_frozen_daemon_can_book_nothing_once_another_leads(store, clock, daemo
     case.apply(policy(PAIR))
     case.add("x/ann")
     case.load(("r1", "p1", 1, "ab"))
-    epoch = daemon.epoch_to_show()
+    fence = daemon.fence()
     clock.advance(seconds=LEASE_SECONDS)  # it slept past its lease
     take_lease(store, clock, "another/b/1/1")
     with pytest.raises(StaleLease), store.write() as tx:
@@ -102,7 +102,7 @@ def test_a_frozen_daemon_can_book_nothing_once_another_leads(store, clock, daemo
             delivery=Push(),
             at=clock(),
             cause="test",
-            epoch=epoch,
+            fence=fence,
         )
     assert case.count("ledger_line", "kind = 'exposure'") == 0
     assert case.count("outbox") == 0

@@ -7,6 +7,7 @@ in work is small beside these, and the task page lets its answers leave in steps
 import os
 from collections import Counter
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 from sqlalchemy import event
@@ -36,9 +37,9 @@ class Waits:
             self.note("syncs")
             sync(file)
 
-        def settled(*, afresh: bool = False) -> None:
+        def settled(*what: Any, afresh: bool = False) -> None:
             self.note("settles")
-            settle(afresh=afresh)
+            settle(*what, afresh=afresh)
 
         monkeypatch.setattr(os, "fdatasync", synced)
         monkeypatch.setattr(shipper, "settle", settled)

@@ -160,13 +160,16 @@ def test_a_daemon_that_leads_no_more_shows_nothing_new(house):
     def stale() -> int:
         raise StaleLease("nothing new is shown by this daemon")
 
-    for epoch in (stale, lambda: 4):  # 4 is not the epoch of any lease
+    for fence in (
+        stale,
+        lambda: lease.Fence(lease.SHARD, 4),
+    ):  # 4 is not the epoch of any lease
         serving = Serving(
             house.store,
             clock=house.clock,
             rng=np.random.default_rng(1),
             terms=ServingTerms(),
-            epoch=epoch,
+            fence=fence,
         )
         assert serving.start(ann) is None
     assert house.exposures() == 0

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -33,12 +34,15 @@ from dispatcher.ledger.shipping.segments import (
     read_end,
     unwritable,
 )
-from dispatcher.store import Store, audit, ledger
+from dispatcher.store import Store, audit, lease, ledger, unshipped
 from dispatcher.store.ledger import ChainRow
 from dispatcher.store.transaction import Piece, Tx
 
 CHUNK: Final = 4_000_000
 """Characters appended at once when missing lines are shipped, about."""
+
+TOGETHER: Final = 500
+"""Rows of servers that are shipped at once, at most."""
 
 WAIT_SECONDS: Final = 30.0
 """How long :meth:`Shipper.settle` waits for commits of other threads."""
@@ -97,8 +101,9 @@ class Shipper:
         if not self._known:
             self.reconcile()
 
-    def begin(self) -> int:
+    def begin(self, tx: Tx | None = None) -> int:
         """Announce a commit; return its ticket."""
+        del tx  # this process ships its lines itself
         with self._turn:
             self._tickets += 1
             self._open.add(self._tickets)
@@ -134,7 +139,9 @@ class Shipper:
             return False
         return self._known
 
-    def settle(self, *, afresh: bool = False) -> None:
+    def settle(
+        self, tx: Tx | None = None, chain: int | None = None, *, afresh: bool = False
+    ) -> None:
         """Wait for commits in progress; repair what failed."""
         with self._turn:
             mine = [ticket for ticket in self._open if ticket <= self._tickets]
@@ -144,6 +151,23 @@ class Shipper:
                 raise _slow(self.segments.folder)
         if afresh or not self._known:
             self.reconcile()
+        elif self._store.is_served_by_many:
+            with nullcontext(tx) if tx is not None else self._store.read() as reading:
+                theirs = unshipped.waiting(reading, chain=chain)
+            if theirs:  # what a server booked a moment ago is shown by this process
+                self.ship(self.begin(), _lines(theirs))
+
+    def ship_waiting(self, epoch: int) -> int:
+        """Ship what servers wait for, together with what is booked here."""
+        with self._store.read() as tx:
+            waiting = unshipped.waiting(tx, most=TOGETHER)
+        if waiting:
+            self.ready()
+            self.ship(self.begin(), _lines(waiting))
+            with self._store.write() as tx:
+                lease.check_epoch(tx, lease.SHARD, epoch)
+                unshipped.done(tx, waiting)
+        return len(waiting)
 
     # -- group commit --------------------------------------------------------------
 
@@ -263,6 +287,11 @@ class Shipper:
                 fix="Somebody changed the store by hand. Restore a backup and replay "
                 "the shipped ledger: dispatcher backup restore BACKUP --replay-ledger",
             )
+
+
+def _lines(waiting: Mapping[int, Piece]) -> list[Piece]:
+    """Return the pieces of servers that have a line: a made-up question has none."""
+    return [piece for piece in waiting.values() if piece.chain]
 
 
 def refuse_forgotten(

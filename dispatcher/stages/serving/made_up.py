@@ -37,7 +37,15 @@ from dispatcher.stages.serving.values import (
     redrafted,
     showing_of,
 )
-from dispatcher.store import Clock, Store, Tx, events, gold_questions, lease
+from dispatcher.store import (
+    Clock,
+    Store,
+    Tx,
+    events,
+    gold_questions,
+    lease,
+    unshipped,
+)
 from dispatcher.store import money as purse
 from dispatcher.store import serving as rows
 from dispatcher.store import tasks as task_rows
@@ -59,7 +67,7 @@ class MadeUp:
     clock : Clock
     terms : ServingTerms
     fence : callable
-        Fencing token for what is shown now; None where nobody leads. Raises StaleLease.
+        Lease under which something is shown now; None where nobody leads. Raises StaleLease.
     """
 
     def __init__(
@@ -67,7 +75,7 @@ class MadeUp:
         store: Store,
         clock: Clock,
         terms: ServingTerms,
-        fence: Callable[[], int | None],
+        fence: Callable[[], lease.Fence | None],
     ) -> None:
         self._store = store
         self._clock = clock
@@ -168,9 +176,7 @@ class MadeUp:
 
     def _hold(self, tx: Tx, who: Present) -> int:
         """Keep other desks from handing to this adversary meanwhile; return its id."""
-        epoch = self._fence()
-        if epoch is not None:
-            lease.check_epoch(tx, lease.SHARD, epoch)
+        lease.check(tx, self._fence())
         accounts, _ = lock_adversaries(tx, [who.account_id])
         return accounts[who.account_id].adversary_id
 
@@ -228,7 +234,8 @@ class MadeUp:
 
     def _showing(self, tx: Tx, task: HandedRow, now: int) -> Showing | None:
         """Return a question as a real field is shown; a test says that it is one."""
-        self._store.settle()  # as for a real field: what stops those stops these
+        # as for a real field: what stops those stops these
+        self._store.settle(tx, unshipped.NO_LINE.chain_id)
         return self._unsettled(tx, task, now)
 
     def _unsettled(self, tx: Tx, task: HandedRow, now: int) -> Showing | None:

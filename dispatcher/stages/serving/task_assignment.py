@@ -45,6 +45,7 @@ from dispatcher.store import money as purse
 from dispatcher.store import serving as rows
 from dispatcher.store import tasks as task_rows
 from dispatcher.store.engine import committed
+from dispatcher.store.lease import Fence
 from dispatcher.store.serving import CandidateEntry, ServedAccount, Standing
 from dispatcher.store.tasks import TaskRow
 
@@ -79,9 +80,9 @@ class TaskAssignment:
     rng : Generator
         Shuffles what is shown.
     terms : ServingTerms
-    epoch : callable, optional
-        Fencing token of the daemon that serves; raises StaleLease when it shows
-        nothing new any more. None: no daemon leads (tests, tools).
+    fence : callable, optional
+        Lease of the process that serves; raises StaleLease when it shows nothing new
+        any more. None: no daemon leads (tests, tools).
     """
 
     def __init__(
@@ -91,12 +92,12 @@ class TaskAssignment:
         clock: Clock,
         rng: np.random.Generator,
         terms: ServingTerms,
-        epoch: Callable[[], int] | None = None,
+        fence: Callable[[], Fence] | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
         self._terms = terms
-        self._epoch = epoch
+        self._lease = fence
         self._plans = Plans(store)
         self._refused: deque[tuple[int, int, Ids]] = deque(maxlen=CHUNK)
         self._rng = rng
@@ -205,15 +206,15 @@ class TaskAssignment:
             return None
         return self._made_up.gold(who, chosen.field_id, chosen.run_id, rng)
 
-    def _fence(self) -> int | None:
-        """Return the fencing token for what is shown now; None where nobody leads.
+    def _fence(self) -> Fence | None:
+        """Return the lease under which something is shown now; None where nobody leads.
 
         Raises
         ------
         StaleLease
             Nothing is to be shown any more.
         """
-        return None if self._epoch is None else self._epoch()
+        return None if self._lease is None else self._lease()
 
     def _choice(self, who: Present) -> Chosen | None:
         """Pick the best entry that the gate allows now."""
@@ -322,7 +323,7 @@ class TaskAssignment:
             delivery=Pull(leased_until=now + self._terms.lease_micros),
             at=now,
             cause="served",
-            epoch=self._fence(),
+            fence=self._fence(),
         )
         task = task_rows.task_of(tx, booked.tasks[0])
         account, force = rows.account(tx, who.account_id), current_policy(tx)
@@ -370,10 +371,9 @@ class TaskAssignment:
         with self._store.read() as tx:
             if not lapsed(task_rows.last_task(tx, who.account_id), now):
                 return None
-        epoch = self._fence()
+        fence = self._fence()
         with self._store.write() as tx:
-            if epoch is not None:
-                lease.check_epoch(tx, lease.SHARD, epoch)
+            lease.check(tx, fence)
             account = rows.account(tx, who.account_id)
             last = task_rows.last_task(tx, who.account_id)
             in_hand = gold_questions.in_hand(tx, who.account_id, now)
@@ -404,7 +404,7 @@ class TaskAssignment:
         The exposure of a task that is found here may still be on its way to the shipped
         ledger: nothing is shown before it is there.
         """
-        self._store.settle()
+        self._store.settle(tx, task.adversary_id)
         entry = rows.shown_entry(tx, task.entry_id)
         return showing_of(current_policy(tx), task, entry, key=self._task_key, now=now)
 
@@ -487,18 +487,17 @@ class Plans:
         return index
 
     def take_out(
-        self, plan_id: int, account_id: int, gone: Ids, epoch: int | None = None
+        self, plan_id: int, account_id: int, gone: Ids, fence: Fence | None = None
     ) -> None:
         """Take pairs out of a plan, so that planning may find others for them.
 
         Raises
         ------
         StaleLease
-            ``epoch`` is given and another daemon leads.
+            The lease that is given is over.
         """
         with self._store.write() as tx:
-            if epoch is not None:
-                lease.check_epoch(tx, lease.SHARD, epoch)
+            lease.check(tx, fence)
             planned = np.frombuffer(
                 planning.lock_planned(tx, plan_id, account_id), "<i8"
             )

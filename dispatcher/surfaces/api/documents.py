@@ -152,6 +152,7 @@ class Status(Document):
     at: Moment
     policy_version: int
     leader: str | None
+    servers: Sequence[str]
     epoch: int
     counts: Mapping[str, int]
     asked: int

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import secrets
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,8 +18,9 @@ from starlette.responses import JSONResponse, Response
 from dispatcher.access import Act, Principal
 from dispatcher.core.errors import DispatcherError, NotFound
 from dispatcher.core.log import get_logger
+from dispatcher.core.processes import process_digest, process_name
 from dispatcher.model import ApiRequest
-from dispatcher.store import Clock, Store, api_requests
+from dispatcher.store import Clock, Store, api_requests, lease
 from dispatcher.surfaces.api.documents import Operation
 from dispatcher.surfaces.api.problems import ProblemError, document
 
@@ -37,8 +39,6 @@ FETCHED_WITHIN: Final = 3600 * 1_000_000
 """A file that nobody fetched for so long is deleted (microseconds)."""
 REPLAYED: Final = "idempotency-replayed"
 """Header of a response that was given to the same request before."""
-PROCESS: Final = secrets.token_hex(8)
-"""This process, among all that ever served the store."""
 
 _log = get_logger("api")
 
@@ -71,10 +71,19 @@ class Requests:
     _files: dict[str, _File] = field(default_factory=dict)
     _counting: Lock = field(default_factory=Lock)
 
+    @property
+    def process(self) -> str:
+        """Name of this process, among all that ever served the store."""
+        return process_digest(process_name(os.getpid()))
+
     def open(self) -> None:
-        """Mark what an earlier process left unfinished."""
+        """Mark what earlier processes left unfinished; others that serve go on."""
         with self.store.write() as tx:
-            api_requests.interrupt(tx, PROCESS, self.clock())
+            living = [process_digest(one.holder) for one in lease.servers(tx)]
+            leader = lease.holder(tx, lease.SHARD)
+            if leader is not None:
+                living.append(process_digest(leader.holder))
+            api_requests.interrupt(tx, [*living, self.process], self.clock())
 
     def begin(
         self, caller: str, operation: str, key: str, digest: str
@@ -105,7 +114,7 @@ class Requests:
                 operation=operation,
                 key=key,
                 digest=digest,
-                process=PROCESS,
+                process=self.process,
                 now=now,
             ):
                 return number, None
@@ -194,7 +203,7 @@ class Requests:
                     operation=operation,
                     key=None,
                     digest="",
-                    process=PROCESS,
+                    process=self.process,
                     now=self.clock(),
                 )
             thread.start()

@@ -1,4 +1,4 @@
-"""``dispatcher up``: the daemon, the task page and health in one process."""
+"""``dispatcher up``: the daemon, the task page and health in one process; and beside it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def up(
     ctx: typer.Context,
     drain: Annotated[
         float,
-        typer.Option(min=0, max=3600, help="Seconds to wait for answers at the end."),
+        typer.Option(min=0, max=3600, help="Seconds to go on at the end."),
     ] = 30.0,
     log_format: Annotated[LogFormat, typer.Option(help="Lines on stderr.")] = (
         LogFormat.TEXT
@@ -49,7 +49,7 @@ def up(
     """Run: plan, serve the task page, send, collect, put together, seal.
 
     SIGTERM (or Ctrl-C) begins to drain: nothing new is shown, answers to what was shown
-    are taken for a while. A second one stops at once, which is safe too. SIGHUP reads
+    are taken for --drain seconds at most. A second one stops at once, which is safe too. SIGHUP reads
     dispatcher.toml again; errors are logged, and the old settings stay.
 
     A store that was edited past the program is refused (E135), at the start and while
@@ -70,6 +70,81 @@ def up(
     log.guard_uncaught()
     begun = context.new_act(user_name(), "up", target="", reason="")
     daemon.run(context, drain=drain, standby=standby, say=context.say, begun=begun)
+
+
+class ServedSurface(StrEnum):
+    """What a server can serve."""
+
+    TASKS = "tasks"
+    API = "api"
+    CONSOLE = "console"
+
+
+def serve(
+    ctx: typer.Context,
+    only: Annotated[
+        list[ServedSurface] | None,
+        typer.Option(help="Serve this alone; may be given again for more."),
+    ] = None,
+    workers: Annotated[
+        str,
+        typer.Option(
+            "--workers-at", metavar="HOST:PORT", help="Address of the task page."
+        ),
+    ] = "",
+    operators: Annotated[
+        str,
+        typer.Option(
+            "--operators-at", metavar="HOST:PORT", help="Address of console and API."
+        ),
+    ] = "",
+    admin: Annotated[
+        str,
+        typer.Option(
+            "--admin-at", metavar="HOST:PORT", help="Address of health and metrics."
+        ),
+    ] = "",
+    drain: Annotated[
+        float,
+        typer.Option(min=0, max=3600, help="Seconds to go on at the end."),
+    ] = 5.0,
+    log_format: Annotated[LogFormat, typer.Option(help="Lines on stderr.")] = (
+        LogFormat.TEXT
+    ),
+    allow_root: Annotated[
+        bool,
+        typer.Option(
+            "--allow-root",
+            help="Run as root all the same.",
+            envvar="DISPATCHER_ALLOW_ROOT",
+        ),
+    ] = False,
+) -> None:
+    """Serve pages beside the leader, on PostgreSQL: any number of processes.
+
+    It shows and takes answers, and does nothing else: `up` plans, sends, seals and ships.
+    Without a leader, without the database, or once the leader has fenced it off it answers
+    503 and /readyz says why. SIGTERM lets it go on for --drain seconds with /readyz at
+    503, so that proxies send nobody any more. SIGHUP reads dispatcher.toml again.
+    """
+    from dispatcher.core import log
+    from dispatcher.core.processes import tune_malloc
+
+    tune_malloc()  # before the libraries that start threads when they are loaded
+    from dispatcher.surfaces import daemon, server
+
+    daemon.refuse_root(allowed=allow_root)
+    context: CliContext = ctx.obj
+    log.configure(log_format.value)
+    log.guard_uncaught()
+    given = {"workers": workers, "operators": operators, "admin": admin}
+    server.run(
+        context,
+        only=[one.value for one in only or ()],
+        addresses={name: address for name, address in given.items() if address},
+        drain=drain,
+        begun=context.new_act(user_name(), "serve", target="", reason=""),
+    )
 
 
 def down(

@@ -88,6 +88,8 @@ def lay_out(found: Status) -> str:
         f"fields   {states(found.fields)}   ({count(counts['answers'], 'answer')})",
         f"outbox   {states(dict(found.outbox))}",
     ]
+    if found.servers:
+        lines.insert(1, "servers  " + ", ".join(sorted(found.servers)))
     if (safe := found.safe_workers) is not None and safe.needed != 0:
         lines.insert(2, f"workers  {_safe(safe, placed=found.is_all_planned)}")
     if found.plan is not None:

@@ -130,6 +130,13 @@ COMMANDS: Final = (
         "What workers are owed and paid, and what waits for you.",
     ),
     CommandEntry(
+        "serve",
+        "daemon",
+        "serve",
+        RUNNING,
+        "Serve pages beside the leader, on PostgreSQL: any number of processes.",
+    ),
+    CommandEntry(
         "down",
         "daemon",
         "down",

@@ -21,6 +21,7 @@ from dispatcher.core.rate_limit import Rate, RateLimiter
 from dispatcher.stages.serving import Arrivals, Serving, ServingTerms, SessionTerms
 from dispatcher.stages.serving.fetching import fetch
 from dispatcher.store import Clock, Store
+from dispatcher.store.lease import Fence
 from dispatcher.surfaces.taskpage.pages import STATUSES, UNABLE, TaskPages
 from dispatcher.surfaces.taskpage.sessions import (
     PageKeys,
@@ -98,7 +99,7 @@ def task_app(
     *,
     clock: Clock,
     rng: np.random.Generator,
-    epoch: Callable[[], int] | None = None,
+    fence: Callable[[], Fence] | None = None,
     terms: ServingTerms = ServingTerms(),
     sessions: SessionTerms = SessionTerms(),
     settings: PageSettings = PageSettings(),
@@ -115,9 +116,9 @@ def task_app(
     clock : Clock
     rng : Generator
         Shuffles what is shown.
-    epoch : callable, optional
-        Fencing token of the daemon that serves; raises StaleLease when nothing new is
-        to be shown.
+    fence : callable, optional
+        Lease of the process that serves; raises StaleLease when nothing new is to be
+        shown.
     terms : ServingTerms
         Leases and limits of serving.
     sessions : SessionTerms
@@ -126,7 +127,7 @@ def task_app(
     feeds : Mapping[str, Fetching], optional
         By connector name; those whose receivers come here for content.
     """
-    serving = Serving(store, clock=clock, rng=rng, terms=terms, epoch=epoch)
+    serving = Serving(store, clock=clock, rng=rng, terms=terms, fence=fence)
     prefix = "__Host-" if settings.https else ""
     pages = TaskPages(
         contact=settings.contact,

@@ -54,7 +54,7 @@ class State:
         self._path = path
         self.facts: dict[str, Any] = {
             "store": store, "seed": seed, "rounds": 0, "kills": 0, "people": 0,
-            "loads": 0, "databases": 0, "seconds": 0, "longest": 0.0, "wrong": [],
+            "loads": 0, "databases": 0, "servers": 0, "seconds": 0, "longest": 0.0, "wrong": [],
         }  # fmt: skip
         if path is not None and path.exists():
             found = json.loads(path.read_text(encoding="utf-8"))
@@ -72,6 +72,7 @@ class State:
         facts["people"] += told.people_killed
         facts["loads"] += told.loads_killed
         facts["databases"] += told.databases_killed
+        facts["servers"] += told.servers_killed
         facts["seconds"] += round(told.seconds)
         facts["longest"] = max(facts["longest"], *told.to_lead)
         facts["wrong"] += told.findings.wrong
@@ -94,6 +95,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--records", type=int, default=100)
     parser.add_argument("--workers", type=int, default=20)
     parser.add_argument("--waves", type=int, default=25)
+    parser.add_argument("--servers", type=int, default=0, help="dispatcher serve")
     parser.add_argument("--store", choices=("sqlite", "postgresql"), default="sqlite")
     parser.add_argument(
         "--state", type=Path, help="where to go on from, and keep count"
@@ -116,7 +118,7 @@ def main() -> int:
         say(f"round {number + 1}, seed {seed}: {kills} kills on {chosen.store}")
         with server(chosen.store) as cluster:
             url = None if cluster is None else fresh(cluster, "torture")
-            scene = Scene(scene_place, sizes, url, cluster)
+            scene = Scene(scene_place, sizes, url, cluster, servers=chosen.servers)
             scene.prepare()
             told = Course(scene, kills, seed, say).run()
         say(told.text())

@@ -14,7 +14,13 @@ from tests.e2e.torture import raw
 from tests.e2e.torture.checks import Findings, check, check_whole
 from tests.e2e.torture.cradle import kill_group
 from tests.e2e.torture.flags import PEOPLE
-from tests.e2e.torture.scene import Process, Scene, start_people, start_up
+from tests.e2e.torture.scene import (
+    Process,
+    Scene,
+    start_people,
+    start_server,
+    start_up,
+)
 
 ANY, STARTING = "any", "starting"
 PLANNED = (
@@ -30,6 +36,11 @@ MOMENTS = (
     "collect-files", "collecting/write", "collecting/commit",
     "assembly/write", "assembly/commit", "serving/write", "leading/commit", "sealing/write",
 )  # fmt: skip
+ON_PAGES = (
+    "start/write", "start/commit", "answer/write", "answer/commit", "crop", "start",
+)  # fmt: skip
+"""Moments of whoever serves the task page."""
+
 PATIENCE = 3.0  # seconds for which a moment is waited for
 STALLED = 240.0  # seconds without an answer after which the end will not come
 
@@ -45,6 +56,7 @@ class Told:
     people_killed: int = 0
     loads_killed: int = 0
     databases_killed: int = 0
+    servers_killed: int = 0
     seconds: float = 0.0
     findings: Findings = field(default_factory=Findings)
 
@@ -60,6 +72,7 @@ class Told:
             f"kills of the workers    {self.people_killed}",
             f"kills of records load   {self.loads_killed}",
             f"kills of the database   {self.databases_killed}",
+            f"kills of servers        {self.servers_killed}",
             f"seconds to lead again   median {median(self.to_lead):.1f},"
             f" longest {max(self.to_lead):.1f}, {len(self.to_lead)} starts",
             "aimed at                "
@@ -83,6 +96,7 @@ class Course:
         self._scene, self._kills, self._say = scene, kills, say
         self._rng = np.random.default_rng(seed)
         self._waves = list(scene.waves)
+        self._servers: list[Process] = []
         self._told = Told()
 
     def run(self) -> Told:
@@ -92,6 +106,8 @@ class Course:
         people = start_people(self._scene)
         up: Process | None = None
         try:
+            for number in range(len(self._scene.servers)):
+                self._servers.append(start_server(self._scene, number))
             for number, moment in enumerate(self._moments(), start=1):
                 up = start_up(self._scene, anew=moment == STARTING)
                 self._live(up, people, moment, number)
@@ -109,9 +125,10 @@ class Course:
             finish(self._scene, up)
             assert not (self._scene.directory / "people.failed").exists()
             people.kill()
+            assert [one.end() for one in self._servers] == [0] * len(self._servers)
             assert up.end() == 0, "up did not end in peace"
         finally:
-            for process in (people, up):
+            for process in (people, up, *self._servers):
                 if process is not None and process.alive():
                     process.kill()
         self._told.findings = check(self._scene)
@@ -121,8 +138,11 @@ class Course:
 
     def _moments(self) -> list[str]:
         """Every moment once while there are enough kills, then at random."""
-        order = list(self._rng.permutation(MOMENTS))
-        order += list(self._rng.choice(MOMENTS, max(0, self._kills - len(order))))
+        every = [
+            one for one in MOMENTS if not self._scene.servers or one not in ON_PAGES
+        ]
+        order = list(self._rng.permutation(every))
+        order += list(self._rng.choice(every, max(0, self._kills - len(order))))
         return [str(name) for name in order[: self._kills]]
 
     def _due_for_wave(self) -> float:
@@ -141,6 +161,7 @@ class Course:
                 self._kill_database(up)
             wave = self._waves.pop(0) if moment in PLANNED and self._waves else None
             load = None if wave is None else self._scene.begin_load(wave)
+            self._kill_server(number)
             self._await(moment, up, people, patience=PATIENCE + 3 * bool(load))
         assert up.alive(), f"up ended by itself: {up.process.returncode}"
         self._told.midst.update(up.kill() or ["nothing"])
@@ -149,6 +170,23 @@ class Course:
             assert wave is not None
             load.wait()
             self._scene.load(wave)  # again: what is there already is left as it is
+
+    def _kill_server(self, number: int) -> None:
+        """Kill a server at a moment of its own, beside a leader at work; start it anew."""
+        if not self._servers:
+            return
+        place = number % len(self._servers)
+        server, moment = self._servers[place], str(self._rng.choice(ON_PAGES))
+        assert server.alive(), f"a server ended by itself: {server.process.returncode}"
+        server.wait_to_lead()  # or rather: until it may show something
+        come = server.wait_for(moment, time.monotonic() + PATIENCE)
+        self._told.missed += not come
+        time.sleep(self._rng.uniform(0, 0.02))
+        self._told.midst.update(
+            f"server: {one}" for one in server.kill() or ["nothing"]
+        )
+        self._told.servers_killed += 1
+        self._servers[place] = start_server(self._scene, place)
 
     def _kill_database(self, up: Process) -> None:
         """Kill the whole server under a daemon at work, which must outlive it."""

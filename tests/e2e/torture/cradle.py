@@ -24,7 +24,7 @@ READ = (
     "dispatcher.app.daemon", "dispatcher.surfaces.console.app",
     "dispatcher.surfaces.taskpage.app", "dispatcher.app.metrics",
     "dispatcher.surfaces.cli.app", "dispatcher.surfaces.daemon",
-    "dispatcher.surfaces.cli.daemon", "dispatcher.operations.subjects",
+    "dispatcher.surfaces.cli.daemon", "dispatcher.surfaces.server", "dispatcher.operations.subjects",
     "dispatcher.ledger.shipping", "dispatcher.ledger.versions",
     "dispatcher.custody.erasure", "dispatcher.stages.booking",
     "dispatcher.stages.planning", "dispatcher.stages.sending",

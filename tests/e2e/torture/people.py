@@ -78,33 +78,40 @@ class Page(HTMLParser):
 
 
 class PageWorker(threading.Thread):
-    """A worker at the task page; sends again what got no reply."""
+    """A worker at the task page; sends again what got no reply, to the next server."""
 
     def __init__(
-        self, url: str, invite: str, reading: Reading, diary: Diary, flags: Flags
+        self, urls: list[str], invite: str, reading: Reading, diary: Diary, flags: Flags
     ) -> None:
         super().__init__(daemon=True)
+        self._urls = urls
         self._invite, self._reading = invite, reading
         self._diary, self._flags = diary, flags
         self._unsure: tuple[str, str] | None = None
         self._rng = np.random.default_rng(crc32(diary.account.encode()))
         self._client = httpx2.Client(
-            base_url=url,
-            timeout=15.0,
-            follow_redirects=True,
-            headers={"Origin": url, "Sec-Fetch-Site": "same-origin"},
+            base_url=urls[0], timeout=15.0, follow_redirects=True
         )
 
     def run(self) -> None:
+        turn = crc32(self._diary.account.encode())
         while True:
+            url = self._urls[turn % len(self._urls)]
+            self._client.base_url = httpx2.URL(url)
+            self._client.headers |= {"Origin": url, "Sec-Fetch-Site": "same-origin"}
             try:
                 self._work()
             except httpx2.HTTPError:
                 self._diary.note("lost")
+                turn += 1
             time.sleep(WAIT)
 
     def _work(self) -> None:
-        page = Page(self._client.get("/").text)
+        reply = self._client.get("/")
+        if reply.status_code == 503:  # this server is not in service
+            message = "unable"
+            raise httpx2.TransportError(message)
+        page = Page(reply.text)
         if page.page == "arrive":
             page = self._post("/arrive", page, invite=self._invite)
         if self._unsure and page.form_token:
@@ -278,8 +285,8 @@ def main(setting: Path) -> None:
     diaries = Path(said["diaries"])
     crew: list[threading.Thread] = []
     for account, link in said["invites"].items():
-        url = link.partition("/#")[0]
-        crew.append(PageWorker(url, link, reading, Diary(diaries, account), flags))
+        urls = said.get("servers") or [link.partition("/#")[0]]
+        crew.append(PageWorker(urls, link, reading, Diary(diaries, account), flags))
     for account in said["folder"]:
         home = Path(said["spool"]) / account.partition("/")[2]
         crew.append(FolderWorker(home, reading, Diary(diaries, account), flags))

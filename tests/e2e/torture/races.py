@@ -127,7 +127,8 @@ def one_showing(ask: tuple[int, int], now: int, epoch: int, tx: Tx) -> int:
     account, entry = ask
     delivery = Pull(leased_until=now)
     asks = [Asks(account, [entry])]
-    return book(tx, asks, delivery=delivery, at=now, cause="race", epoch=epoch).new
+    fence = lease.Fence(lease.SHARD, epoch)
+    return book(tx, asks, delivery=delivery, at=now, cause="race", fence=fence).new
 
 
 def leading(store: Store) -> int:

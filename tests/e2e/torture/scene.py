@@ -49,6 +49,8 @@ class Scene:
         URL of an empty database; None: the directory's own SQLite file.
     cluster : Cluster, optional
         The database's server, if it may be killed too.
+    servers : int
+        How many ``dispatcher serve`` show the task page in place of ``up``.
     """
 
     def __init__(
@@ -57,8 +59,15 @@ class Scene:
         sizes: Sizes,
         store: str | None = None,
         cluster: Cluster | None = None,
+        *,
+        servers: int = 0,
     ) -> None:
         self.cluster = cluster
+        ports = free_ports(2 * servers)
+        self.servers = [
+            (f"127.0.0.1:{page}", f"127.0.0.1:{admin}")
+            for page, admin in zip(ports[::2], ports[1::2], strict=True)
+        ]
         self.directory = directory.absolute()
         self.sizes = sizes
         self.store = store
@@ -140,6 +149,7 @@ class Scene:
                     "invites": json.loads(listed)["invites"],
                     "folder": folder,
                     "spool": str(self.directory / "spool"),
+                    "servers": [f"http://{page}" for page, _ in self.servers],
                 }
             ),
             encoding="utf-8",
@@ -149,6 +159,9 @@ class Scene:
         """Settings with three free ports."""
         operators, workers, admin = free_ports(3)
         text = SETTINGS.format(operators=operators, workers=workers, admin=admin)
+        if self.servers:
+            # servers see sooner that it leads
+            text = text.replace("[ticks]\n", "[ticks]\nleading = 0.5\n")
         path = self.directory / name
         path.write_text(text, encoding="utf-8")
         return path
@@ -250,6 +263,19 @@ def start_up(
         name=name,
         names=PROGRAM,
         anew=anew,
+    )
+
+
+def start_server(scene: Scene, number: int) -> Process:
+    """Start one of the scene's ``dispatcher serve``, with flags."""
+    page, admin = scene.servers[number]
+    words = ["serve", "--only", "tasks", "--workers-at", page, "--admin-at", admin]
+    return Process(
+        "tests.e2e.torture.victim",
+        ["--dir", str(scene.directory), *words, "--drain", "1"],
+        scene,
+        name=f"server-{number}",
+        names=PROGRAM,
     )
 
 

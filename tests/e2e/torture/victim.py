@@ -31,6 +31,7 @@ def mark(flags: Flags) -> None:
     """Wrap what is worth being killed in."""
     from connectors.folder.market import Folder
     from dispatcher.app.daemon import Daemon
+    from dispatcher.app.server_lease import ServerLease
     from dispatcher.stages.serving import Serving
     from dispatcher.store import Store
     from dispatcher.store.transaction import Tx
@@ -104,6 +105,14 @@ def mark(flags: Flags) -> None:
         start(self, *args)
         flags.add("leads", 1)
 
+    beat = ServerLease.beat
+
+    def _beat(self: ServerLease) -> None:
+        beat(self)
+        if self.is_serving() and not flags.is_up("leads"):
+            flags.add("leads", 1)
+
+    ServerLease.beat = _beat  # type: ignore[method-assign]
     Daemon._turn = _turn  # type: ignore[method-assign]
     Daemon.start = _start  # type: ignore[method-assign]
     Store.write = _write  # type: ignore[method-assign]

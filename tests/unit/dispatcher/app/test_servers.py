@@ -22,6 +22,7 @@ from dispatcher.app.servers import (
     bind,
     most_connections,
 )
+from dispatcher.core.config import LOOPBACK
 from dispatcher.core.errors import AddressTaken
 
 
@@ -133,9 +134,9 @@ async def silent(scope, receive, send):
 
 
 class Server:
-    def __init__(self, most=8, *, proxied=False):
+    def __init__(self, most=8, *, proxies=()):
         self.loop = Loop()
-        self.connections = Connections(most, proxied=proxied)
+        self.connections = Connections(most, proxies=proxies)
 
     def connect(self, host="192.0.2.1", request=b""):
         """A new connection, a second after the one before."""
@@ -177,7 +178,7 @@ def test_no_part_of_a_request_takes_longer_than_its_limit(parts, limit):
 
 
 def test_the_one_that_waits_longest_makes_room():
-    server = Server(most=2, proxied=True)
+    server = Server(most=2, proxies=LOOPBACK)
     first, second = (server.connect("127.0.0.1") for _ in range(2))
     third = server.connect("127.0.0.1")
     assert [one.transport.open for one in (first, second, third)] == [False, True, True]
@@ -185,7 +186,7 @@ def test_the_one_that_waits_longest_makes_room():
 
 
 def test_a_connection_that_is_being_answered_is_not_closed_for_another():
-    server = Server(most=2, proxied=True)
+    server = Server(most=2, proxies=LOOPBACK)
     request = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"
     busy = [server.connect("127.0.0.1", request) for _ in range(2)]
     late = server.connect("127.0.0.1")
@@ -202,16 +203,17 @@ def test_one_address_takes_no_more_than_half():
 
 
 @pytest.mark.parametrize(
-    ("peer", "proxied", "believed"),
+    ("peer", "proxies", "believed"),
     [
-        ("127.0.0.1", True, True),
-        ("192.0.2.1", True, False),
-        ("127.0.0.1", False, False),
+        ("127.0.0.1", LOOPBACK, True),
+        ("192.0.2.1", LOOPBACK, False),
+        ("192.0.2.1", ("192.0.2.1",), True),
+        ("127.0.0.1", (), False),
     ],
-    ids=["a proxy here", "somebody else", "no proxy"],
+    ids=["a proxy here", "somebody else", "a proxy elsewhere", "no proxy"],
 )
-def test_safety_50_what_is_forwarded_is_believed_from_a_proxy_here_alone(
-    peer, proxied, believed
+def test_safety_50_what_is_forwarded_is_believed_from_a_named_proxy_alone(
+    peer, proxies, believed
 ):
     seen = {}
 
@@ -220,7 +222,7 @@ def test_safety_50_what_is_forwarded_is_believed_from_a_proxy_here_alone(
 
     with bind("workers", "127.0.0.1", 0) as bound:
         config = _Server(
-            Listener("workers", Swap(remember), bound), proxied=proxied
+            Listener("workers", Swap(remember), bound), proxies=proxies
         ).config
     config.load()
     forwarded = {

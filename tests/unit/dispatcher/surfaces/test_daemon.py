@@ -3,7 +3,8 @@
 import pytest
 
 from dispatcher.core.config import SurfaceSettings
-from dispatcher.surfaces.daemon import page_settings, stopping
+from dispatcher.surfaces.applications import page_settings
+from dispatcher.surfaces.daemon import stopping
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,7 @@ judge
 """Commands that change nothing, but for a file that --output names."""
 PROCESSES = {
     "up": "it runs",
+    "serve": "it runs",
     "demo": "it runs, in a directory of its own",
     "layout draw": "its page saves what is drawn",
 }
@@ -151,7 +152,7 @@ def test_every_command_is_a_noun_and_a_verb():
         path.split()[0] for path in LEAVES if " " in path
     }
     assert verbs_alone == {
-        "init", "up", "down", "status", "explain", "doctor", "demo", "pause", "resume",
+        "init", "up", "serve", "down", "status", "explain", "doctor", "demo", "pause", "resume",
         "schema", "solve", "judge",
     }  # fmt: skip
     assert all(len(path.split()) <= 2 for path in LEAVES)
