@@ -84,7 +84,7 @@ def list_runs(call: Called) -> Sequence[d.RunLine]:
 
 def list_progress(call: Called) -> Sequence[d.RunProgress]:
     """Show how far each run is, the oldest first."""
-    return [take(d.RunProgress, one) for one in runs.progress(call.store)]
+    return [take(d.RunProgress, one) for one in runs.progress(call.store, exact=False)]
 
 
 def show_rule(call: Called, rule: Named) -> d.RuleSets:
