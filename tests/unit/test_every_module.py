@@ -24,7 +24,6 @@ RUN_BY = {
     "dispatcher.surfaces.console.provider": PROVIDER,
     "dispatcher.surfaces.console.judging": "tests/integration/test_console_acts.py",
     "dispatcher.surfaces.console.read_cache": "tests/integration/test_console.py",
-    "dispatcher.operations.rules": "tests/integration/test_console_screens.py",
     "dispatcher.surfaces.console.tables": "tests/integration/test_console_acts.py",
     "policies.solvers.kernels.__main__": "Makefile",  # before the tests of all targets
     "policies.solvers.kernels.pick_next_best": f"{SEARCH}/test_greedy.py",
