@@ -306,10 +306,12 @@ class Search:
         """Return the best plan of all rows, which is not below GREEDYL's and GREEDY's.
 
         Of these, one that was left out runs at the end: where it is quick, where time is
-        left, or where nothing was found since, although it is late then.
+        left, or where nothing was found since, although it is late then. Plans of large
+        backlogs are final: they do not plan more than is asked for, as these two would.
         """
         found = self._answer()
-        if self.whole is not None or self.hurried or sure(found):
+        final = sure(found) or "planned" in self.ran
+        if final or self.whole is not None or self.hurried:
             return found
         self.ending = True
         self.far = found.verdict is not Verdict.SOLVED or found.value <= self.floor
