@@ -197,7 +197,7 @@ def test_a_lease_is_taken_kept_and_lost(tx: Tx) -> None:
     assert lease.seize(tx, 0, lease.LeaseHolder("b", 3, 49), "c", 60) is None
     assert lease.seize(tx, 0, seen, "c", 60) == 4
     assert lease.release(tx, 0, 4)
-    assert table(tx, "lease") == [(0, "c", 4, 0)]
+    assert table(tx, "lease") == [(0, "c", 4, 0, None)]
     assert lease.evict(tx, 3600) == 0
 
 

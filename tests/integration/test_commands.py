@@ -578,8 +578,8 @@ def test_records_are_listed_by_key_and_state(house):
 def test_a_record_is_shown_by_its_fields(house, tmp_path):
     book(tmp_path, "inhouse/ann", "f1.patient_name")
     assert house("records", "show", "f1").out == (
-        "field\tstate\ttasks\tlive\tanswers\theld_back\tnot_valid\n"
-        "patient_name\topen\t1\t1\t0\t\t\ndisease\topen\t0\t0\t0\t\t\n"
+        "field\tstate\ttasks\tlive\tanswers\theld_back\tnot_valid\tdecided_by\n"
+        "patient_name\topen\t1\t1\t0\t\t\t\ndisease\topen\t0\t0\t0\t\t\t\n"
     )
     found = document(house("records", "show", "f1", "--json"), "record")
     assert [field["live"] for field in found["fields"]] == [1, 0]

@@ -624,7 +624,7 @@ def test_nothing_is_posted_to_a_page_but_what_it_asks(client):
 
 
 def test_a_store_that_is_busy_is_told_without_a_traceback(client, case, monkeypatch):
-    def busy(*_args):
+    def busy(*_args, **_more):
         raise StoreLocked("locked", why="canary", fix="wait")
 
     monkeypatch.setattr("dispatcher.surfaces.console.read_cache.status", busy)

@@ -422,7 +422,9 @@ def test_a_conflict_is_shown_side_by_side_and_more_workers_are_asked(client, cas
     page = client.get("/answers")
     assert "In conflict 1" in text_of(page)
     ((name, told),) = re.findall(
-        r'name="fields" value="([^"]+)".*?<td class="wide ">(.*?)</td>', page.text, re.S
+        r'name="fields" value="([^"]+)".*?<td [^>]*class="wide ">(.*?)</td>',
+        page.text,
+        re.S,
     )
     assert re.fullmatch(r"A: a\d+; B: a\d+", told.strip())
     assert "out" not in told

@@ -10,7 +10,7 @@ import pytest
 from dispatcher.app import servers
 from dispatcher.core.keyring import make_keyring
 from dispatcher.store import sqlite
-from dispatcher.surfaces import daemon
+from dispatcher.surfaces import applications
 from dispatcher.surfaces.cli.context import CliContext
 from tests import sql
 from tests.integration.ledger_cases import PAIR, policy
@@ -234,7 +234,7 @@ def test_a_port_that_is_taken_leaves_none_of_the_others_taken(house, run, monkey
         bound.append(servers.bind(name, host, port))
         return bound[-1]
 
-    monkeypatch.setattr(daemon, "bind", bind)
+    monkeypatch.setattr(applications, "bind", bind)
     words, mend = port_in_use(house, monkeypatch)
     assert run(*words).code == 75
     mend()

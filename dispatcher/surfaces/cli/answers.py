@@ -290,7 +290,9 @@ def judge(
     absent: Annotated[
         bool, typer.Option("--absent", help="There is nothing to give.")
     ] = False,
-    ask: Annotated[bool, typer.Option("--ask", help="Ask one more worker.")] = False,
+    ask: Annotated[
+        bool, typer.Option("--ask-another", help="Ask one more worker.")
+    ] = False,
     consensus: Annotated[
         bool, typer.Option("--consensus", help="Withdraw what was decided by hand.")
     ] = False,

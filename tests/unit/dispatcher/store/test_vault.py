@@ -23,8 +23,13 @@ OPEN_SHOWN = {
     "stages/serving/__init__.py": {"serving.shown_entry"},
     "stages/serving/fetching.py": {"tasks.published"},
     "stages/serving/task_assignment.py": {"serving.shown_entry"},
+    "operations/answers.py": {"serving.shown_entry"},
 }
-"""Who may open what workers see, and by which function of the store."""
+"""Who may open what workers see, and by which function of the store.
+
+Operators see it where they judge answers that disagree, with a role for it and once they
+have proven again who they are; each look is a line of the audit log.
+"""
 
 
 def opens_shown(function: ast.AST) -> bool:
