@@ -482,8 +482,9 @@ def test_memory_does_not_grow_with_the_square_of_the_adversaries(name):
     assert highest < k * k
 
 
-def test_greedy_over_the_worst_cosine_is_not_taken_for_quick():
+def test_greedy_over_the_worst_cosine_is_not_taken_for_quick(monkeypatch):
     """Each pair is tried anew after each pick: 6 s of CPU of a limit of 2."""
+    monkeypatch.setattr("policies.solvers.search.greedy.is_loaded", lambda: False)
     data = paper_data.drawn_checkins(0, 100, 300, 90)
     mean = paper_data.cosine(data, 0, 3, 2, zero=False)
     worst = replace(mean, goal=replace(mean.goal, average=False))
