@@ -68,6 +68,7 @@ torture: $(VENV)/.lint system-packages
 
 # The whole of what `make test` takes a few examples of: the API against its description.
 test-long: $(VENV)/.lint system-packages
+	$(BIN)/python -m pytest $(PYTEST) -m long
 	SPARSI_API_EXAMPLES=50 $(BIN)/python -m pytest tests/integration/test_api_fuzzing.py
 
 lint: $(VENV)/.lint

@@ -93,6 +93,7 @@ def test_safety_37_it_comes_through(
     assert ordeal(Scene(tmp_path / "demo", TINY)).wrong == []
 
 
+@pytest.mark.long
 def test_a_frozen_daemon_writes_nothing_on_postgresql(
     postgres_database: str, tmp_path: Path
 ) -> None:
@@ -116,5 +117,6 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", str(place)], check=True)
 
 
+@pytest.mark.long
 def test_it_comes_through_a_full_disk(small_disk: Path) -> None:
     assert hard.disk_full(Scene(small_disk / "demo", TINY)).wrong == []

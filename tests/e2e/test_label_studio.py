@@ -6,6 +6,7 @@ import csv
 from functools import partial
 
 import httpx2
+import pytest
 
 from connectors.label_studio.market import HEADER
 from tests.contract.label_studio_server import LEGACY, World, label_studio
@@ -81,6 +82,7 @@ LIE_THERE = (
 )
 
 
+@pytest.mark.long
 def test_no_more_lies_there_than_one_may_see_and_answers_come_back(
     tmp_path, sqlite_template
 ):

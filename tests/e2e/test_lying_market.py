@@ -106,6 +106,7 @@ def finish(program):
         program.run(*words)
 
 
+@pytest.mark.long
 def test_a_market_that_lies_in_every_way_breaks_no_promise(program, tmp_path):
     outside = Outside(tmp_path / "outside.db")
     with program.up("--drain", "0") as process:

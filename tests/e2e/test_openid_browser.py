@@ -105,6 +105,7 @@ def test_a_user_enrols_signs_in_and_proves_it_by_the_provider(
     expect(page.get_by_text("Shown this once")).to_be_visible()
 
 
+@pytest.mark.long
 def test_without_scripts_the_provider_signs_in_all_the_same(
     console, idp, case, clock, open_page
 ):
