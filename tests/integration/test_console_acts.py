@@ -454,6 +454,9 @@ def test_conflicts_are_judged_one_after_the_other_each_by_one_button(app, case, 
     assert "decided by you" in text_of(page)
     assert "2 left" in text_of(page)
     client.post("/answers/judge", data=sent)  # pressed twice, it acts once
+    for entry, status in (("x", 400), ("9" * 20, 400), ("9" * 19, 200)):
+        skipped = {"reason": "looked", "decision": "skip", "entry": entry}
+        assert client.post("/answers/judge", data=skipped).status_code == status
     page = client.post("/answers/judge", data=offered(page) | {"decision": "skip"})
     page = client.post("/answers/judge", data=offered(page) | {"decision": "ask"})
     assert "one more worker is asked" in text_of(page)

@@ -22,6 +22,7 @@ from dispatcher.surfaces.api.problems import ProblemError
 from dispatcher.surfaces.console.acting import Acting, Prove
 from dispatcher.surfaces.console.actions import ACTIONS, Action
 from dispatcher.surfaces.console.pages import problem_of
+from dispatcher.surfaces.console.tables import number
 from dispatcher.surfaces.console.view import Site, View
 from dispatcher.surfaces.web import read_form
 
@@ -122,9 +123,7 @@ class Judging:
         """Act on what was decided, then show the next conflict."""
         await self._acting.check(operator, _JUDGE)
         form = await read_form(request)
-        after = form.get("after", "0")
-        if not (after.isascii() and after.isdigit() and len(after) < 20):
-            raise HTTPException(400)
+        place, judged_entry = number(form, "after", 0), number(form, "entry", 0)
         reason, shows = form.get("reason", "").strip(), "shows" in form
         judged = problem = None
         try:
@@ -132,9 +131,8 @@ class Judging:
                 judged = await self._decide(operator, form)
         except (DispatcherError, ProblemError) as error:
             problem = problem_of(error)
-        place = int(after)
         if judged is not None or form.get("decision") == "skip":
-            place = int(form.get("entry") or 0)
+            place = judged_entry
         asks = shows and operator.must_prove(_SHOW.operation, self._site.clock())
         unproven = False
         if asks and form.get("password"):

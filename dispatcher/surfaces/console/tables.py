@@ -166,7 +166,7 @@ class Table:
         filtered : bool
             Whether a filter of the page leaves rows out.
         """
-        after = number(request, f"{self.prefix}after", 0)
+        after = number(request.query_params, f"{self.prefix}after", 0)
         most = MOST if _wants(request, self) else SIZE
         found = list(read(after, most + 1))
         more = len(found) > most
@@ -317,7 +317,7 @@ class _Asked:
         q = given.get(f"{table.prefix}q", "").strip()
         sort = given.get(f"{table.prefix}sort", "")
         keys = {column.key for column in table.columns}
-        page = number(request, f"{table.prefix}page", 1)
+        page = number(request.query_params, f"{table.prefix}page", 1)
         if (sort and sort.removeprefix("-") not in keys) or page < 1:
             raise HTTPException(400)
         if len(q) > LONGEST:
@@ -369,15 +369,15 @@ def _wants(request: Request, table: Table) -> str | None:
     return form if named in (None, table.name) else None
 
 
-def number(request: Request, name: str, default: int) -> int:
-    """Read a whole number of the address.
+def number(given: Mapping[str, str], name: str, default: int) -> int:
+    """Read a whole number of an address or a form.
 
     Raises
     ------
     HTTPException
         400: it is none.
     """
-    text = request.query_params.get(name, "")
+    text = given.get(name, "")
     if not text:
         return default
     if not (text.isascii() and text.isdigit() and len(text) < 20):

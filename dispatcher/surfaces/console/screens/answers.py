@@ -145,7 +145,9 @@ def _givers(choice: answers.Choice) -> str:
 
 def judge(view: View) -> Response:
     """``GET /answers/judge``: the next conflict, whose values stay hidden."""
-    return show_conflict(view, Sitting(after=number(view.request, "after", 0)))
+    return show_conflict(
+        view, Sitting(after=number(view.request.query_params, "after", 0))
+    )
 
 
 def show_conflict(view: View, sitting: Sitting) -> Response:

@@ -41,7 +41,7 @@ def records(view: View) -> Response:
     if state is not None:
         view.chosen("state", STATES, "")
     asked = view.request.query_params.get("record", "").strip()
-    number(view.request, "after", 0)
+    number(view.request.query_params, "after", 0)
     found = view.cache.record_id(asked) if asked else None
 
     def read(after: int, most: int) -> list[dict[str, object]]:

@@ -180,7 +180,7 @@ def compare_plans(view: View) -> Response:
 
 
 def _asked(view: View, name: str) -> int:
-    found = number(view.request, name, 0)
+    found = number(view.request.query_params, name, 0)
     if not found:
         raise HTTPException(400)
     return found
