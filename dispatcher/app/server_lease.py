@@ -277,8 +277,7 @@ class ServerWatch:
             lease.check_epoch(tx, lease.SHARD, epoch)
             before = settings.opened(tx)
             if before is not None and before.ships != opened.ships:
-                lease.end_servers(
-                    tx
-                )  # they wait for what this one does not do, or do not
+                # They wait for what this daemon does not do, or the reverse.
+                lease.end_servers(tx)
             settings.note_opened(tx, opened)
         self._opened = True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from dataclasses import field as dataclass_field
 from enum import StrEnum
 from typing import Final
@@ -367,9 +367,8 @@ def judge(
     with rolled_back(store) if dry_run else store.write() as tx:
         entry_id = find_entry(store, tx, field)
         found, asked = _judgeable(tx, entry_id)
-        given.answers_of(
-            tx, [entry_id], lock=True
-        )  # assembly waits for what is decided
+        # Assembly waits for what is decided.
+        given.answers_of(tx, [entry_id], lock=True)
         before, by_hand = given.result_of(tx, entry_id)
         now = workspace.clock()
         done = Judged(_name(tx, found), decision, before, "open", CONSENSUS)
@@ -460,9 +459,7 @@ def _ask_one_more(tx: Tx, found: Shown, done: Judged, reason: str, now: int) -> 
             fix="wait for its tasks, or choose consensus if it was decided by hand",
         )
     unburn(tx, found.entry_id, extra=1, because=reason, at=now)
-    return Judged(
-        done.id, done.decision, done.before, "open", CONSENSUS, extra_showings=1
-    )
+    return replace(done, extra_showings=1)
 
 
 def _release(
@@ -471,12 +468,10 @@ def _release(
     """Take back what is not needed any more of a field that was decided."""
     open_ = task_rows.open_tasks_on(tx, entry_id)
     recalled = recall.release(tx, open_, withdrawing(workspace), at=now)
-    return Judged(
-        done.id,
-        done.decision,
-        done.before,
-        "answered",
-        OPERATOR,
+    return replace(
+        done,
+        after="answered",
+        decided_by=OPERATOR,
         tasks=recalled.tasks,
         unplanned=planning.unplan(tx, [entry_id]).total(),
         going_on=recalled.left,

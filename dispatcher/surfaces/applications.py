@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -13,6 +14,8 @@ from dispatcher.app.guard import InService
 from dispatcher.app.metrics import StageMeters, Timed, Timing
 from dispatcher.app.servers import Listener, Swap, bind
 from dispatcher.core.config import Config, SurfaceSettings, split_address
+from dispatcher.core.errors import DispatcherError
+from dispatcher.core.log import get_logger
 from dispatcher.core.private_files import ScratchFolder
 from dispatcher.ledger.limit_usage import LimitUsages
 from dispatcher.operations.dry_run import withdrawing
@@ -104,6 +107,7 @@ class Applications:
         self._serves = serves
         self._in_service = in_service
         self._api: Shared | None = None
+        self._log = get_logger("servers")
         self._provider = open_provider(workspace)
 
     def bind(self, admin: ASGIApp) -> None:
@@ -154,11 +158,40 @@ class Applications:
             made[name] = Timed(app, name, self._timing)
         return made
 
-    def replace(self, made: Mapping[str, ASGIApp]) -> None:
-        """Serve other applications at the addresses; requests under way are finished."""
+    def reload(self, also: Callable[[], None] = lambda: None) -> bool:
+        """Read the settings again; those in force stay where the file is bad.
+
+        Requests under way are finished by the application that they came to.
+
+        Parameters
+        ----------
+        also : callable, optional
+            Takes the new settings too, before anything is served by them.
+
+        Returns
+        -------
+        bool
+            Whether they are in force now, as far as a running process can change.
+        """
+        before = self._workspace.config
+        try:
+            self._workspace.config, later = _reread(self._workspace)
+            made = self.make()
+            also()
+        except DispatcherError as error:
+            self._workspace.config = before
+            self._log.error("reload-refused", code=error.code, what=error.what)
+            return False
         for listener in self.listeners:
             if listener.name in made:
                 listener.app.app = made[listener.name]
+        self._log.info("reloaded", needs_restart=",".join(later))
+        return True
+
+    def announce(self) -> None:
+        """Say on stderr where what is served."""
+        for listener in self.listeners:
+            print(f"{listener.name:9} {listener.url}/", file=sys.stderr, flush=True)
 
     def _operators(self, config: Config) -> ASGIApp:
         """Make the console and the REST API, whichever is served."""
@@ -267,7 +300,7 @@ def events_of(workspace: Workspace) -> StageMeters:
     return StageMeters(webhooks)
 
 
-def reread(workspace: Workspace) -> tuple[Config, list[str]]:
+def _reread(workspace: Workspace) -> tuple[Config, list[str]]:
     """Read the settings again; return them as a running process may take them.
 
     Returns

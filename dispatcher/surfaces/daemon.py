@@ -28,7 +28,6 @@ from dispatcher.core.errors import (
     StoreEdited,
     Usage,
 )
-from dispatcher.core.log import get_logger
 from dispatcher.core.plurals import count
 from dispatcher.core.processes import collect_promptly
 from dispatcher.ledger.limit_usage import LimitUsages
@@ -39,7 +38,7 @@ from dispatcher.operations.subjects import erase_restored
 from dispatcher.operations.workspace import Workspace
 from dispatcher.store import Clock, Store, lease, statistics
 from dispatcher.store.audit_log import Act
-from dispatcher.surfaces.applications import Applications, events_of, reread
+from dispatcher.surfaces.applications import Applications, events_of
 
 STOPPING: Final = (StoreEdited, LedgerBroken, LedgerAhead, LedgerForeign, NotShipped)
 """Errors that nothing but a person ends."""
@@ -266,7 +265,6 @@ class DaemonServers:
         self._daemon = daemon
         self._notifier = notifier
         self._reloaded = True
-        self._log = get_logger("servers")
         tables = Tables(
             store,
             self._workspace.clock,
@@ -331,27 +329,18 @@ class DaemonServers:
         bool
             Whether they are in force now, as far as a running daemon can change.
         """
-        self._notifier.reloading()
-        before = self._workspace.config
-        try:
-            self._workspace.config, later = reread(self._workspace)
-            made = self._made.make()
+
+        def retick() -> None:
             self._daemon.retick(ticks(), self._workspace.config.ticks.leading)
-        except DispatcherError as error:
-            self._workspace.config = before
-            self._reloaded = False
-            self._log.error("reload-refused", code=error.code, what=error.what)
-        else:
-            self._made.replace(made)
-            self._reloaded = True
-            self._log.info("reloaded", needs_restart=",".join(later))
+
+        self._notifier.reloading()
+        self._reloaded = self._made.reload(retick)
         self._notifier.ready("leading")
         return self._reloaded
 
     def _started(self) -> None:
         collect_promptly()
-        for listener in self._made.listeners:
-            print(f"{listener.name:9} {listener.url}/", file=sys.stderr, flush=True)
+        self._made.announce()
         self._notifier.ready("leading")
         if sys.stderr.isatty():  # a journal would keep the link
             with suppress(DispatcherError):  # busy: a command makes one as well

@@ -18,15 +18,14 @@ from dispatcher.app.server_lease import ServerLease
 from dispatcher.app.servers import serve
 from dispatcher.app.systemd import Notifier
 from dispatcher.core.config import Config
-from dispatcher.core.errors import DispatcherError, Usage
-from dispatcher.core.log import get_logger
+from dispatcher.core.errors import Usage
 from dispatcher.core.processes import collect_promptly
 from dispatcher.ledger.limit_usage import LimitUsages
 from dispatcher.ledger.shipping import RemoteShipper
 from dispatcher.operations.workspace import Workspace
 from dispatcher.store import Store
 from dispatcher.store.audit_log import Act
-from dispatcher.surfaces.applications import ALL, API, Applications, events_of, reread
+from dispatcher.surfaces.applications import ALL, API, Applications, events_of
 
 MARGIN: Final = 10.0
 """Seconds for stopping beyond the drain, reported to the service manager."""
@@ -119,7 +118,6 @@ class PageServer:
     ) -> None:
         self._workspace = workspace
         self._notifier = Notifier(os.environ, time.monotonic)
-        self._log = get_logger("server")
         self.lease = ServerLease(
             store,
             workspace.clock,
@@ -193,23 +191,13 @@ class PageServer:
     def reload(self) -> bool:
         """Read the settings again; those in force stay where the file is bad."""
         self._notifier.reloading()
-        before = self._workspace.config
-        try:
-            self._workspace.config, later = reread(self._workspace)
-            self._made.replace(self._made.make())
-        except DispatcherError as error:
-            self._workspace.config = before
-            self._log.error("reload-refused", code=error.code, what=error.what)
-            return False
-        finally:
-            self._notifier.ready("serving")
-        self._log.info("reloaded", needs_restart=",".join(later))
-        return True
+        reloaded = self._made.reload()
+        self._notifier.ready("serving")
+        return reloaded
 
     def _started(self) -> None:
         collect_promptly()
-        for listener in self._made.listeners:
-            print(f"{listener.name:9} {listener.url}/", file=sys.stderr, flush=True)
+        self._made.announce()
         self._notifier.ready("serving")
 
     def _beat(self) -> None:

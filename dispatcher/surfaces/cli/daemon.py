@@ -24,27 +24,29 @@ class LogFormat(StrEnum):
     JSON = "json"
 
 
+Drain = Annotated[
+    float, typer.Option(min=0, max=3600, help="Seconds to go on at the end.")
+]
+LogFormatOption = Annotated[LogFormat, typer.Option(help="Lines on stderr.")]
+AllowRoot = Annotated[
+    bool,
+    typer.Option(
+        "--allow-root",
+        help="Run as root all the same.",
+        envvar="DISPATCHER_ALLOW_ROOT",
+    ),
+]
+
+
 def up(
     ctx: typer.Context,
-    drain: Annotated[
-        float,
-        typer.Option(min=0, max=3600, help="Seconds to go on at the end."),
-    ] = 30.0,
-    log_format: Annotated[LogFormat, typer.Option(help="Lines on stderr.")] = (
-        LogFormat.TEXT
-    ),
+    drain: Drain = 30.0,
+    log_format: LogFormatOption = LogFormat.TEXT,
     standby: Annotated[
         bool,
         typer.Option("--standby", help="Wait while another daemon leads; then lead."),
     ] = False,
-    allow_root: Annotated[
-        bool,
-        typer.Option(
-            "--allow-root",
-            help="Run as root all the same.",
-            envvar="DISPATCHER_ALLOW_ROOT",
-        ),
-    ] = False,
+    allow_root: AllowRoot = False,
 ) -> None:
     """Run: plan, serve the task page, send, collect, put together, seal.
 
@@ -58,18 +60,25 @@ def up(
     With --standby it opens no port while another daemon leads, takes over within 10 s
     when that one is gone, and stands by again if it loses the lease.
     """
+    _become_daemon(log_format, allow_root=allow_root)
+    from dispatcher.surfaces import daemon
+
+    context: CliContext = ctx.obj
+    begun = context.new_act(user_name(), "up", target="", reason="")
+    daemon.run(context, drain=drain, standby=standby, say=context.say, begun=begun)
+
+
+def _become_daemon(log_format: LogFormat, *, allow_root: bool) -> None:
+    """Prepare this process to run for long; root is refused."""
     from dispatcher.core import log
     from dispatcher.core.processes import tune_malloc
 
     tune_malloc()  # before the libraries that start threads when they are loaded
-    from dispatcher.surfaces import daemon
+    from dispatcher.surfaces.daemon import refuse_root
 
-    daemon.refuse_root(allowed=allow_root)
-    context: CliContext = ctx.obj
+    refuse_root(allowed=allow_root)
     log.configure(log_format.value)
     log.guard_uncaught()
-    begun = context.new_act(user_name(), "up", target="", reason="")
-    daemon.run(context, drain=drain, standby=standby, say=context.say, begun=begun)
 
 
 class ServedSurface(StrEnum):
@@ -104,21 +113,9 @@ def serve(
             "--admin-at", metavar="HOST:PORT", help="Address of health and metrics."
         ),
     ] = "",
-    drain: Annotated[
-        float,
-        typer.Option(min=0, max=3600, help="Seconds to go on at the end."),
-    ] = 5.0,
-    log_format: Annotated[LogFormat, typer.Option(help="Lines on stderr.")] = (
-        LogFormat.TEXT
-    ),
-    allow_root: Annotated[
-        bool,
-        typer.Option(
-            "--allow-root",
-            help="Run as root all the same.",
-            envvar="DISPATCHER_ALLOW_ROOT",
-        ),
-    ] = False,
+    drain: Drain = 5.0,
+    log_format: LogFormatOption = LogFormat.TEXT,
+    allow_root: AllowRoot = False,
 ) -> None:
     """Serve pages beside the leader, on PostgreSQL: any number of processes.
 
@@ -127,16 +124,10 @@ def serve(
     503 and /readyz says why. SIGTERM lets it go on for --drain seconds with /readyz at
     503, so that proxies send nobody any more. SIGHUP reads dispatcher.toml again.
     """
-    from dispatcher.core import log
-    from dispatcher.core.processes import tune_malloc
+    _become_daemon(log_format, allow_root=allow_root)
+    from dispatcher.surfaces import server
 
-    tune_malloc()  # before the libraries that start threads when they are loaded
-    from dispatcher.surfaces import daemon, server
-
-    daemon.refuse_root(allowed=allow_root)
     context: CliContext = ctx.obj
-    log.configure(log_format.value)
-    log.guard_uncaught()
     given = {"workers": workers, "operators": operators, "admin": admin}
     server.run(
         context,
