@@ -40,7 +40,7 @@ def run(tx: Tx, words: str, parameters: Sequence[Any] = ()) -> CursorResult[Any]
 
 
 def rows(tx: Tx, words: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-    return [tuple(row) for row in run(tx, words, parameters)]
+    return [tuple(row) for row in run(tx, words, parameters).all()]
 
 
 def one(tx: Tx, words: str, parameters: Sequence[Any] = ()) -> tuple[Any, ...] | None:
