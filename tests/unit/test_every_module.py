@@ -85,9 +85,7 @@ HOMONYMS = {"Api": "each connector has one client of its service's protocol"}
 
 def named_after_what_they_show(path: Path) -> bool:
     """Documents of the API: their names are public."""
-    return path.is_relative_to(ROOT / "dispatcher/surfaces/api") and (
-        path.name.startswith("documents")
-    )
+    return path.is_relative_to(ROOT / "dispatcher/surfaces/api/documents")
 
 
 def test_a_class_name_of_the_dispatcher_and_its_connectors_is_one_thing() -> None:
