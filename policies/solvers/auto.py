@@ -157,12 +157,15 @@ class Row:
     applies : callable
         Whether the row is used for problems with these features.
     solver : callable
+    final : bool
+        Whether no other row runs after the row's answer.
     """
 
     name: str
     phase: str
     applies: Applies
     solver: Step
+    final: bool = False
 
 
 @dataclass(frozen=True)
@@ -306,11 +309,10 @@ class Search:
         """Return the best plan of all rows, which is not below GREEDYL's and GREEDY's.
 
         Of these, one that was left out runs at the end: where it is quick, where time is
-        left, or where nothing was found since, although it is late then. Plans of large
-        backlogs are final: they do not plan more than is asked for, as these two would.
+        left, or where nothing was found since, although it is late then.
         """
         found = self._answer()
-        final = sure(found) or "planned" in self.ran
+        final = sure(found) or any(row.final and row.name in self.ran for row in TABLE)
         if final or self.whole is not None or self.hurried:
             return found
         self.ending = True
@@ -957,6 +959,7 @@ TABLE: Final[tuple[Row, ...]] = (
         "alone",
         lambda f: f.pairs > f.limits.exact_size and f.backlog,
         _planned,
+        final=True,  # GREEDY and GREEDYL would plan more than is asked for
     ),
     Row("valued", "alone", lambda f: f.valued, _valued),
     Row("few-plans", "first", lambda f: f.looks <= _LISTED, _few_plans),

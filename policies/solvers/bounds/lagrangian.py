@@ -65,7 +65,6 @@ _ROWS: Final = 2**21  # the same for members of sets x observers: milliseconds a
 # _KEEP of .3 is .1 % higher to 2 % lower, .8 up to 60 % higher; _AIM of .005 up to 80 %
 # higher, .02 up to 2.6 % lower; _LEVELS of 200 and 800 and _ENOUGH of 1e-3 and 1e-5 the same.
 _LEVELS: Final = 400  # levels of f that are bounded, at most
-_FINEST: Final = 1_000  # values of a load up to which levels() returns all levels
 _IDLE: Final = 25  # steps without a better bound before they become shorter
 _SHORT: Final = 0.7  # factor by which they become shorter
 _ENOUGH: Final = 1e-4  # ends when steps are this short, relative to the first
@@ -212,10 +211,10 @@ class _Search:
         self.level: Floats = np.zeros(1)
         caps = problem.sets.cap[None]
         if worst:
-            every = levels(problem.sets)
+            every, complete = levels(problem.sets)
             ladder = thinned(every, _LEVELS)
             caps = np.minimum(caps, self._at(np.array([*map(float, ladder)])))
-            exact = len(ladder) == len(every) and bool((loads.most <= _FINEST).all())
+            exact = complete and len(ladder) == len(every)
             below = [Fraction(0), *ladder[:-1]]
             self.level = np.array([*map(float, ladder if exact else below)])
         self.caps = np.array([loads.caps(cap, beyond) for cap in caps]) + _LOOSE

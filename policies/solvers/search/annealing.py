@@ -310,7 +310,8 @@ class SmoothAnnealer(Annealer):
         """Return the values that f may have, given history."""
         empty = np.zeros(self.arrays.able.shape, np.bool_)
         least = self.arrays.judged(empty)[1]
-        return [v for v in levels(self.problem.sets) if float(v) >= least - _NEAR]
+        values, _ = levels(self.problem.sets)
+        return [v for v in values if float(v) >= least - _NEAR]
 
     def offer(self, chosen: Bools) -> None:
         """Keep a plan if it is within all limits and the best so far."""

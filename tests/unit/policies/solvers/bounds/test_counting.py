@@ -49,6 +49,18 @@ def test_levels_are_the_values_that_f_can_take():
     loose = Made({0: 1}, cap=NO_CAP, full=1, owner=1)
     sets = system(2, [linear, loose], (Measure.LINEAR, Measure.STEP))
     quarters = [Fraction(0), Fraction(1, 4), Fraction(1, 2), Fraction(1)]
-    assert levels(sets) == quarters
+    assert levels(sets) == (quarters, True)
     assert capped(sets, Fraction(1, 4)).cap.tolist() == [1, 0]
-    assert levels(system(0, [], ())) == [0]
+    assert levels(system(0, [], ())) == ([0], True)
+
+
+def test_there_are_ten_thousand_levels_at_most_of_sets_of_all_sizes():
+    """Sets of 1,000 to 1,090: 91 kinds, of which each gave 1,000 levels."""
+    kinds = [Made({0: 1}, NO_CAP, full, owner=0) for full in range(1_000, 1_091)]
+    values, complete = levels(system(1, kinds, (Measure.LINEAR,)))
+    assert not complete
+    assert 5_000 < len(values) < 12_000
+    assert values == sorted(values)
+    few, complete = levels(system(1, kinds[:1], (Measure.LINEAR,)))
+    assert complete
+    assert few == [Fraction(load, 1_000) for load in range(1_001)]

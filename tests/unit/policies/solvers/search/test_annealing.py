@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from benchmarks import paper_data
 from policies.instances.instance_file import read_instance, rows_of
 from policies.judging.judge import judge
 from policies.model.coalitions import Coalitions
@@ -432,6 +433,18 @@ def test_every_relaxation_only_lowers_what_is_proven():
         seen.append(ladder.bound)
     assert seen == sorted(seen, reverse=True)
     assert seen[-1] >= -3
+
+
+def test_a_relaxation_that_cannot_be_built_in_time_is_not_begun():
+    """Of 400 sets and 1,000 entries it took .6 s beyond a limit of one."""
+    problem = paper_data.synthetic(0, 200, 20, 3, 2, Measure.LINEAR, average=False)
+    ladder = Ladder(problem, load_tables(problem))
+    before = ladder.bound
+    ladder.climb(0.0, 0.5, 3, lambda: False, Limits(seconds=1e-3, clock=lambda: 0.0))
+    assert (ladder.count, ladder.bound) == (0, before)
+    ladder.climb(0.0, 0.5, 3, lambda: False, Limits(seconds=1.0, clock=lambda: 0.0))
+    assert ladder.count == 3
+    assert ladder.bound < before
 
 
 def test_capacities_that_leave_no_plan_are_not_answered_with_one():
