@@ -59,7 +59,11 @@ _PLAIN: Final = 100_000
 # check-ins .15 .58 / .16 .49, the worst cosine of 300 4.8 / 6.1. The share of _WORST: linear worst 500, 10, 3, 2 .80 / .70; of
 # _SEALED: step 500, 20, 2, 2 .55 / .43, 500, 50, 3, 2 1.29 / 1.10, sparse 500, 1500, 5, 2 .26 /
 # .18, 1000, 2500, 15, 2 .43 / .37, 2000, 5000, 15, 2 .86 / .83 (sparse sets are not less).
+# Visits, which the small sets of a tradeoff need (entries, sets, k, t; sets of 2 to 4): linear mean
+# 500, 1000, 3, 2 .62 / 1.15, 500, 1000, 10, 2 2.1 / 3.6, 1000, 2000, 10, 1 4.2 / 9.9 (without them
+# .12, .14 and .17), squares 2.8 and 5.6; worst .20 / .34, .54 / .31, 1.1 / .48.
 _PICKED: Final = 8e-7  # seconds for each pair that GREEDY examines
+_VISITED: Final = (1e-7, 5e-7)  # for each that it visits at each pick: worst, mean
 _DEALT: Final = 2e-6  # the same for GREEDYL: 500 entries, 50 sets, k = 10 .16 / .15
 _TRIED: Final = 4  # examinations of a pair that is tried and taken back
 _WORST: Final = 0.5  # share of the examinations that cost anything, for the worst set
@@ -242,7 +246,8 @@ def _picking(problem: Problem) -> float:
 
     After each pair it re-examines the pairs around it: those of entries in common sets,
     with links all of one adversary; all there are, by trying them, with caps on sums, with
-    means of coalitions, and for the worst cosine, which may fall.
+    means of coalitions, and for the worst cosine, which may fall. Where f rises with every
+    pair, no weight rules a pair out, and each pick visits all pairs.
     """
     sets, n, k = problem.sets, problem.n_entries, problem.n_adversaries
     rows = 1 + len(sets.entry) / max(1, n)
@@ -263,7 +268,10 @@ def _picking(problem: Problem) -> float:
         share = _SEALED if len(sets.entry) > _MANY * sets.n_sets else 1.0
     elif not goal.average:
         share = _WORST
-    return _PICKED * rows * seen * share * (n * k + near * copies)
+    seconds = _PICKED * rows * seen * share * (n * k + near * copies)
+    if tradeoff and links is None and not sets.has_only_steps:
+        seconds += _VISITED[goal.average] * n * k * copies
+    return seconds
 
 
 def kept_beats(key: tuple[float, ...], empty: tuple[float, ...]) -> bool:

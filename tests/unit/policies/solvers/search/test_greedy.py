@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks import paper_data
+from benchmarks import families, paper_data
 from policies.judging.judge import judge
 from policies.model.coalitions import Coalitions
 from policies.model.measures import Measure
@@ -489,3 +489,23 @@ def test_greedy_over_the_worst_cosine_is_not_taken_for_quick(monkeypatch):
     mean = paper_data.cosine(data, 0, 3, 2, zero=False)
     worst = replace(mean, goal=replace(mean.goal, average=False))
     assert greedy.picking_seconds(mean) < PICKED < greedy.picking_seconds(worst)
+
+
+@pytest.mark.parametrize("measure", [Measure.STEP, Measure.LINEAR])
+def test_greedy_over_small_sets_whose_mean_counts_is_not_taken_for_quick(
+    monkeypatch, measure
+):
+    """It visits all pairs at each pick: 11 s of CPU of a limit of 1.
+
+    Where only whole sets count it does not.
+    """
+    monkeypatch.setattr("policies.solvers.search.greedy.is_loaded", lambda: False)
+    problem = families.sparse((1_000, 2_000, 10, 1, 2, 4), 0)
+    free = replace(
+        problem.sets,
+        measures=(measure,) * len(problem.sets.measures),
+        cap=np.full(problem.sets.n_sets, NO_CAP),
+    )
+    goal = Goal(Objective.TRADEOFF, Fraction(2), Fraction(1, 2), average=True)
+    seconds = greedy.picking_seconds(replace(problem, sets=free, goal=goal))
+    assert (seconds < PICKED) is measure.is_step
