@@ -12,7 +12,7 @@ import platform
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from fractions import Fraction
 from importlib.metadata import version
 from typing import Any, Final, Protocol
@@ -170,8 +170,8 @@ class Tables(Collector):
         Whether this process leads.
     reloaded : callable
         Whether the last reload of the settings went well.
-    connectors : sequence of str
-        Names of those that are set up: they are exported even if nothing waits.
+    connectors : collection of str
+        Names of those that are set up, also later: they are exported even if nothing waits.
     """
 
     def __init__(
@@ -182,7 +182,7 @@ class Tables(Collector):
         *,
         leads: Callable[[], bool],
         reloaded: Callable[[], bool],
-        connectors: Sequence[str] = (),
+        connectors: Collection[str] = (),
     ) -> None:
         self._store = store
         self._clock = clock

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -67,7 +69,8 @@ class Applications:
     Parameters
     ----------
     store : Store
-    connectors : Mapping[str, Market | Feed]
+    connectors : dict of str to Market or Feed
+        A reload adds those that are new.
     workspace : Workspace
         Its settings are replaced by a reload.
     standing : ServingLease
@@ -88,7 +91,7 @@ class Applications:
     def __init__(
         self,
         store: Store,
-        connectors: Mapping[str, Market | Feed],
+        connectors: dict[str, Market | Feed],
         workspace: Workspace,
         standing: ServingLease,
         usages: LimitUsages,
@@ -145,6 +148,7 @@ class Applications:
     def make(self) -> dict[str, ASGIApp]:
         """Make the applications from the settings in force, by their servers' names."""
         config = self._workspace.config
+        self._preflight = self._workspace.preflight(self._store, self._connectors)
         made: dict[str, ASGIApp] = {}
         if API in self._serves or CONSOLE in self._serves:
             made["operators"] = self._operators(config)
@@ -173,13 +177,19 @@ class Applications:
         bool
             Whether they are in force now, as far as a running process can change.
         """
-        before = self._workspace.config
+        before, opened = self._workspace.config, dict(self._connectors)
         try:
             self._workspace.config, later = _reread(self._workspace)
+            self._connectors |= self._workspace.open_connectors(
+                self._store, self._opened_anew()
+            )
             made = self.make()
             also()
         except DispatcherError as error:
             self._workspace.config = before
+            for name in self._connectors.keys() - opened.keys():
+                del self._connectors[name]
+            self._connectors |= opened
             self._log.error("reload-refused", code=error.code, what=error.what)
             return False
         for listener in self.listeners:
@@ -187,6 +197,18 @@ class Applications:
                 listener.app.app = made[listener.name]
         self._log.info("reloaded", needs_restart=",".join(later))
         return True
+
+    def _opened_anew(self) -> list[str]:
+        """Name the connectors that a reload opens: new ones, and those with a secret.
+
+        What else is changed of a connector waits for a restart: the gate judged by it
+        what is under way.
+        """
+        return [
+            name
+            for name, values in self._workspace.config.connectors.items()
+            if name not in self._connectors or "secret_file" in values
+        ]
 
     def announce(self) -> None:
         """Say on stderr where what is served."""
@@ -207,7 +229,7 @@ class Applications:
                 url=config.surfaces.operator_url or "",
                 behind_proxy=config.surfaces.behind_proxy,
             ),
-            preflight=self._workspace.preflight(self._store, self._connectors),
+            preflight=self._preflight,
             provider=self._provider,
         )
         return _by_path(self._rest_api(config), console) if served else console
@@ -231,13 +253,15 @@ class Applications:
         """Return what API and console remember; it outlives a reload."""
         if self._api is None:
             store, clock = self._store, self._workspace.clock
-            preflight = self._workspace.preflight(store, self._connectors)
             self._api = Shared(
                 Requests(store, clock),
                 Stream(store),
-                lambda: status(store, clock(), preflight, self._usages, exact=False),
+                lambda: status(
+                    store, clock(), self._preflight, self._usages, exact=False
+                ),
                 ScratchFolder(self._workspace.directory / "api-files"),
                 self._usages,
+                reload=lambda: os.kill(os.getpid(), signal.SIGHUP),
             )
             self._api.requests.open()
             self._api.scratch.sweep()
@@ -306,7 +330,7 @@ def _reread(workspace: Workspace) -> tuple[Config, list[str]]:
     Returns
     -------
     Config
-        With what is read at the start only as it was.
+        With what is read at the start only as it was, but for new connectors.
     list of str
         Keys of it that changed.
 
@@ -317,6 +341,7 @@ def _reread(workspace: Workspace) -> tuple[Config, list[str]]:
     before = workspace.config
     read = replace(workspace).config  # one that has read nothing yet
     kept = {name: getattr(before, name) for name in AT_START}
+    kept["connectors"] = {**read.connectors, **before.connectors}
     later = [name for name in AT_START if getattr(read, name) != kept[name]]
     return read.model_copy(update=kept), later
 

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -198,7 +198,7 @@ def stand_by(daemon: Daemon, store: Store, notifier: Notifier, clock: Clock) -> 
 
 def _lead(
     store: Store,
-    connectors: Mapping[str, Market | Feed],
+    connectors: dict[str, Market | Feed],
     workspace: Workspace,
     daemon: Daemon,
     drain: float,
@@ -220,7 +220,7 @@ def _lead(
 
 def _daemon(
     store: Store,
-    connectors: Mapping[str, Market | Feed],
+    connectors: dict[str, Market | Feed],
     workspace: Workspace,
     usages: LimitUsages,
 ) -> Daemon:
@@ -242,7 +242,7 @@ class DaemonServers:
     Parameters
     ----------
     store : Store
-    connectors : Mapping[str, Market | Feed]
+    connectors : dict of str to Market or Feed
     workspace : Workspace
         Its settings are replaced by a reload.
     daemon : Daemon
@@ -254,7 +254,7 @@ class DaemonServers:
     def __init__(
         self,
         store: Store,
-        connectors: Mapping[str, Market | Feed],
+        connectors: dict[str, Market | Feed],
         workspace: Workspace,
         daemon: Daemon,
         notifier: Notifier,
@@ -271,7 +271,7 @@ class DaemonServers:
             usages,
             leads=daemon.is_leading,
             reloaded=lambda: self._reloaded,
-            connectors=sorted(connectors),
+            connectors=connectors,
         )
         registry, timing = make_registry(tables, events_of(workspace))
         self._made = Applications(

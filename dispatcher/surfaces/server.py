@@ -12,7 +12,6 @@ from contextlib import closing, suppress
 from dataclasses import replace
 from typing import Final
 
-from connectors.base import Feed, Market
 from dispatcher.app.metrics import health_app, make_registry
 from dispatcher.app.server_lease import ServerLease
 from dispatcher.app.servers import serve
@@ -132,7 +131,7 @@ class PageServer:
             steady=time.monotonic,
         )
         store.attach(shipper)
-        connectors: Mapping[str, Market | Feed] = workspace.open_connectors(store)
+        connectors = workspace.open_connectors(store)
         registry, timing = make_registry(None, events_of(workspace))
         self._made = Applications(
             store,

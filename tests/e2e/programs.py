@@ -110,11 +110,14 @@ class Program:
         except httpx2.HTTPError:
             return 0
 
+    def metrics(self) -> str:
+        """All that the daemon measures."""
+        url = f"http://127.0.0.1:{self.ports[1]}/metrics"
+        return httpx2.get(url, timeout=PATIENCE, trust_env=False).text
+
     def metric(self, name: str) -> float:
         """Value of a metric without labels."""
-        url = f"http://127.0.0.1:{self.ports[1]}/metrics"
-        text = httpx2.get(url, timeout=PATIENCE, trust_env=False).text
-        [line] = [x for x in text.splitlines() if x.startswith(f"{name} ")]
+        [line] = [x for x in self.metrics().splitlines() if x.startswith(f"{name} ")]
         return float(line.split()[1])
 
     def ready(self) -> None:

@@ -59,15 +59,37 @@ def test_the_console_opens_by_a_link_and_the_api_by_a_token_that_no_log_keeps(pr
             assert 'data-page="overview"' in page.text
             assert program.run("console", "sign-out").stdout == "1 session ended\n"
             assert browser.get(base).status_code == 401
-        made = program.run("tokens", "make", "test", "--scope", "status:read")
-        token = made.stdout.strip()
+        scopes = ["status:read", "connectors:read"]
+        scopes += ["connectors:secrets", "connectors:operate"]
+        asked = [word for scope in scopes for word in ("--scope", scope)]
+        token = program.run("tokens", "make", "test", *asked).stdout.strip()
         with Client(base, token, http=httpx2.Client(base_url=base, **words)) as api:
             assert api.get("/status", documents.Status).leader
             with pytest.raises(ApiError, match=r"workers\.list"):
                 list(api.pages("/workers", documents.WorkerLine))
+            add_a_market(api)
+            assert 'connector="second"' in program.metrics()
         assert terminate(process) == 0
     assert secret not in program.log()
     assert token not in program.log()
+
+
+def add_a_market(api: Client) -> None:
+    """The daemon that runs takes it up, and gives it work once it is enabled."""
+    body = {"name": "second", "kind": "folder", "settings": {"spool": "second"}}
+    assert api.post("/connectors", documents.ConnectorName, body).name == "second"
+
+    def names() -> list[str]:
+        found = api.get("/connectors", list[documents.ConnectorWithHealth])
+        return [one.name for one in found]
+
+    until(lambda: "second" in names(), "the daemon has opened it")
+    assert api.get("/status", documents.Status).paused.keys() == {"connector:second"}
+    tested = api.post("/connectors/second:test", documents.ConnectorState)
+    assert tested.state == "ok"
+    done = api.post("/connectors/second:enable", documents.Enabled, {})
+    assert done.enabled
+    assert api.get("/status", documents.Status).paused == {}
 
 
 def test_sighup_reads_the_settings_again_and_keeps_them_where_the_file_is_bad(program):

@@ -610,6 +610,35 @@ def test_a_connector_is_disabled_for_a_reason_and_enabled(client):
     assert "token expired" not in client.get("/connectors").text
 
 
+def test_a_market_is_added_and_its_secret_is_on_no_page(app, case, clock, tmp_path):
+    client = as_role(app, case, clock, "admin")
+    given = {"name": "crowd", "kind": "turkle", "secret": "canary-word\n" + "6b" * 32}
+
+    def send(**more):
+        form = client.get("/do/add-connector")
+        return client.post("/do/add-connector", data={**inputs(form), **given, **more})
+
+    wrong = send(settings="url = nowhere")
+    assert wrong.status_code == 422
+    assert "url = nowhere" in wrong.text
+    tried = send(settings="url = https://t.example.org", step="preview")
+    assert tried.status_code == 200, text_of(tried)
+    assert not (tmp_path / "dispatcher.toml").exists()
+    done = send(settings="url = https://t.example.org")
+    assert "It was done" in text_of(done)
+    for page in (wrong, tried, done):
+        assert "canary-word" not in page.text
+        assert "6b6b" not in page.text
+    kept = (tmp_path / "dispatcher.toml").read_text()
+    assert '[connectors.crowd]\nkind = "turkle"\nurl = "https://t.example.org"' in kept
+    assert (tmp_path / "crowd.secret").read_text() == given["secret"]
+    assert set(paused(case)) == {"connector:crowd"}
+    assert [line[2:] for line in lines(case)] == [
+        ("connectors.add", "", "", "E003"),
+        ("connectors.add", "", "", "done"),
+    ]
+
+
 def test_settings_show_secrets_once_and_let_nobody_in_who_was_put_out(app, case, clock):
     client = as_role(app, case, clock, "admin")
     assert "#k=" in act(client, "add-user", name="bob", roles="viewer").text

@@ -88,6 +88,8 @@ class Shared:
         Where uploads and unfinished reports lie.
     usages : LimitUsages
         How near everybody was to the limits when somebody looked last.
+    reload : Callable[[], None]
+        Has the process read its settings again, a moment later.
     """
 
     requests: Requests
@@ -95,6 +97,7 @@ class Shared:
     status: Callable[[], Any]
     scratch: ScratchFolder
     usages: LimitUsages = field(default_factory=LimitUsages)
+    reload: Callable[[], None] = lambda: None
 
     @contextmanager
     def workplace(self) -> Iterator[Path]:

@@ -502,12 +502,12 @@ def add_connector(call: Called, body: d.AddConnector) -> d.ConnectorName:
     connectors.add(
         call.workspace,
         body.name,
-        body.settings,
+        ({} if body.kind is None else {"kind": body.kind}) | body.settings,
         secret,
         dry_run=call.dry_run,
         inside=True,
     )
-    return d.ConnectorName(name=body.name)
+    return _reloaded(call, body.name)
 
 
 def set_secret(call: Called, connector: Named, body: d.Secret) -> d.ConnectorName:
@@ -515,4 +515,10 @@ def set_secret(call: Called, connector: Named, body: d.Secret) -> d.ConnectorNam
     connectors.set_secret(
         call.workspace, connector, body.secret.encode(), dry_run=call.dry_run
     )
+    return _reloaded(call, connector)
+
+
+def _reloaded(call: Call, connector: str) -> d.ConnectorName:
+    if not call.dry_run:
+        call.shared.reload()
     return d.ConnectorName(name=connector)

@@ -254,7 +254,7 @@ def _declared(manifest: Manifest) -> dict[str, Any]:
     }
 
 
-RESTART: Final = "a daemon that runs reads it when it is started again"
+RESTART: Final = "a daemon that runs takes it up when it reloads (SIGHUP)"
 
 OneName = Annotated[
     str,

@@ -209,7 +209,9 @@ class Acting:
         key, tag = form.get("key", ""), form.get("tag", "")
         if not 0 < len(key) <= 100:
             raise HTTPException(400)
-        asked = json.dumps([action.name, given, extra, tag], sort_keys=True)
+        hidden = {one.name for one in action.inputs if one.kind == "secret"}
+        open_ = {name: text for name, text in given.items() if name not in hidden}
+        asked = json.dumps([action.name, open_, extra, tag], sort_keys=True)
         requests = self._site.shared.requests
         name = f"console {action.act.__name__}"
         digest = sha256(asked.encode()).hexdigest()

@@ -17,6 +17,7 @@ from typing import Any, Final, get_type_hints
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from dispatcher.access import ROLES
+from dispatcher.core.plugins import BUILT_IN
 from dispatcher.surfaces.api import accounts, content, evidence, webhooks, work
 from dispatcher.surfaces.api.calls import Call
 from dispatcher.surfaces.api.problems import ProblemError
@@ -29,6 +30,7 @@ _FORMS: Final = {
     "number": "number",
     "boolean": "flag",
     "array": "lines",
+    "object": "pairs",
 }
 
 _DECIMAL: Final = re.compile(r"-?[0-9]{1,12}\.[0-9]{1,6}")
@@ -47,7 +49,8 @@ class Input:
         Of the member of the document, or of the parameter of the path.
     label, hint : str
     kind : str
-        ``text``, ``long``, ``lines``, ``number``, ``numbers``, ``flag``, ``choice``.
+        ``text``, ``long``, ``lines``, ``pairs``, ``number``, ``numbers``, ``flag``,
+        ``choice``, ``secret``.
     needed : bool
     default : str
     choices : tuple of str
@@ -223,7 +226,9 @@ class Action:
         if form == "lines" and kind.get("items", {}).get("type") == "integer":
             form = "numbers"
         longest = int(kind.get("maxLength", 4_000))
-        if form == "text" and longest > 10_000:
+        if kind.get("format") == "password":
+            form = "secret"
+        elif form == "text" and longest > 10_000:
             form = "long"
         return [
             Input(
@@ -262,7 +267,7 @@ class Action:
 def _put(members: dict[str, Any], one: Input, given: Given) -> None:
     """Put an input into the members of a body, as the kind that it is."""
     text = given.get(one.name, "")
-    value: Any = text if one.kind == "long" else text.strip()
+    value: Any = text if one.kind in ("long", "secret") else text.strip()
     if one.kind == "flag":
         value = text != ""
     elif value == "":
@@ -273,6 +278,9 @@ def _put(members: dict[str, Any], one: Input, given: Given) -> None:
         value = [_number(part) for part in text.replace(",", " ").split()]
     elif one.kind == "lines":
         value = [line.strip() for line in text.splitlines() if line.strip()]
+    elif one.kind == "pairs":
+        pairs = [line.partition("=") for line in text.splitlines() if line.strip()]
+        value = {name.strip(): said.strip() for name, _, said in pairs}
     *path, last = one.name.split(".")
     for part in path:
         members = members.setdefault(part, {})
@@ -622,6 +630,29 @@ ACTIONS: Final[tuple[Action, ...]] = (
         "/settings",
         forever="Backups that are deleted cannot be restored.",
         hints={"keep": "So many of the newest stay."},
+    ),
+    Action(
+        work.add_connector,
+        "Add a connector",
+        "Add a market",
+        "/connectors",
+        hints={
+            "name": "As it stands before the slash in the names of its workers.",
+            "kind": f"By default the name. Built in: {', '.join(BUILT_IN)}.",
+            "settings": "One a line, NAME = VALUE; what its kind misses is named.",
+            "secret": "As its kind wants it; it is kept beside the settings, and "
+            "shown by nothing.",
+        },
+        at_once=True,
+    ),
+    Action(
+        work.set_secret,
+        "Replace the secret of a connector",
+        "Secret",
+        "/connectors",
+        forever="The old one is gone.",
+        hints={"secret": "It is tried first; a wrong one changes nothing."},
+        at_once=True,
     ),
     Action(
         work.disable_connector,

@@ -59,7 +59,7 @@ def ago(then: int | None, now: int) -> str:
     for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
         if seconds >= size:
             return f"{seconds // size:,} {unit} ago"
-    return f"{seconds} s ago"
+    return f"{seconds} s ago" if seconds else "now"
 
 
 def iso(moment: int) -> str:

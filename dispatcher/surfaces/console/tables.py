@@ -6,7 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
 from urllib.parse import urlencode
@@ -113,6 +113,11 @@ class Table:
     prefix: str = ""
     choose: tuple[str, str, tuple[str, ...]] | None = None
     acts: tuple[tuple[str, Callable[[Row], Mapping[str, Any] | None]], ...] = ()
+
+    def unlinked(self) -> Table:
+        """Return it without links, for who may not look at what they lead to."""
+        plain = tuple(replace(column, link=None) for column in self.columns)
+        return replace(self, columns=plain)
 
     def rows(self, request: Request, found: Sequence[Row], *, sort: str = "") -> Rows:
         """Filter, sort and cut rows that are all at hand, as the address says.

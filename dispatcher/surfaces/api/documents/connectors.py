@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import AliasPath, Field
 
@@ -125,21 +125,29 @@ class Withdrawn(Document):
     left: Sequence[int]
 
 
-class AddConnector(Request):
-    """A connector to set up: its settings, and its secret."""
+_CONNECTOR: Final = "^[a-z][a-z0-9_-]{0,39}$"
+_Secret = Annotated[
+    str,
+    Field(min_length=1, max_length=10_000, json_schema_extra={"format": "password"}),
+]
 
-    name: Annotated[str, Field(pattern="^[a-z][a-z0-9_-]{0,39}$")]
-    settings: Annotated[dict[Name, Name], Field(max_length=50)]
-    secret: Annotated[str, Field(min_length=1, max_length=10_000)] | None = None
+
+class AddConnector(Request):
+    """A connector to set up: its kind, by default its name, its settings, its secret."""
+
+    name: Annotated[str, Field(pattern=_CONNECTOR)]
+    kind: Annotated[str, Field(pattern=_CONNECTOR)] | None = None
+    settings: Annotated[dict[Name, Name], Field(max_length=50)] = {}
+    secret: _Secret | None = None
 
 
 class Secret(Request):
     """A secret; it is shown by nothing."""
 
-    secret: Annotated[str, Field(min_length=1, max_length=10_000)]
+    secret: _Secret
 
 
 class ConnectorName(Document):
-    """The connector that was changed; the daemon reads its settings when it starts."""
+    """The connector that was changed; this process knows it a moment later."""
 
     name: str

@@ -38,6 +38,10 @@ CONNECTORS: Final = Table(
     acts=(
         ("test-connector", lambda row: {"connector": row["name"]}),
         (
+            "set-secret",
+            lambda row: {"connector": row["name"]} if row["secret"] else None,
+        ),
+        (
             "disable-connector",
             lambda row: (
                 {"connector": row["name"]} if row["state"] != "disabled" else None
@@ -124,6 +128,7 @@ def list_connectors(view: View) -> Response:
             {
                 "name": one.name,
                 "kind": one.kind,
+                "secret": "secret_file" in view.workspace.config.connectors[one.name],
                 "state": state,
                 "since": since,
                 "why": why,

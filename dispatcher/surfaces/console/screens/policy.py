@@ -9,6 +9,7 @@ from typing import Any, Final
 from starlette.responses import Response
 
 from dispatcher.core.errors import DispatcherError, NotFound
+from dispatcher.core.keys import is_pseudonym
 from dispatcher.ledger.refusals import in_digits
 from dispatcher.operations import fields, policies
 from dispatcher.operations.policies import PolicyFile
@@ -202,13 +203,17 @@ def play(view: View) -> Response:
     names = [] if policy is None else [
         name for name, one in policy.entity.fields.items() if one.send
     ]  # fmt: skip
-    given, verdict, problem = view.form, None, None
+    given, verdict, problem = view.form or _linked(view), None, None
     rows: list[Row] = []
     try:
         if policy is not None and given.get("following"):
             file = PolicyFile(view.workspace.policy_path, source.source, policy)
             verdict, rows = _ask(file, given["seen"], given["following"])
-        elif given.get("field") and view.may("explain"):
+        elif (
+            given.get("field")
+            and (view.form or given["worker"])
+            and view.may("explain")
+        ):
             verdict, rows = _explain(view, given["field"], given.get("worker", ""))
     except DispatcherError as error:
         problem = problem_of(error)
@@ -219,6 +224,15 @@ def play(view: View) -> Response:
         verdict=verdict,
         problem=problem,
     )
+
+
+def _linked(view: View) -> dict[str, str]:
+    """Read what another page's link asks: a worker, and a field by its pseudonym."""
+    asked = view.request.query_params
+    field = asked.get("field", "")
+    if not is_pseudonym(field.partition(".")[0]):  # no address contains a key
+        field = ""
+    return {"worker": asked.get("worker", ""), "field": field}
 
 
 def _ask(file: PolicyFile, seen: str, following: str) -> tuple[Verdict, list[Row]]:

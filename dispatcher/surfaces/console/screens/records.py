@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, replace
 from typing import Final
+from urllib.parse import urlencode
 
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
@@ -69,7 +70,11 @@ RECORD_FIELDS: Final = Table(
     "record-fields",
     "Fields of this record",
     (
-        Column("field", "Field"),
+        Column(
+            "field",
+            "Field",
+            link=lambda row: f"/policy/playground?{urlencode({'field': row['id']})}",
+        ),
         Column("state", "State", "state"),
         Column("tasks", "Tasks", "number"),
         Column("live", "Open tasks", "number"),
@@ -125,8 +130,9 @@ def show_record(view: View) -> Response:
     counts: dict[str, int] = {}
     for one in fields:
         counts[str(one["state"])] = counts.get(str(one["state"]), 0) + 1
+    table = RECORD_FIELDS if view.may("policy.ask") else RECORD_FIELDS.unlinked()
     return view.show(
-        RECORD_FIELDS.rows(view.request, fields),
+        table.rows(view.request, fields),
         (_LINKED if view.may("workers.list") else LINEAGE).rows(view.request, tasks),
         title=f"Record {name}",
         record=name,

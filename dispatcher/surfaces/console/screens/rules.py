@@ -19,7 +19,8 @@ NEAR: Final = 0.8
 """Share of a limit from which on it is amber, and nothing beside it says OK."""
 
 
-def _rule_page(rule: str, unit: str = "") -> str:
+def rule_page(rule: str, unit: str = "") -> str:
+    """Address of a rule's page, or of one of its sets."""
     place = f"/rules/{quote(rule, safe='')}"
     return f"{place}/{quote(unit, safe='')}" if unit else place
 
@@ -28,7 +29,7 @@ RULES: Final = Table(
     "rules",
     "Rules and their limits",
     (
-        Column("rule", "Rule", link=lambda row: _rule_page(row["rule"])),
+        Column("rule", "Rule", link=lambda row: rule_page(row["rule"])),
         Column("fields", "Fields", wide=True),
         Column("scope", "Scope"),
         Column("disclosure", "Disclosure"),
@@ -62,7 +63,7 @@ SETS: Final = Table(
     "Sets nearest to the limit, each as one worker sees it",
     (
         Column(
-            "set", "Set", "code", link=lambda row: _rule_page(row["rule"], row["set"])
+            "set", "Set", "code", link=lambda row: rule_page(row["rule"], row["set"])
         ),
         Column(
             "worker", "Worker", link=lambda row: f"/workers?q=worker:{row['worker']}"

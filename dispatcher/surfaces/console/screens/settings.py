@@ -19,6 +19,7 @@ USERS: Final = Table(
         Column("name", "User"),
         Column("roles", "Roles", wide=True),
         Column("state", "State", "state"),
+        Column("signs_in_by", "Signs in by"),
         Column("made_at", "Added", "time"),
     ),
     Empty(

@@ -11,6 +11,7 @@ from starlette.responses import Response
 from dispatcher.ledger.lines import adversary_name
 from dispatcher.operations import payments, workers
 from dispatcher.surfaces import charts
+from dispatcher.surfaces.console.screens.rules import rule_page
 from dispatcher.surfaces.console.tables import Column, Empty, Row, Table
 from dispatcher.surfaces.console.view import View
 
@@ -68,7 +69,7 @@ RULES: Final = Table(
     "rules",
     "Rules and how near this worker is to each limit",
     (
-        Column("rule", "Rule"),
+        Column("rule", "Rule", link=lambda row: rule_page(row["rule"])),
         Column("share", "Share", "share"),
         Column("f", "f"),
         Column("limit", "Limit"),
@@ -87,7 +88,9 @@ SEEN: Final = Table(
     "Fields this worker saw, the latest first",
     (
         Column("at", "Shown", "time"),
-        Column("record", "Record", "code"),
+        Column(
+            "record", "Record", "code", link=lambda row: f"/records/{row['record']}"
+        ),
         Column("field", "Field"),
         Column("account", "Account"),
         Column("cause", "Why"),
@@ -130,9 +133,11 @@ def show_worker(view: View) -> Response:
         for one in found.seen.nearness
     ]
     adversary = found.account.adversary_id
+    rules_table = RULES if view.may("policy.show") else RULES.unlinked()
+    seen_table = SEEN if view.may("records.show") else SEEN.unlinked()
     tables = [
-        RULES.rows(view.request, rules),
-        SEEN.rows(view.request, view.cache.seen_by(adversary)),
+        rules_table.rows(view.request, rules),
+        seen_table.rows(view.request, view.cache.seen_by(adversary)),
     ]
     if view.may("payments.list"):
         owed = payments.list_payments_of(

@@ -55,7 +55,7 @@
       const seconds = Math.floor((Date.now() - at) / 1000);
       const [size, unit] = units.find(([one]) => Math.abs(seconds) >= one) ?? units[3];
       const count = Math.floor(Math.abs(seconds) / size).toLocaleString("en");
-      time.textContent = seconds < 0 ? `in ${count} ${unit}` : `${count} ${unit} ago`;
+      time.textContent = !seconds ? "now" : seconds < 0 ? `in ${count} ${unit}` : `${count} ${unit} ago`;
     }
     for (const copy of document.querySelectorAll("[data-copy][hidden]")) copy.hidden = false;
   };
