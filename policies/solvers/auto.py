@@ -115,6 +115,12 @@ _LISTED: Final = 400_000  # numbers to enumerate for all plans
 #   in .1 to .3 s with each; sparse 200, 500, 3, 2 as one is 1.638, with half 1.578, with .9 1.638.
 # - _RELAXATIONS: half and twice end in the same plans and bounds in 2 s: quadratic worst 60, 12,
 #   2, 2 and quadworst_D200_P10_k3_t2_gap.
+# - _PICKING, cold processes: linear worst 500, 10, 3, 2 in 1 s .5227, with half .5227, with twice
+#   .5216, in 2 s .52275, half .52272; 500, 50, 3, 2 in 1 s .4947, .4958, .4987, in 2 s .4965, .4954,
+#   .4958; linear mean 500, 10, 5, 2 in 1 s .64852, .64857, .64846; quadratic worst 500, 20, 5, 2 .8561,
+#   .8551, .8557.
+# - _IDLE: sparse 1000, 2500, 15, 2 (4 and 6 s), 2000, 5000, 15, 2 (12 s) and linear worst 500, 10, 3
+#   and 5, 2 (1 and 2 s) end within .003 % with half and twice: engines give up at once or not at all.
 # Loading kernels takes .6 s of CPU: half of _PAYS, a seventh of _PAYS_LARGE.
 _TINY: Final = 64  # pairs up to which exact solvers come before heuristics
 _PAIRWISE: Final = 20_000  # pairs up to which GRASP is repeated for links
