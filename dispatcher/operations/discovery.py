@@ -37,6 +37,8 @@ class Suggestion:
         An extra of the package whose search would go further; empty if it is installed.
     withheld : tuple of str
         Fields with ``send = false``: nobody is shown them.
+    pages : tuple of str
+        Columns of whole pages, shown to nobody before boxes are drawn.
     """
 
     text: str
@@ -44,6 +46,7 @@ class Suggestion:
     kept_apart: int
     extra: str
     withheld: tuple[str, ...] = ()
+    pages: tuple[str, ...] = ()
 
 
 def suggest(
@@ -51,23 +54,17 @@ def suggest(
 ) -> Suggestion:
     """Draft a policy from a file of records; no value is written to it.
 
-    For a feed, fields are sent to a receiver and nobody is asked. With `ask`, only these
-    columns are sent and asked.
+    For a feed, fields are sent to receivers and nobody is asked. With `ask`, only these
+    columns are sent.
 
     Raises
     ------
     Usage
-        `ask` names no column that can be a field, or is given for a feed.
+        `ask` names no column that can be a field.
     Invalid
         The file is no table, no column of it identifies its rows, or nothing of it
         can be a field.
     """
-    if feed and ask:
-        raise Usage(
-            "nobody is asked for the fields of a feed",
-            why="--feed drafts what is sent to a receiver, --ask what workers are asked",
-            fix="take one of the two",
-        )
     found = _look(source, options)
     key = ROW_KEY if options.numbered else found.profile.key
     if key is None:
@@ -91,7 +88,12 @@ def suggest(
     )
     extra = "" if exhaustive.is_installed() else exhaustive.EXTRA
     return Suggestion(
-        drafted.text, found.profile, drafted.kept_apart, extra, drafted.withheld
+        drafted.text,
+        found.profile,
+        drafted.kept_apart,
+        extra,
+        drafted.withheld,
+        drafted.pages,
     )
 
 

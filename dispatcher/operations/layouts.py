@@ -21,7 +21,12 @@ from dispatcher.core.input_files import read_input
 from dispatcher.core.private_files import write_private
 from dispatcher.operations.policies import is_sample
 from dispatcher.stages.intake.images import BadPage, Box, PageFolder, PageForm, pages_in
-from dispatcher.stages.intake.opening import open_table
+from dispatcher.stages.intake.opening import (
+    SCANS,
+    folder_of_pages,
+    open_table,
+    scans_of,
+)
 from dispatcher.stages.intake.record_builder import PreparedRecord, RecordBuilder
 from dispatcher.stages.intake.scan_geometry import Marks, border_ink, marks
 from dispatcher.stages.intake.table import Options, RejectedRow
@@ -32,7 +37,6 @@ if TYPE_CHECKING:
     from tomlkit import TOMLDocument
     from tomlkit.items import Table
 
-ENDINGS: Final = (".pdf", ".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp")
 STEPPED: Final = 20
 """Other scans that are stepped through to see that the boxes fit."""
 SHOWN_SIDE: Final = 1_600  # pixels of the longer side of a page on the screen
@@ -153,7 +157,7 @@ class CroppedRow:
 
 
 def crop_rows(
-    source: Path, options: Options, policy: Policy, folder: Path
+    source: Path, options: Options, policy: Policy
 ) -> tuple[list[str], list[CroppedRow]]:
     """Cut the crops of a file's first rows, as a load would; nothing is loaded.
 
@@ -180,7 +184,7 @@ def crop_rows(
     with open_table(source, options) as table:
         for batch in table.batches:
             builder = RecordBuilder(
-                policy, numbers, batch.columns, b"", PageFolder(folder)
+                policy, numbers, batch.columns, b"", PageFolder(folder_of_pages(source))
             )
             rows, rejected = builder.rows(batch)
             found += [CroppedRow(one.line, one.reason, {}) for one in rejected]
@@ -217,14 +221,14 @@ def scans_in(paths: Iterable[Path]) -> list[Path]:
     """
     found: list[Path] = []
     for path in paths:
-        inside = sorted(path.iterdir()) if path.is_dir() else [path]
-        found += [
-            one for one in inside if one.is_file() and one.suffix.lower() in ENDINGS
-        ]
+        if path.is_dir():
+            found += scans_of(path)
+        elif path.is_file() and path.suffix.lower() in SCANS:
+            found.append(path)
     if not found:
         raise Invalid(
             "there is no scan to draw on",
-            why=f"a scan is a file that ends in {', '.join(ENDINGS)}",
+            why=f"a scan is a file that ends in {', '.join(SCANS)}",
             fix="name a folder of scans, or some of them",
         )
     if len({one.resolve().parent for one in found}) > 1:

@@ -17,7 +17,7 @@ from dispatcher.stages import assembly
 from dispatcher.stages.assembly import Reassembled, Values
 from dispatcher.stages.intake import loading
 from dispatcher.stages.intake.loading import Loaded, LoadProgress
-from dispatcher.stages.intake.opening import open_table
+from dispatcher.stages.intake.opening import folder_of_pages, open_table
 from dispatcher.stages.intake.preview import FilePreview
 from dispatcher.stages.intake.preview import preview as look
 from dispatcher.stages.intake.rejects import rejects_path
@@ -74,7 +74,7 @@ def preview(
     with open_table(source, options) as opened:
         screen = None
         if workspace is not None and store is not None:
-            folder = source.parent if isinstance(source, Path) else Path()
+            folder = folder_of_pages(source)
             screen = loading.screen(store, opened, folder, workspace.clock)
         return look(opened, screen)
 
@@ -107,7 +107,7 @@ def load(
     pilot : int, optional
         How many records go out until the pilot is accepted.
     folder : Path, optional
-        Folder of the pages of images; None: the file's.
+        Folder of the pages of images; None: the file's, or that of the scans.
     progress : callable, optional
         Called now and then with the progress of the load.
     """

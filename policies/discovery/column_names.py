@@ -54,6 +54,7 @@ POSTAL_CODE: Final = Meaning("postal code", quasi=True)
 DATE: Final = Meaning("date", quasi=True)
 COORDINATE: Final = Meaning("coordinate", quasi=True)
 FREE_TEXT: Final = Meaning("free text", sensitive=True)
+CONSENT: Final = Meaning("consent", sensitive=True)
 PLAIN: Final = Meaning("")
 
 SOME_NAME: Final = Meaning("name of somebody or something")
@@ -245,7 +246,7 @@ _MEANINGS: Final[tuple[tuple[Meaning, str], ...]] = (
         r"disabil|behinder|smok|alcohol|injur|verletz|blessure|\blesion|\blesao|letsel|\buraz|\bchot\b|"
         r"\bpulse\b|heart ?rate|\bpuls\b|herzfreq|\bpouls\b|\bpulso\b|hartslag|\btetno\b|body ?(weight|height)|"
         r"\bweight|gewicht|\bpoids\b|\bpeso\b|\bwaga\b|\bvajan\b|\bbmi\b|severity|vaccin|impf|treatment|pathol|upchar|"
-        r"encounter ?class|\bdispens|\bsick|fehltag|ausfalltag|arrets?\b|chorobow|verzuim|\bziek|\babsen[ct]|"
+        r"encounter ?class|pharm|apothe[ck]|farmac|\baptek|\bdispens|\bsick|fehltag|ausfalltag|arrets?\b|chorobow|verzuim|\bziek|\babsen[ct]|"
         r"\bjaanch|lab ?test|test ?result|analyse|alcool|alkohol|\bdiet|\bmenu\b|\bregime\b|\bkostform|"
         r"special need|forderbedarf|\bapoyo|handicap|niepelnospr|invalid|"
         r"^height\b|^korper(grosse|lange)|^grosse (in )?cm\b|^taille (en )?cm\b|^estatura|^altura\b|"
@@ -276,13 +277,14 @@ _MEANINGS: Final[tuple[tuple[Meaning, str], ...]] = (
         r"merchant|handler\b|commercant|comercio|\blocation\b|\bplace\b|\bvenue\b|\bpoi\b|check ?in|"
         r"\bstandort\b|\bvisited\b|\bbranch\b|\bfiliale|sucursal|succursale|vestiging|\boddzial",
     ),
+    (CONSENT, r"\bopt ?(in|out)\b|consent|einwillig|consentim|toestemming|\bzgod[ay]\b"),
     (
         Meaning("behaviour", sensitive=True),
         r"purchase|bought|\bproduct|\bkauf|\bachat|\bcompra|aankoop|\bzakup|\bsearch|"
         r"\btopic\b|"
         r"(last|first|next) ?(order|purchase|visit|login|seen|contact)|warenkorb|\bsegment|artikel|"
-        r"categor|kategor|favou?rit|liebling|prefer|\binterest|\bhobb|opt ?(in|out)\b|newsletter|"
-        r"consent|einwillig|marketing|campaign|kampagne|loyal|\btier\b|\bpoints\b|punkte|\border|bestell|"
+        r"categor|kategor|favou?rit|liebling|prefer|\binterest|\bhobb|newsletter|"
+        r"marketing|campaign|kampagne|loyal|\btier\b|\bpoints\b|punkte|\border|bestell|"
         r"\bcommande|\bpedido|encomend|zamow|churn|\brisk|risiko|\brisque|riesgo|\bclicks?\b|\bsessions?\b|"
         r"subscri|\babo\b|abonnement|\bmotif\b|\bmotivo\b|\breden\b|\bpowod|\bgrund\b|\banlass|\bkaran\b|"
         r"\bnature\b|incident|sinistre|schaden",

@@ -15,6 +15,7 @@ from typing import Final
 
 from policies.discovery.column_names import (
     ADDRESS,
+    CONSENT,
     GIVEN_NAME,
     SURNAME,
     language_of,
@@ -185,12 +186,15 @@ class Draft:
     kept_apart : int
         How many combinations its rules keep apart.
     withheld : tuple of str
-        Fields with ``send = false``.
+        Fields with ``send = false``; pages are not among them.
+    pages : tuple of str
+        Columns of whole pages, shown to nobody before boxes are drawn.
     """
 
     text: str
     kept_apart: int
     withheld: tuple[str, ...]
+    pages: tuple[str, ...] = ()
 
 
 def draft(
@@ -223,11 +227,10 @@ def draft(
     source : str
         Name of the file, for the comment at the top.
     feed : bool
-        Whether fields are sent to a receiver, and nobody is asked: what one receiver may
-        get together is sent, and the rest is not.
+        Whether fields are sent to receivers, and nobody is asked.
     ask : collection of str
-        The only fields that are sent and asked; empty: all that do not say alone who
-        somebody is.
+        The only fields that are sent. Empty: all that do not say alone who somebody is;
+        for a feed, what one receiver may get together.
 
     Raises
     ------
@@ -238,7 +241,7 @@ def draft(
         raise ValueError("a name is empty, expected a text")
     apart = kept_apart(profile)
     if feed:
-        fields = list(_sent(profile, apart))
+        fields = list(_sent(profile, apart, frozenset(ask)))
     else:
         fields = list(_fields(profile, readings or {}, frozenset(ask)))
     if not fields:
@@ -251,7 +254,11 @@ def draft(
         one
         for one in apart
         if names.issuperset(one.columns)
-        and (feed or unsent.isdisjoint(one.columns) or _is_about_secrets(profile, one))
+        and (
+            (feed and not ask)
+            or unsent.isdisjoint(one.columns)
+            or _is_about_secrets(profile, one)
+        )
     ]
     rules = _rules(apart, profile, unsent)
     name = quoted_key(entity)
@@ -272,13 +279,15 @@ def draft(
         *(field.line for field in fields),
     ]
     lines += [line for rule in rules for line in rule.lines(person)]
-    lines += [] if feed else _tests(rules, fields, person)
     shown = [field.name for field in fields if field.is_sent]
-    if feed and len(shown) > 1:
+    if not feed or ask:
+        lines += _tests(rules, fields, person)
+    elif len(shown) > 1:
         *seen, last = (f"r1.{name}" for name in shown)
         lines += _test("one receiver may get all that is sent", seen, last, "allow")
-    withheld = tuple(field.name for field in fields if not field.is_sent)
-    return Draft("\n".join(lines) + "\n", len(apart), withheld)
+    withheld = tuple(one.name for one in fields if not (one.is_sent or one.is_page))
+    pages = tuple(one.name for one in fields if one.is_page)
+    return Draft("\n".join(lines) + "\n", len(apart), withheld, pages)
 
 
 def _is_about_secrets(profile: Profile, apart: Apart) -> bool:
@@ -291,6 +300,7 @@ class _DraftField:
     name: str
     line: str
     is_sent: bool = True
+    is_page: bool = False
 
 
 def _head(
@@ -313,7 +323,7 @@ def _head(
         "Each rule says why it is here. Read it all, change what you know better, then:",
         "dispatcher policy check, test and apply.",
     ]
-    withheld = [field.name for field in fields if not field.is_sent]
+    withheld = [one.name for one in fields if not (one.is_sent or one.is_page)]
     if withheld and not feed:
         why = "they are not asked for" if asked else "they say alone who somebody is"
         lines.append(f"Shown to nobody (send = false), as {why}:")
@@ -324,12 +334,7 @@ def _head(
         if len(withheld) == len(fields):
             lines.append("Nothing is left to ask: draft again with --ask COLUMN.")
     if feed:
-        lines.append(
-            "For a feed: nobody is asked. One receiver gets all fields without send ="
-        )
-        lines.append(
-            "false; take it away from another, and the rules need a second receiver."
-        )
+        lines += _feed_lines(asked=asked)
     elif language_of(c.name for c in profile.columns) not in QUESTIONS:
         lines.append("The questions are in English: write them as your workers read.")
     if profile.unsearched:
@@ -337,12 +342,36 @@ def _head(
             f"{profile.unsearched:,} columns were not searched for triples: too many."
         )
     lines += [f"Found: {found}." for found in profile.dependencies[:MOST_TESTS]]
-    if not rules:
+    if not rules and any(field.is_page for field in fields):
+        lines.append(
+            "No rule is suggested: what scans say is not read. A field in no rule may be"
+        )
+        lines.append("seen with every other: write rules for what must stay apart.")
+    elif not rules:
         lines.append(
             "No rule is suggested: nothing in it looks as if it were about people. Every"
         )
         lines.append("worker may see every field; if that is not meant, write rules.")
     return [f"# {escaped(line)}" for line in lines] + [""]
+
+
+def _feed_lines(*, asked: bool) -> list[str]:
+    """Say how a draft for a feed is meant."""
+    lines = [
+        "For a feed: nobody is asked, and each field of a record is sent by itself,",
+        "under a token that joins it to no other.",
+    ]
+    if asked:
+        return [
+            *lines,
+            "Where rules keep apart what is sent, there must be a receiver for each side:",
+            "dispatcher plan --dry-run says how many.",
+        ]
+    return [
+        *lines,
+        "One receiver gets all fields without send = false; to choose others, draft again",
+        "with --ask: their rules may need a second receiver.",
+    ]
 
 
 def _fields(
@@ -383,6 +412,7 @@ def _fields(
                     comment="a whole page shows all at once: draw boxes, a field for "
                     "each, before it is sent",
                     is_sent=False,
+                    is_page=True,
                 )
         else:
             yield _value_field(profile, column, asked)
@@ -399,8 +429,10 @@ def _says_who(profile: Profile, column: ColumnProfile) -> bool:
     return column.meaning.direct or column.meaning is ADDRESS or named
 
 
-def _sent(profile: Profile, apart: Sequence[Apart]) -> Iterator[_DraftField]:
-    """Return the fields of a feed: as many are sent as no rule keeps apart."""
+def _sent(
+    profile: Profile, apart: Sequence[Apart], asked: frozenset[str]
+) -> Iterator[_DraftField]:
+    """Return the fields of a feed: `asked`, or as many as no rule keeps apart."""
     columns = _compared(profile)
     conflicts: Counter[str] = Counter()  # pairs count most
     for one in apart:
@@ -410,7 +442,12 @@ def _sent(profile: Profile, apart: Sequence[Apart]) -> Iterator[_DraftField]:
     for column in sorted(columns, key=lambda c: conflicts[c.name]):
         whole = sent | {column.name}
         bars = [one for one in apart if whole.issuperset(one.columns)]
-        if column.meaning is not ADDRESS and _says_who(profile, column):
+        if asked:
+            if column.name in asked:
+                sent.add(column.name)
+            else:
+                why[column.name] = "not sent: not asked for"
+        elif column.meaning is not ADDRESS and _says_who(profile, column):
             why[column.name] = f"not sent: {column.meaning.label}"
         elif bars:
             others = [name for name in bars[0].columns if name != column.name]
@@ -423,9 +460,15 @@ def _sent(profile: Profile, apart: Sequence[Apart]) -> Iterator[_DraftField]:
             column.name,
             [],
             *extras,
-            comment=why.get(column.name, column.meaning.label),
+            comment=why.get(column.name, f"{column.meaning.label}{_hint(column)}"),
             is_sent=column.name in sent,
         )
+
+
+def _hint(column: ColumnProfile) -> str:
+    """Return what no rule can say of a column."""
+    is_consent = column.meaning is CONSENT
+    return "; load only rows of people who agreed" if is_consent else ""
 
 
 def _value_field(
@@ -448,6 +491,7 @@ def _value_field(
         if applies
     ]
     comment = ", ".join(roles) + (f": {meaning.label}" if roles else "")
+    comment += _hint(column)
     single = profile.singles.get(column.name)
     if single is not None and single.singled_out:
         alone = _alone(single)
@@ -467,11 +511,12 @@ def _field(
     *extras: str,
     comment: str = "",
     is_sent: bool = True,
+    is_page: bool = False,
 ) -> _DraftField:
     inner = ", ".join([*(f"{key} = {quoted(word)}" for key, word in words), *extras])
     after = f"  # {escaped(comment)}" if comment else ""
     table = f"{{ {inner} }}" if inner else "{}"
-    return _DraftField(name, f"{quoted_key(name)} = {table}{after}", is_sent)
+    return _DraftField(name, f"{quoted_key(name)} = {table}{after}", is_sent, is_page)
 
 
 def _crop(box: str) -> str:

@@ -387,6 +387,36 @@ def test_crops_are_made_once_at_load(scans, clock, tmp_path):
     assert counts(load(scans, file, clock=clock)) == (0, 0, 1, 0)
 
 
+def test_a_folder_of_scans_is_loaded_and_fields_that_are_sent_are_counted(
+    store, clock, tmp_path
+):
+    policy = b"""version = 1
+name = "receipts"
+[entity.receipt]
+key = "file"
+[entity.receipt.fields]
+top = { ask = "transcribe", image = "scan#top" }
+rest = { ask = "transcribe", image = "scan#rest", send = false }
+[entity.receipt.layout]
+top = { page = 1, box = [0, 0, 1, 0.5] }
+rest = { page = 1, box = [0, 0.5, 1, 0.5] }
+[property.both]
+of = ["top", "rest"]
+"""
+    with store.write() as tx:
+        apply_policy(tx, policy, at=clock())
+    for number in range(17):
+        Image.new("RGB", (40, 20), "white").save(tmp_path / f"{number}.png")
+    told = []
+    result = load(
+        store, tmp_path, clock=clock, progress=lambda c: told.append(c.records)
+    )
+    assert counts(result) == (17, 34, 0, 0)
+    assert result.counts.sent == 17
+    assert told == [16, 17]  # a page takes its time, so that few are one chunk
+    assert counts(load(store, tmp_path, clock=clock)) == (0, 0, 17, 0)
+
+
 def test_pages_that_can_not_be_cut_cost_their_row(scans, clock, tmp_path):
     file = tmp_path / "scans.csv"
     file.write_text(

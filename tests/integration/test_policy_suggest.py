@@ -181,8 +181,24 @@ def test_columns_with_commas_in_their_names_are_asked_for_and_asked_about(run):
     with pytest.raises(Usage, match="no column that can be asked") as caught:
         run("suggest", file, "-o", out, "--ask", "Vorname", yes=True)
     assert "Name, Vorname; birth_date" in caught.value.fix
-    with pytest.raises(Usage, match="feed"):
-        run("suggest", file, "-o", out, "--ask", "zip", "--feed", yes=True)
+    done = run("suggest", file, "-o", out, "--ask", "zip", "--feed", "--dry-run")
+    assert "\nzip = {}" in done.stdout
+    assert "\ndisease = { send = false }" in done.stdout
+
+
+def test_a_folder_of_scans_is_drafted_and_leads_to_drawing_boxes(run):
+    folder, out = run.folder / "receipts", run.folder / "policy.toml"
+    folder.mkdir()
+    for name in ("1.png", "2.png"):
+        (folder / name).write_bytes(b"x")
+    done = run("suggest", folder, "-o", out)
+    assert (
+        f"dispatcher layout draw {folder}, then: dispatcher policy check" in done.stderr
+    )
+    assert "WARN" not in done.stderr
+    assert "every worker may see" not in done.stderr + out.read_text()
+    assert 'key     = "file"' in out.read_text()
+    assert "0 errors" in run("check", out, "--against", folder).stdout
 
 
 def test_a_field_that_is_sent_no_more_leaves_the_tests_of_a_draft_true(run):

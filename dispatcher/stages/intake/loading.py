@@ -21,7 +21,7 @@ from dispatcher.ledger.active_policy import ActivePolicy, current_policy, no_pol
 from dispatcher.ledger.loads import register_keys
 from dispatcher.stages.intake import record_rows, runs
 from dispatcher.stages.intake.images import PageFolder
-from dispatcher.stages.intake.opening import open_table
+from dispatcher.stages.intake.opening import folder_of_pages, open_table
 from dispatcher.stages.intake.record_builder import (
     CandidateRow,
     PreparedRecord,
@@ -45,6 +45,8 @@ from policies.policy import Policy
 
 CHUNK_BYTES: Final = 16 << 20  # of shown forms in one transaction
 CHUNK_ROWS: Final = 5_000
+PAGE_ROWS: Final = 16
+"""Rows a chunk where pages are cut: one takes up to a second or two of one core."""
 MOST: Final = 2**63
 TRIES: Final = 5  # when another load adds the same records meanwhile
 DEFAULT_RUN: Final = "default"
@@ -74,7 +76,7 @@ def load(
     pilot: int | None = None,
     actor: str = "operator",
 ) -> Loaded:
-    """Load a file into the store under the policy in force.
+    """Load a file or a folder of scans into the store under the policy in force.
 
     Parameters
     ----------
@@ -88,7 +90,8 @@ def load(
         Name of the file, by default its own. A file of the same name and columns
         repeats the same load.
     folder : Path, optional
-        Where pages of images lie; by default the folder of the file.
+        Where pages of images lie; by default the folder of the file, or that of the
+        scans.
     rejects : Path, optional
         Where rejected rows are listed.
     progress : Callable, optional
@@ -117,8 +120,10 @@ def load(
         )
     force = _force(store)
     options = _numbered(force.policy, where, options or Options(batch_rows=CHUNK_ROWS))
+    if any(field.image_column for field in force.policy.entity.fields.values()):
+        options = replace(options, batch_rows=min(options.batch_rows, PAGE_ROWS))
     if folder is None:
-        folder = where.parent if isinstance(where, Path) else Path()
+        folder = folder_of_pages(where)
     with (
         open_table(where, options, name=name) as table,
         RejectsFile(rejects) as rejected,
@@ -184,6 +189,7 @@ class _Loading:
         self._pages = pages
         self._clock = clock
         self._rejected = rejected
+        self._sent = frozenset(force.asked(feeds=True))
         self._secret = store.key("pseudonym-key")
         self._mine: list[tuple[int, int]] = []  # ranges of ids that this load added
         self._columns_of: dict[int, tuple[str, ...]] = {}
@@ -388,7 +394,9 @@ class _Loading:
         refused += [RejectedRow(prepared.row.line, key, OTHER) for prepared in others]
         self.counts.records += len(brought)
         self.counts.returned += len(back)
-        self.counts.entries += sum(len(prepared.shown) for prepared in brought)
+        fields = [number for one in brought for number, _, _ in one.shown]
+        self.counts.entries += len(fields)
+        self.counts.sent += sum(number in self._sent for number in fields)
 
 
 class _Rehearsal(_Loading):
@@ -491,6 +499,8 @@ class LoadProgress:
     ----------
     records, entries : int
         New in the store, or back in it.
+    sent : int
+        Of these entries, those that the policy sends to anybody.
     returned : int
         Records lost with a store, and restored.
     skipped : int
@@ -504,6 +514,7 @@ class LoadProgress:
 
     records: int = 0
     entries: int = 0
+    sent: int = 0
     skipped: int = 0
     rejected: int = 0
     returned: int = 0

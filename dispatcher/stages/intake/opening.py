@@ -1,4 +1,4 @@
-"""Opening of all formats: bytes in, a table out, every decision reported."""
+"""Opening of all formats: bytes or a folder in, a table out, every decision reported."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dispatcher.stages.intake.json_reader import (
     refuse_rows_inside,
 )
 from dispatcher.stages.intake.parquet import ParquetReader
-from dispatcher.stages.intake.source import Source, open_source
+from dispatcher.stages.intake.source import Source, open_source, shown_name
 from dispatcher.stages.intake.table import (
     ROW_KEY,
     FileFacts,
@@ -48,6 +48,10 @@ SUFFIXES: Final = {
     ".xls": FileFormat.EXCEL,
 }
 DIGEST: Final = 16  # hexadecimal digits
+SCANS: Final = (".pdf", ".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp")
+"""Endings of the files of a folder that are scans."""
+FOLDER_COLUMNS: Final = ("file", "scan")
+"""The key of a scan's row, and its page: both are the name of its file."""
 _REFUSED: Final = (
     (b"%PDF", "a PDF"),
     (b"\x89PNG", "an image"),
@@ -63,7 +67,7 @@ _REFUSED: Final = (
 def open_table(
     where: Path | BinaryIO, options: Options | None = None, *, name: str | None = None
 ) -> OpenedFile:
-    """Open a file or a binary stream as a table of text cells.
+    """Open a file, a folder of scans or a binary stream as a table of text cells.
 
     Parameters
     ----------
@@ -78,6 +82,8 @@ def open_table(
         The file cannot be read, is no table, or its header names no columns.
     """
     options = options or Options()
+    if isinstance(where, Path) and where.is_dir():
+        return _folder(where, options)
     source = open_source(where, name=name, max_bytes=options.max_bytes)
     try:
         facts = FileFacts(source.name, _format(source, options), source.compressed)
@@ -90,6 +96,59 @@ def open_table(
         raise
     return OpenedFile(
         facts, columns, batches, source.size, source.position, source.close
+    )
+
+
+def folder_of_pages(where: Path | BinaryIO) -> Path:
+    """Return the folder that the pages of a table lie in, if nothing else is said."""
+    if not isinstance(where, Path):
+        return Path()
+    return where if where.is_dir() else where.parent
+
+
+def scans_of(folder: Path) -> list[Path]:
+    """Return the scans in a folder, in order of name."""
+    return sorted(
+        one for one in folder.iterdir() if one.suffix.lower() in SCANS and one.is_file()
+    )
+
+
+def _folder(where: Path, options: Options) -> OpenedFile:
+    """Open a folder as a table of its scans."""
+    name = shown_name(where.resolve())
+    if options.numbered:
+        raise Invalid(
+            "the scans of a folder are not numbered",
+            why="each is known by the name of its file",
+            fix="leave --key out",
+        )
+    try:
+        names = [shown_name(one) for one in scans_of(where)]
+    except OSError as error:
+        raise Invalid(
+            f"{name} cannot be read",
+            why=error.strerror or type(error).__name__,
+            fix="check its owner and mode",
+        ) from None
+    if not names:
+        raise Invalid(
+            f"{name} is a folder without scans",
+            why=f"scans are files that end in {', '.join(SCANS)}",
+            fix="name a folder of scans, or a file of records",
+        )
+    read = 0
+
+    def batches() -> Iterator[RowBatch]:
+        nonlocal read
+        for first in range(0, len(names), options.batch_rows):
+            some = names[first : first + options.batch_rows]
+            read = first + len(some)
+            lines = [*range(first + 1, read + 1)]
+            yield RowBatch(FOLDER_COLUMNS, lines, [(one, one) for one in some])
+
+    facts = FileFacts(name, FileFormat.FOLDER)
+    return OpenedFile(
+        facts, FOLDER_COLUMNS, batches(), len(names), lambda: read, lambda: None
     )
 
 
@@ -222,6 +281,8 @@ def _reading(
             return _json(source, facts, options)
         case FileFormat.CSV | FileFormat.TSV:
             return _delimited(source, facts, options)
+        case FileFormat.FOLDER:
+            raise AssertionError("a folder has no bytes to read")
 
 
 def _encoding(source: Source, facts: FileFacts, options: Options) -> Encoding:

@@ -22,6 +22,8 @@ HEADER: Final = ("line", "column", "reason")
 
 def rejects_path(file: Path) -> Path:
     """Return where the rejects of a file go: ``scans.rejected.csv`` beside it."""
+    if file.name in ("", ".."):  # a folder: this one, or the one above
+        file = file.resolve()
     name = file.name
     for _ in range(2):
         stem, dot, ending = name.rpartition(".")

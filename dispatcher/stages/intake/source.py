@@ -108,7 +108,7 @@ def open_source(where: Path | BinaryIO, *, name: str | None, max_bytes: int) -> 
         The file cannot be read, is empty, or is gzip inside gzip.
     """
     path = where if isinstance(where, Path) and where.is_file() else None
-    name = name or (_shown(where) if isinstance(where, Path) else "standard input")
+    name = name or (shown_name(where) if isinstance(where, Path) else "standard input")
     stream = _opened(where) if isinstance(where, Path) else where
     try:
         source = _begun(stream, path, name, max_bytes)
@@ -169,7 +169,9 @@ def _opened(path: Path) -> BinaryIO:
         mode = path.stat().st_mode
         if stat.S_ISDIR(mode):
             raise Invalid(
-                f"{path.name} is a folder", why="a file is loaded", fix="name a file"
+                f"{path.name} is a folder",
+                why="a file is read here",
+                fix="name a file",
             )
         return open_input(path)
     except FileNotFoundError:
@@ -200,7 +202,7 @@ def _raw_blocks(stream: BinaryIO, counter: _Counter, name: str) -> Iterator[byte
         ) from None
 
 
-def _shown(path: Path) -> str:
+def shown_name(path: Path) -> str:
     """Return the name of a file, its undecodable bytes as escapes: a store keeps it."""
     return os.fsencode(path.name).decode("utf-8", "backslashreplace")
 

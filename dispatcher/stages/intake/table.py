@@ -38,6 +38,8 @@ class FileFormat(StrEnum):
     JSON = "json"
     PARQUET = "parquet"
     EXCEL = "excel"
+    FOLDER = "folder"
+    """A folder of scans: a row for each, with the columns ``file`` and ``scan``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,6 @@ AgainstOption = Annotated[
     typer.Option(
         metavar="FILE",
         help="Records: what they show under the policy.",
-        dir_okay=False,
     ),
 ]
 
@@ -233,7 +232,9 @@ def show(
 @app.command()
 def suggest(
     ctx: typer.Context,
-    file: Annotated[Path, typer.Argument(help="A file of records.", dir_okay=False)],
+    file: Annotated[
+        Path, typer.Argument(help="A file of records, or a folder of scans.")
+    ],
     output: Output = None,
     format: FormatOption = None,
     encoding: EncodingOption = None,
@@ -243,15 +244,15 @@ def suggest(
     feed: Annotated[
         bool,
         typer.Option(
-            "--feed", help="Fields are sent to a receiver, and nobody is asked."
+            "--feed", help="Fields are sent to receivers, and nobody is asked."
         ),
     ] = False,
     ask: Annotated[
         list[str] | None,
         typer.Option(
             metavar="COLUMN[,COLUMN...]",
-            help="Only these columns are sent and asked; repeatable. (default: all that "
-            "do not say alone who somebody is)",
+            help="Only these columns are sent, and asked unless --feed; repeatable. "
+            "(default: all that do not say alone who somebody is)",
         ),
     ] = None,
     dry_run: DryRun = False,
@@ -298,7 +299,7 @@ def suggest(
             "combinations of four and more columns were not searched: "
             f"pip install 'sparsi-dispatcher[{drafted.extra}]'"
         )
-    if not drafted.kept_apart:
+    if not drafted.kept_apart and not drafted.pages:
         context.say(
             "WARN no rule is suggested: nothing in the file looks as if it were about "
             "people, and every worker may see every field"
@@ -311,10 +312,16 @@ def suggest(
             f"shown to nobody ({why}): {'; '.join(drafted.withheld)}; to send and ask "
             "some columns only, these too: --ask COLUMN[,COLUMN...]"
         )
-    context.say(
-        f"wrote {path}: {count(drafted.kept_apart, 'combination')} kept apart; "
-        f"go through it, then: dispatcher policy check {path} --against {file}"
-    )
+    kept = f"wrote {path}: {count(drafted.kept_apart, 'combination')} kept apart"
+    check = f"dispatcher policy check {path} --against {file}"
+    if drafted.pages:
+        folder = file if file.is_dir() else file.parent
+        context.say(
+            f"{kept}; whole pages are shown to nobody: draw a box around each field that "
+            f"is to be read, and write rules: dispatcher layout draw {folder}, then: {check}"
+        )
+    else:
+        context.say(f"{kept}; go through it, then: {check}")
     if feed:
         context.say(
             "a receiver to try it with is a folder: write [connectors.pickup] and "
@@ -513,11 +520,7 @@ def picture(
     output: Output = None,
     against: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            dir_okay=False,
-            help="Records: what they show under the policy.",
-        ),
+        typer.Option(metavar="FILE", help="Records: what they show under the policy."),
     ] = None,
     format: FormatOption = None,
     encoding: EncodingOption = None,

@@ -40,6 +40,8 @@ SHOWN_FINDINGS: Final = 12
 SHOWN_KEYS: Final = 4
 UNITS: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 SEPARATORS: Final = {"\t": "tab"}
+FORMAT_WORDS: Final = {"excel": "Excel", "folder": "folder of scans"}
+"""Formats whose word is not their name in capitals."""
 
 
 class FormatChoice(StrEnum):
@@ -61,7 +63,10 @@ class Key(StrEnum):
 
 File = Annotated[
     Path,
-    typer.Argument(help="CSV, TSV, JSON(L), Parquet or Excel, also gzip; - is stdin."),
+    typer.Argument(
+        help="CSV, TSV, JSON(L), Parquet or Excel, also gzip; a folder of scans; - is "
+        "stdin."
+    ),
 ]
 FormatOption = Annotated[
     FormatChoice | None, typer.Option("--format", help="Do not guess the format.")
@@ -157,10 +162,15 @@ def preview(
             "no column is filled and different in every row: rows are numbered as they "
             "stand in the file (--key row)"
         )
-    context.say(
-        f"next: dispatcher policy suggest {file}{' --key row' if no_key else ''}    drafts "
-        "a first policy.toml from these findings"
-    )
+    if crops is not None:  # there is a policy
+        context.say(
+            f"next: dispatcher policy check {context.policy_path} --against {file}"
+        )
+    else:
+        context.say(
+            f"next: dispatcher policy suggest {file}{' --key row' if no_key else ''}    "
+            "drafts a first policy.toml from these findings"
+        )
 
 
 def _write_crops(
@@ -180,7 +190,7 @@ def _write_crops(
         )
     context.spare(output, file)
     policy = valid_policy(context.policy_path).policy
-    fields, rows = crop_rows(file, options, policy, file.parent)
+    fields, rows = crop_rows(file, options, policy)
     write_private(output, crops_page(file.name, fields, rows))
     aside = sum(bool(row.aside) for row in rows)
     context.say(
@@ -259,6 +269,7 @@ def load(
         "run": run,
         "records": counts.records,
         "entries": counts.entries,
+        "sent": counts.sent,
         "skipped": counts.skipped,
         "rejected": counts.rejected,
         "rejects": str(loaded.rejects) if loaded.rejects else None,
@@ -266,6 +277,10 @@ def load(
     context.say(_facts_line(loaded.facts))
     words = [f"{count(counts.records, 'record')} loaded into run {run}"]
     words.append(count(counts.entries, "field"))
+    if counts.sent < counts.entries:
+        words.append(
+            f"{counts.sent:,} of them to be sent (send = false keeps the others)"
+        )
     if counts.skipped:
         words.append(f"{counts.skipped:,} skipped: in the store already")
     if counts.rejected:
@@ -403,7 +418,7 @@ def _bytes(text: str) -> int:
 
 def _facts_line(facts: FileFacts) -> str:
     """How the file was understood, in one line."""
-    name = facts.format.value.upper() if facts.format != "excel" else "Excel"
+    name = FORMAT_WORDS.get(facts.format.value, facts.format.value.upper())
     parts = [f"{name}{', gzip' if facts.compressed else ''}"]
     if facts.encoding:
         parts.append(f"{facts.encoding} ({facts.encoding_reason})")

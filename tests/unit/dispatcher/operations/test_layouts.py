@@ -269,7 +269,7 @@ def test_crops_of_a_file_are_one_page_that_fetches_nothing(folder):
     table = folder / "<b>.csv"
     table.write_text("id,scan\nk1,0.png\nk2,1.png\nk3,2.png\n,0.png\nk5,none.png\n")
     policy = parse((folder / "policy.toml").read_bytes()).policy
-    fields, rows = crop_rows(table, Options(), policy, folder)
+    fields, rows = crop_rows(table, Options(), policy)
     assert fields == ["name", "age"]
     assert [row.line for row in rows] == [2, 3, 4, 5, 6]
     assert [bool(row.crops) for row in rows] == [True, True, False, False, False]
@@ -285,4 +285,4 @@ def test_crops_of_a_file_are_one_page_that_fetches_nothing(folder):
 def test_a_policy_without_crops_has_none_to_show(folder):
     policy = parse(POLICY.replace(', image = "scan#roi.name"', "").encode()).policy
     with pytest.raises(Invalid, match="shows a crop"):
-        crop_rows(folder / "x.csv", Options(), policy, folder)
+        crop_rows(folder / "x.csv", Options(), policy)

@@ -288,7 +288,8 @@ def test_any_names_and_values_make_a_policy_without_errors(entity, names, values
             assert all(run_test(result.policy, t).passed for t in result.policy.tests)
 
 
-def test_a_draft_for_a_feed_sends_what_one_receiver_may_have_together():
+@pytest.fixture
+def customers():
     rng = np.random.default_rng(8)
     n = 300
     columns = {
@@ -299,7 +300,11 @@ def test_a_draft_for_a_feed_sends_what_one_receiver_may_have_together():
         "segment": drawn(rng, ["gold", "new", "lapsed"], n),
         "tier": drawn(rng, "ab", n),
     }
-    text = draft(profile(coded(columns), "id"), "record", "id", feed=True).text
+    return profile(coded(columns), "id")
+
+
+def test_a_draft_for_a_feed_sends_what_one_receiver_may_have_together(customers):
+    text = draft(customers, "record", "id", feed=True).text
     result = parse(text.encode(), strict=False)
     assert result.errors == 0
     fields = result.policy.entity.fields.values()
@@ -316,3 +321,31 @@ def test_a_draft_for_a_feed_sends_what_one_receiver_may_have_together():
         True,
     )
     assert run_test(result.policy, test).passed
+
+
+def test_a_draft_for_feeds_sends_the_columns_that_are_asked_for(customers):
+    """`--feed --ask` was refused: a seller could not say what is sold."""
+    text = draft(customers, "record", "id", feed=True, ask=["email", "segment"]).text
+    result = parse(text.encode(), strict=False)
+    assert result.errors == 0
+    fields = result.policy.entity.fields.values()
+    assert {f.name for f in fields if f.send} == {"email", "segment"}
+    assert "born = { send = false }  # not sent: not asked for" in text
+    assert all(run_test(result.policy, test).passed for test in result.policy.tests)
+    assert result.policy.tests[0].name == "email + segment never come together"
+    assert '["zip", "born"]' not in text
+
+
+def test_a_draft_says_that_people_must_have_agreed_and_where_boxes_are_missing():
+    columns = {
+        "id": [str(i) for i in range(60)],
+        "opt_in": ["yes", "no"] * 30,
+        "pharmacy_items": ["insulin", "folic acid", "plasters"] * 20,
+        "scan": [f"{i}.png" for i in range(60)],
+    }
+    found = profile(coded(columns), "id")
+    made = draft(found, "record", "id")
+    assert "sensitive: consent; load only rows of people who agreed" in made.text
+    assert "# sensitive: health" in made.text
+    assert (made.withheld, made.pages) == ((), ("scan",))
+    assert "Shown to nobody" not in made.text

@@ -34,6 +34,28 @@ def parquet(frame, path=None):
     return path or io.BytesIO(out.getvalue())
 
 
+def test_a_folder_of_scans_is_a_table_with_a_row_for_each(tmp_path):
+    """A newcomer's first file was a folder of receipts, and the answer `name a file`."""
+    folder = tmp_path / "receipts"
+    (folder / "more.png").mkdir(parents=True)
+    with pytest.raises(Invalid, match="receipts is a folder without scans"):
+        open_table(folder)
+    for name in ("b.PNG", "a, 1.pdf", "notes.txt", ".hidden"):
+        (folder / name).write_bytes(b"x")
+    with open_table(folder, Options(batch_rows=1)) as table:
+        assert (table.facts.name, table.facts.format, table.size) == (
+            "receipts",
+            "folder",
+            2,
+        )
+        assert table.columns == ("file", "scan")
+        first, second = table.batches
+        assert (first.lines, second.lines, table.position()) == ([1], [2], 2)
+        assert [*first.rows, *second.rows] == [("a, 1.pdf",) * 2, ("b.PNG",) * 2]
+    with pytest.raises(Invalid, match="not numbered"):
+        open_table(folder, Options(numbered=True))
+
+
 def test_gzip_is_opened_from_a_path_and_from_a_stream(tmp_path):
     path = tmp_path / "a.csv.gz"
     path.write_bytes(gzip.compress(PLAIN))
