@@ -8,10 +8,13 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from dispatcher.core.errors import Invalid
 from dispatcher.stages.intake.table import BOM, UNDECODED
+
+if TYPE_CHECKING:
+    from charset_normalizer import CharsetMatch
 
 MARK: Final = "dispatcher-mark"
 SAMPLE: Final = 1 << 16
@@ -23,16 +26,18 @@ BOMS: Final = (
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 _WESTERN: Final = "äöüß"  # of names and loans that stand in any language
+_WEST: Final = (
+    "àâæçéèêëîïíñôœùûüÿäöß",  # French, German, and English with loans
+    "áéíñóúüç",  # Spanish
+    "ãáâàçéêíóôõúü",  # Portuguese
+    "àèéìíîòóùú",  # Italian
+    "åäöæøéüè",  # Danish, Finnish, Norwegian, Swedish
+    "áðéíóúýþæö",  # Icelandic
+    "ëïéèüöäêóáíç",  # Dutch
+)
 LATIN: Final[Mapping[str, tuple[str, ...]]] = {
-    "cp1252": (
-        "àâæçéèêëîïíñôœùûüÿäöß",  # French, German, and English with loans
-        "áéíñóúüç",  # Spanish
-        "ãáâàçéêíóôõúü",  # Portuguese
-        "àèéìíîòóùú",  # Italian
-        "åäöæøéüè",  # Danish, Finnish, Norwegian, Swedish
-        "áðéíóúýþæö",  # Icelandic
-        "ëïéèüöäêóáíç",  # Dutch
-    ),
+    "cp1252": _WEST,
+    "iso8859_15": _WEST,
     "cp1250": (
         "áčďéěíňóřšťúůýž" + _WESTERN,  # Czech
         "áčďéíĺľňóôŕšťúýž" + _WESTERN,  # Slovak
@@ -42,8 +47,14 @@ LATIN: Final[Mapping[str, tuple[str, ...]]] = {
         "ăâîşţ" + _WESTERN,  # Romanian
     ),
     "cp1254": ("çğıöşüâîûé\u0307",),  # Turkish
+    "cp1257": (
+        "āčēģīķļņšūž",  # Latvian
+        "ąčęėįšųūž",  # Lithuanian
+        "õšž" + _WESTERN,  # Estonian
+    ),
 }
 """Encodings of Latin letters, first the most usual; the letters of their languages."""
+WESTERN: Final = frozenset({"cp1252", "iso8859_15"})
 EASTERN: Final = frozenset("šžőűşğı")
 """Letters without which a text is taken for Western, in doubt."""
 OTHERS: Final = (  # in order of preference where the evidence is equal
@@ -55,17 +66,33 @@ OTHERS: Final = (  # in order of preference where the evidence is equal
     "cp1251",
     "koi8_r",
     "iso8859_7",
+    "cp1253",
     "cp1255",
     "cp1256",
 )
-MORE: Final = ("mac_roman", "cp850")  # of old machines: shown where one must be named
+ONE_BYTE: Final = frozenset(OTHERS[OTHERS.index("cp1251") :])
+MORE: Final = (  # shown where one must be named
+    "mac_roman",
+    "cp850",
+    "cp866",
+    "mac_cyrillic",
+)
+ESCAPES: Final = ((b"\x1b$)C", "iso2022_kr"), (b"\x1b$", "iso2022_jp_2"))
+"""Signs by which text of seven bits switches to other alphabets."""
 ENOUGH: Final = 100  # bytes needed to distinguish encodings of other scripts
 FITTING: Final = 0.97  # share of signs in usual places; others are misspelt
+MISPLACED: Final = 0.005  # share of signs where texts of other scripts have none
+NULS: Final = "every other byte is NUL"
 LATIN_REASON: Final = "reads as Latin text; check, or use --encoding"
 SHOWN: Final = {"cp932": "shift_jis", "cp949": "euc_kr"}  # what people call them
 NO_FILES: Final = frozenset(  # codecs of names and of source code, not of files
     {"idna", "punycode", "unicode_escape", "raw_unicode_escape", "undefined"}
 )
+_MISPLACED = re.compile(
+    r"[A-Za-z](?=[^\W\d_A-Za-z])|[^\W\d_A-Za-z](?=[A-Za-z])"  # two scripts in a word
+    r"|(?<!\w)[^\x00-\x7f\w\s«„“‘”…–—№](?=[^\W\d_])"  # a sign stuck to a word
+)
+"""Letters and signs where no text of another script than Latin has them."""
 _MULTIBYTE = re.compile(rb"[\xc2-\xf4][\x80-\xbf]+")
 _LETTERS: Final = "A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u017f"
 _HIGH: Final = "\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u017f"
@@ -78,6 +105,7 @@ _FITTING = re.compile(
             # A word: no more letters with a mark than without, and none of them a
             # capital behind a small one.
             rf"(?<![{_LETTERS}])(?=[{_LETTERS}]*[A-Za-z])(?![{_LETTERS}]*[a-zß-öø-ÿ][À-ÖØ-ÞŠŒŽ])"
+            r"(?![ÐĞ][a-z])"  # no word begins with one of them
             rf"(?:[{_HIGH}]?[A-Za-z]|[A-Za-z][{_HIGH}]{{1,2}}(?![{_HIGH}])|[{_HIGH}]{{2}}[A-Za-z])+"
             rf"[{_HIGH}]?(?![{_LETTERS}])",
             rf"{_OPEN}[àèéêóöåæyÀÉÅÖ]{_SHUT}",  # a word of one letter
@@ -147,9 +175,9 @@ def find_encoding(head: bytes, *, whole: bool, named: str | None = None) -> Enco
     for bom, codec in BOMS:
         if head.startswith(bom):
             return Encoding(codec, _marks(head, bom), "byte order mark")
-    wide = _wide(head)
-    if wide is not None:
-        return Encoding(wide, 0, "every other byte is NUL")
+    plain = _wide(head) or _escaped(head)
+    if plain is not None:
+        return plain
     text = codecs.getincrementaldecoder("utf-8")(MARK).decode(head, final=whole)
     wrong = text.count(UNDECODED)
     if not wrong:
@@ -197,7 +225,15 @@ def _big_mark(codec: str) -> bytes:
     return codecs.BOM_UTF16_BE if codec == "utf-16" else codecs.BOM_UTF32_BE
 
 
-def _wide(head: bytes) -> str | None:
+def _escaped(head: bytes) -> Encoding | None:
+    """ISO 2022: seven bits, with escape sequences that switch alphabets."""
+    for escape, codec in ESCAPES:
+        if escape in head and head.isascii():
+            return Encoding(codec, 0, "escape sequences of ISO 2022")
+    return None
+
+
+def _wide(head: bytes) -> Encoding | None:
     """UTF-16 without a mark: delimiters and digits make one byte of each pair NUL."""
     sample = head[: SAMPLE - SAMPLE % 2]
     pairs = len(sample) // 2
@@ -207,9 +243,9 @@ def _wide(head: bytes) -> str | None:
         return None
     first, second = sample[0::2].count(0), sample[1::2].count(0)
     if second > pairs * 0.3 and first < pairs * 0.02:
-        return "utf-16-le"
+        return Encoding("utf-16-le", 0, NULS)
     if first > pairs * 0.3 and second < pairs * 0.02:
-        return "utf-16-be"
+        return Encoding("utf-16-be", 0, NULS)
     return None
 
 
@@ -272,12 +308,13 @@ def _latin(telling: bytes) -> str | None:
         for codec in letters
         if any(letters[codec] <= set(alphabet) for alphabet in LATIN[codec])
     ]
-    if spelt[:1] == ["cp1252"]:
-        return "cp1252"
+    if spelt and spelt[0] in WESTERN:
+        return spelt[0]
     marked = [codec for codec in spelt if letters[codec] & EASTERN]
     if marked or "cp1252" in letters:
         return (*marked, "cp1252")[0]
-    return (*spelt, *letters)[0]
+    readings = {texts[codec] for codec in spelt}
+    return spelt[0] if len(readings) == 1 else None
 
 
 def _is_latin(text: str) -> bool:
@@ -294,12 +331,21 @@ def _likeliest(telling: bytes) -> str | None:
     from charset_normalizer import from_bytes  # noqa: PLC0415 - slow to import
 
     matches = from_bytes(telling, cp_isolation=list(OTHERS))
-    found = [m for m in matches if m.encoding in OTHERS]
+    found = [m for m in matches if m.encoding in OTHERS and _is_placed(telling, m)]
     if not found:
         return None
     best = min((m.chaos, -m.coherence) for m in found)
     likely = [m.encoding for m in found if (m.chaos, -m.coherence) == best]
     return min(likely, key=OTHERS.index)
+
+
+def _is_placed(telling: bytes, match: CharsetMatch) -> bool:
+    """Whether letters and signs stand where texts of one script have them."""
+    if match.encoding not in ONE_BYTE:
+        return True
+    text = telling.decode(match.encoding, "replace")
+    signs = sum(sign > "\x7f" for sign in text)
+    return len(_MISPLACED.findall(text)) <= MISPLACED * signs
 
 
 def _undecided(telling: bytes) -> Invalid:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import re
+import zoneinfo
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Any, Final
@@ -26,6 +29,10 @@ NO_MOMENT: Final = "a moment outside of the years 1 to 9999"
 DAYS: Final = (-719_161, 2_932_895)  # from 1970: of these years, less a day for zones
 DURATION_DAYS: Final = 999_999_998
 PER_DAY: Final = {"ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
+# Else the library takes no zone without a name. It looks here once in a process.
+os.environ.setdefault("POLARS_IGNORE_TIMEZONE_PARSE_ERROR", "1")
+FIXED_ZONE: Final = re.compile(r"([+-])(\d\d):?(\d\d)")
+"""A zone that has no name: how far it is from UTC, as `+05:30`."""
 FIRST_LINE: Final = 2  # the header counts as row 1, as in a sheet
 
 
@@ -66,11 +73,18 @@ class ParquetReader:
             raise _damaged(source.name, error) from None
         self.columns = checked_header(schema.names(), "the schema")
         for number, kind in enumerate(schema.dtypes(), 1):
-            if kind in (pl.Binary, pl.Object):
+            inner = set(_leaves(kind))
+            if inner & {pl.Binary, pl.Object}:
                 raise Invalid(
                     f"column {number} of {source.name} is binary",
                     why="a cell must be text, a number or a moment",
                     fix="drop the column, or store a path to a file instead",
+                )
+            if not all(map(_has_known_zone, inner)):
+                raise Invalid(
+                    f"column {number} of {source.name} is in an unknown time zone",
+                    why="its moments cannot be written without it",
+                    fix="write the column in UTC, or in a zone of the IANA database",
                 )
         self._texts = [n for n, kind in schema.items() if kind == pl.String]
         self._pl = pl
@@ -155,7 +169,10 @@ class ParquetReader:
             if series.dtype == self._pl.String:
                 columns.append(series.fill_null("").to_list())
             else:
-                columns.append([_text(value) for value in self._values(series)])
+                texts = [_text(value) for value in self._values(series)]
+                columns.append(["" if text is None else text for text in texts])
+                wrong = [row for row, text in enumerate(texts) if text is None]
+                faults |= dict.fromkeys(wrong, (at, NO_NUMBER))
         batch = RowBatch(self.columns)
         for number, row in enumerate(zip(*columns, strict=True)):
             fault = faults.get(number) or cell_fault(row)
@@ -213,6 +230,14 @@ class ParquetReader:
                 else float(str(short(v)))
                 for v in series
             ]
+        fixed = FIXED_ZONE.fullmatch(getattr(kind, "time_zone", None) or "")
+        if fixed is not None:
+            sign, hours, minutes = fixed.groups()
+            away = timedelta(hours=int(hours), minutes=int(minutes))
+            in_utc = series.cast(pl.Datetime(kind.time_unit))
+            local = self._values(in_utc - away if sign == "-" else in_utc + away)
+            zone = f"{sign}{hours}:{minutes}"
+            return [v and f"{plain_text(v)}{zone}" for v in local]
         if kind == pl.Duration("ns"):
             return [_duration(v) for v in series.dt.total_nanoseconds()]
         if kind == pl.Time or getattr(kind, "time_unit", "") == "ns":
@@ -220,6 +245,33 @@ class ParquetReader:
             day = "" if kind == pl.Time else "%Y-%m-%dT"
             series = series.dt.to_string(f"{day}%H:%M:%S%.f{zone}")
         return list(series.to_list())
+
+
+def _leaves(
+    kind: Any,  # noqa: ANN401 - a type of an optional library
+) -> Iterator[Any]:
+    """Yield the types of the values in a column, however deep they lie."""
+    if fields := getattr(kind, "fields", None):
+        for field in fields:
+            yield from _leaves(field.dtype)
+    elif (inner := getattr(kind, "inner", None)) is not None:
+        yield from _leaves(inner)
+    else:
+        yield kind
+
+
+def _has_known_zone(
+    kind: Any,  # noqa: ANN401
+) -> bool:
+    """Whether a moment of this type can be written: any other type can."""
+    zone = getattr(kind, "time_zone", None)
+    if zone is None or FIXED_ZONE.fullmatch(zone):
+        return True
+    try:
+        zoneinfo.ZoneInfo(zone)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        return False
+    return True
 
 
 def _duration(nanoseconds: int | None) -> str | None:
@@ -232,13 +284,20 @@ def _duration(nanoseconds: int | None) -> str | None:
     return f"{sign}{plain_text(timedelta(seconds=seconds))}{fraction}"
 
 
-def _text(value: object) -> str:
-    """Render one value: JSON for lists and structs."""
-    if isinstance(value, list | dict):
+def _text(value: object) -> str | None:
+    """Render one value: JSON for lists and structs; None if a number has no digits."""
+    if not isinstance(value, list | dict):
+        return plain_text(value)
+    try:
         return json.dumps(
-            value, ensure_ascii=False, separators=(",", ":"), default=plain_text
+            value,
+            ensure_ascii=False,
+            allow_nan=False,
+            separators=(",", ":"),
+            default=plain_text,
         )
-    return plain_text(value)
+    except ValueError:
+        return None
 
 
 def _damaged(name: str, error: BaseException) -> Invalid:

@@ -1,8 +1,9 @@
 """Excel sheets: cells rendered canonically as text.
 
-The format of a cell is not part of its value: a number shown with leading zeros is
-loaded without them unless the sheet stores it as text. A cell without a text (an error,
-a formula whose value was never stored, a nonexistent day) makes its row rejected. The
+Numbers are loaded as they are stored, not as they are shown, except for the digits of a
+format of zeros alone: ``00000`` shows 1234 as 01234. A cell without a text (an error,
+a formula whose value was never stored, a nonexistent day, a cell merged into another)
+makes its row rejected. The
 library that reads sheets returns an empty cell or a midnight for it, or refuses the
 whole workbook, so such cells are marked in the sheet before the library reads it.
 """
@@ -16,6 +17,7 @@ import re
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 from xml.etree import ElementTree
 from xml.parsers import expat
@@ -38,8 +40,17 @@ MARK: Final = "\ue000no text:"  # in place of a cell without a text, before the 
 DAYS_TO_9999: Final = {False: 2_958_466, True: 2_957_004}  # by whether days begin 1904
 LEAP_DAY: Final = 60  # 29 February 1900, which never was
 
+EXACT: Final = 10**15  # below it a spreadsheet keeps every digit of a number
 LONGEST: Final = 999_999_998  # days that a length of time may have
 
+NOT_CALCULATED: Final = (
+    "a formula without a stored value: open the file in a spreadsheet program, and "
+    "save it"
+)
+MERGED: Final = (
+    "a cell merged into another one: whether that one's value is meant here is "
+    "uncertain. Unmerge the cells, and write the value into each of its rows"
+)
 DAY, CLOCK, LENGTH = "day", "clock", "length"
 BUILT_IN: Final[Mapping[int, str]] = {
     **dict.fromkeys((*range(14, 18), 22, *range(27, 32), 36, *range(50, 55)), DAY),
@@ -48,7 +59,10 @@ BUILT_IN: Final[Mapping[int, str]] = {
     46: LENGTH,
 }
 """Formats that every workbook has, by number: which of them show a moment, or how long."""
+Merged = Mapping[int, Sequence[tuple[int, int]]]
+"""By row, from 0: the first and last column of each piece of a merged area."""
 
+TRUE: Final = ("1", "true")
 _CELL = re.compile("([A-Z]{1,3})([0-9]{1,7})")
 _TYPE = re.compile(rb"""\bt=["'](\w+)["']""")
 _LONG: Final = re.compile(rb"[-+]?\d{16,300}")
@@ -61,6 +75,9 @@ _COUNT = re.compile(rb"""\buniqueCount\s*=\s*["']([^"']*)""")
 _FORMULA = re.compile(rb"\s*<(?:\w+:)?f\b")
 _VALUE = re.compile(rb"<(?:\w+:)?v\b[^>]*(?:/>|>(.*?)</)", re.DOTALL)
 _ERROR = re.compile(rb"#[A-Z0-9_/]{1,20}[!?]?")
+_DIGITS = re.compile("[0 ()+-]*0[ ()+-]*0[0 ()+-]*")
+_UNSHOWN = re.compile(r"\[[^\]]*\]|_.|\\(?=[^0])")
+_NEVER_CALCULATED = re.compile(rb"""\bfullCalcOnLoad=["'](?:1|true)["']""")
 _DATES_1904 = re.compile(rb"""\bdate1904=["'](?:1|true)["']""")
 _NO_TOKENS = re.compile(
     r'"[^"]*"|\\.|[_*].|\[(?!h+\]|m+\]|s+\])[^\]]*\]|am/pm|a/p', re.IGNORECASE
@@ -89,9 +106,11 @@ class WorkbookReader:
     ) -> None:
         data = source.everything()
         _no_bomb(data, source.name, source.max_bytes)
-        self.sheet, self.notes, self._rows = _sheet(
-            _with_marks(data, source.name), source.name, wanted
+        marked, hidden = _with_marks(data, source.name)
+        self.sheet, self.notes, self._rows, self._merged = _sheet(
+            marked, source.name, wanted
         )
+        self.notes += _hidden_parts(hidden.get(_part_of(marked, self.sheet), (0, 0)))
         self._batch_rows = batch_rows
         self.columns, self._line = self._header(source.name)
 
@@ -133,6 +152,12 @@ class WorkbookReader:
             batch.rejected.append(RejectedRow(line, "", reason))
             return
         row = row[:width] + [""] * (width - len(row))
+        for first, last in self._merged.get(line - 1, ()):
+            for column in range(first, min(last + 1, width)):
+                if not row[column]:
+                    rejected = RejectedRow(line, self.columns[column], MERGED)
+                    batch.rejected.append(rejected)
+                    return
         for name, cell in zip(self.columns, row, strict=True):
             if cell.startswith(MARK):
                 batch.rejected.append(RejectedRow(line, name, cell.removeprefix(MARK)))
@@ -158,8 +183,8 @@ def _no_marks(names: Sequence[str], row: int) -> None:
 
 def _sheet(
     data: bytes, name: str, wanted: str | None
-) -> tuple[str, list[str], Iterator[Sequence[Any]]]:
-    """Return the sheet's name, what is to be said of the others, and its rows."""
+) -> tuple[str, list[str], Iterator[Sequence[Any]], Merged]:
+    """Return the sheet's name, a note on the others, its rows, and merged cells."""
     try:
         import python_calamine as calamine  # noqa: PLC0415 - an extra
     except ImportError:
@@ -181,7 +206,8 @@ def _sheet(
         for title in visible if wanted is None else [wanted]:
             sheet = book.get_sheet_by_name(title)
             if sheet.height or wanted is not None:
-                return title, _others(titles, visible, title), sheet.iter_rows()
+                notes = _others(titles, visible, title)
+                return title, notes, sheet.iter_rows(), _merged(sheet)
     except (calamine.CalamineError, OSError, ValueError) as error:
         raise Invalid(
             f"{name} cannot be read as a workbook",
@@ -189,7 +215,50 @@ def _sheet(
             f"({type(error).__name__})",
             fix="open it in a spreadsheet program and save it as CSV",
         ) from None
-    return "", [], iter(())
+    return "", [], iter(()), {}
+
+
+def _merged(
+    sheet: Any,  # noqa: ANN401 - of an optional library
+) -> Merged:
+    """Return the merged areas by row, without the cell of each that has the value."""
+    areas: dict[int, list[tuple[int, int]]] = {}
+    for (top, left), (bottom, right) in sheet.merged_cell_ranges or ():
+        for row in range(top, min(bottom, MAX_ROW) + 1):
+            first = left + 1 if row == top else left
+            if first <= right:
+                areas.setdefault(row, []).append((first, right))
+    return areas
+
+
+def _part_of(data: bytes, title: str) -> str:
+    """Return the part of a workbook that holds the sheet; empty if that is unknown."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            book = _tree(archive.read("xl/workbook.xml"))
+            links = _tree(archive.read("xl/_rels/workbook.xml.rels"))
+    except (KeyError, ElementTree.ParseError, ValueError):
+        return ""
+    targets = {link.get("Id"): link.get("Target", "") for link in links}
+    for sheet in book.iter():
+        if sheet.tag.rpartition("}")[2] == "sheet" and sheet.get("name") == title:
+            key = next((v for k, v in sheet.attrib.items() if k.endswith("}id")), None)
+            target = targets.get(key, "")
+            return target[1:] if target.startswith("/") else f"xl/{target}"
+    return ""
+
+
+def _hidden_parts(hidden: tuple[int, int]) -> list[str]:
+    """Return a note on rows and columns that people do not see in the sheet."""
+    parts = [
+        f"{count:,} {name}{'s' if count > 1 else ''}"
+        for count, name in zip(hidden, ("row", "column"), strict=True)
+        if count
+    ]
+    if not parts:
+        return []
+    verb = "is" if sum(hidden) == 1 else "are"
+    return [f"{' and '.join(parts)} of the sheet {verb} hidden, and read too"]
 
 
 def _no_sheet(name: str, wanted: str, titles: Sequence[str]) -> Invalid:
@@ -210,10 +279,11 @@ def _others(titles: Sequence[str], visible: Sequence[str], title: str) -> list[s
     return [note + (f" ({hidden} hidden)" if hidden else "")]
 
 
-def _with_marks(data: bytes, name: str) -> bytes:
+def _with_marks(data: bytes, name: str) -> tuple[bytes, dict[str, tuple[int, int]]]:
     """Return the workbook, its cells without a text replaced by a mark and a reason.
 
-    It is written anew, so that its directory of parts is true for any reader.
+    It is written anew, so that its directory of parts is true for any reader. Beside it
+    stand the numbers of hidden rows and columns of each part that is a sheet.
 
     Raises
     ------
@@ -227,20 +297,26 @@ def _with_marks(data: bytes, name: str) -> bytes:
         styles = {}
         if "xl/styles.xml" in names:
             styles = _styles(old.read("xl/styles.xml"), name)
-        from_1904 = (
-            "xl/workbook.xml" in names
-            and _DATES_1904.search(old.read("xl/workbook.xml")) is not None
-        )
+        book = old.read("xl/workbook.xml") if "xl/workbook.xml" in names else b""
+        from_1904 = _DATES_1904.search(book) is not None
+        calculated = _NEVER_CALCULATED.search(book) is None
+        hidden = {}
         doubtful = _doubtful(styles)
 
         def mark(cell: re.Match[bytes]) -> bytes:
-            reason = _why_no_text(cell["attributes"], cell["body"], styles, from_1904)
+            if _FORMULA.match(cell["body"]) and not calculated:
+                reason: str | None = NOT_CALCULATED
+            else:
+                reason = _why_no_text(
+                    cell["attributes"], cell["body"], styles, from_1904
+                )
             if reason is None:
                 return b""
-            if not reason:
+            shown = _digits(cell["attributes"], cell["body"], styles)
+            if not reason and not shown:
                 return cell[0]
             place = _PLACE.search(cell["attributes"])
-            text = (MARK + reason).encode()
+            text = (MARK + reason if reason else shown).encode()
             tag, value = cell["tag"], cell["tag"][:-1] + b"v"
             return b'<%b %b t="str"><%b>%b</%b></%b>' % (
                 tag, place[0] if place else b"", value, text, value, tag
@@ -249,11 +325,11 @@ def _with_marks(data: bytes, name: str) -> bytes:
         for member in old.infolist():
             content = old.read(member)
             if SHEET in content:
-                _check_corner(content, name)
+                hidden[member.filename] = _check_corner(content, name)
                 content = doubtful.sub(mark, content)
             _check_count(content, name)
             new.writestr(member.filename, content)
-    return out.getvalue()
+    return out.getvalue(), hidden
 
 
 def _doubtful(styles: Mapping[int, str]) -> re.Pattern[bytes]:
@@ -284,17 +360,35 @@ def _why_no_text(
     if kind and kind[1] == b"s" and not text.isdigit():
         return "a text that the workbook does not hold" if text else None
     if _FORMULA.match(body) and not text:
-        if b"<is" in body or (kind and kind[1] == b"str" and value):
-            return ""  # its value is the empty text
-        return (
-            "a formula without a stored value: open the file in a spreadsheet "
-            "program, and save it"
-        )
+        # A text may be empty; other values are not.
+        has_text = b"<is" in body or (kind and kind[1] == b"str" and value)
+        return "" if has_text else NOT_CALCULATED
     if (kind and kind[1] != b"n") or not text:
         return ""
     style = _STYLE.search(attributes)
     shown = styles.get(int(style[1])) if style else None
-    return _why_no_moment(text, shown, from_1904) if shown else _why_no_number(text)
+    is_moment = shown in (DAY, CLOCK, LENGTH)
+    return _why_no_moment(text, shown, from_1904) if is_moment else _why_no_number(text)
+
+
+def _digits(attributes: bytes, body: bytes, styles: Mapping[int, str]) -> str:
+    """Return the digits that a format of zeros shows; empty for any other cell."""
+    kind, style = _TYPE.search(attributes), _STYLE.search(attributes)
+    shown, value = styles.get(int(style[1])) if style else None, _VALUE.search(body)
+    if not shown or not shown.count("0") or (kind and kind[1] != b"n") or not value:
+        return ""
+    try:
+        number = Decimal((value[1] or b"").strip().decode())
+    except (InvalidOperation, UnicodeDecodeError):
+        return ""
+    if not number.is_finite() or number != int(number) or abs(number) >= EXACT:
+        return ""
+    zeros = shown.count("0")
+    digits = str(abs(int(number))).zfill(zeros)
+    more = len(digits) - zeros  # digits than zeros; the first zero takes them all
+    rest = iter((digits[: more + 1], *digits[more + 1 :]))
+    text = "".join(next(rest) if sign == "0" else sign for sign in shown)
+    return f"-{text}" if number < 0 else text
 
 
 def _why_no_number(text: bytes) -> str:
@@ -303,7 +397,7 @@ def _why_no_number(text: bytes) -> str:
     return ""
 
 
-def _why_no_moment(text: bytes, shown: str, from_1904: bool) -> str:
+def _why_no_moment(text: bytes, shown: str | None, from_1904: bool) -> str:
     try:
         days = float(text)
     except ValueError:
@@ -324,20 +418,24 @@ def _why_no_moment(text: bytes, shown: str, from_1904: bool) -> str:
 
 
 def _styles(xml: bytes, name: str) -> dict[int, str]:
-    """Return which styles of cells show a day or a clock, by number.
+    """Return which styles of cells show a day, a clock or digits, by number.
 
     Raises
     ------
     Invalid
         They cannot be read: a day that has no text would be read as another.
     """
-    fault = _refused(name, "its styles cannot be read")
-    if b"<!" in xml.replace(b"<!--", b"") or len(xml) > 64 << 20:
-        raise fault  # no spreadsheet program declares types, nor needs so many styles
     try:
-        return _moments(ElementTree.fromstring(xml))  # noqa: S314 - see above
+        return _moments(_tree(xml))
     except (ElementTree.ParseError, LookupError, ValueError):
-        raise fault from None
+        raise _refused(name, "its styles cannot be read") from None
+
+
+def _tree(xml: bytes) -> ElementTree.Element:
+    """Parse a part; one that declares types or is huge, as no program's, is none."""
+    if b"<!" in xml.replace(b"<!--", b"") or len(xml) > 64 << 20:
+        raise ValueError
+    return ElementTree.fromstring(xml)  # noqa: S314 - it declares no entities
 
 
 def _moments(root: ElementTree.Element) -> dict[int, str]:
@@ -353,7 +451,7 @@ def _moments(root: ElementTree.Element) -> dict[int, str]:
 
 
 def _shown(code: str) -> str:
-    """Return what a format shows; empty for numbers."""
+    """Return what a format shows: a moment, or digits; empty for other numbers."""
     tokens = set(_NO_TOKENS.sub("", code.partition(";")[0]).lower())
     if "[" in tokens:
         return LENGTH
@@ -361,7 +459,10 @@ def _shown(code: str) -> str:
         return DAY
     if tokens & {"h", "s"}:
         return CLOCK
-    return DAY if "m" in tokens else ""
+    if "m" in tokens:
+        return DAY
+    digits = _UNSHOWN.sub("", code.partition(";")[0])
+    return digits if _DIGITS.fullmatch(digits) else ""
 
 
 DAMAGED: Final = (
@@ -419,17 +520,19 @@ def _check_size(total: int, limit: int, stored: int, name: str) -> None:
         raise _bomb(name, f"it unpacks to over {MAX_RATIO} times its size")
 
 
-def _check_corner(sheet: bytes, name: str) -> None:
+def _check_corner(sheet: bytes, name: str) -> tuple[int, int]:
     """Refuse a sheet with a cell far off, or outside of any sheet.
 
-    The reader of sheets makes room for the whole rectangle up to the lowest and the
+    Return how many rows and columns that have cells are hidden. The reader of sheets makes room for the whole rectangle up to the lowest and the
     rightmost cell. Where it gets no room it ends this whole process.
     """
     row = column = lowest = rightmost = 0
+    hidden = _Hidden()
 
     def begin(tag: str, attributes: dict[str, str]) -> None:
         nonlocal row, column, lowest, rightmost
         kind, place = tag.rpartition(":")[2], attributes.get("r")
+        hidden.begin(kind, attributes)
         if kind == "row":
             row, column = row + 1, 0
             if place is not None:
@@ -457,6 +560,42 @@ def _check_corner(sheet: bytes, name: str) -> None:
             name,
             f"one sheet spans {lowest:,} rows x {rightmost:,} columns, "
             f"over {MAX_CELLS:,} cells",
+        )
+    return hidden.rows, hidden.columns(rightmost)
+
+
+class _Hidden:
+    """Counts the rows and columns that have cells and that people do not see.
+
+    Attributes
+    ----------
+    rows : int
+    """
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self._row = False  # whether this one is hidden, and has had no cell yet
+        self._columns: list[tuple[str, str]] = []
+
+    def begin(self, kind: str, attributes: Mapping[str, str]) -> None:
+        """Take the beginning of a part of the sheet."""
+        if kind == "c":
+            self.rows += self._row
+            self._row = False
+        elif attributes.get("hidden") in TRUE:
+            self._row = kind == "row"
+            if kind == "col":
+                ends = attributes.get("min", ""), attributes.get("max", "")
+                self._columns.append(ends)
+        elif kind == "row":
+            self._row = False
+
+    def columns(self, rightmost: int) -> int:
+        """Return how many columns are hidden, up to the rightmost one with a cell."""
+        return sum(
+            max(0, min(int(last), rightmost) - int(first) + 1)
+            for first, last in self._columns
+            if first.isdecimal() and last.isdecimal()
         )
 
 

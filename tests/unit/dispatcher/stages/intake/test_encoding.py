@@ -88,6 +88,11 @@ def test_french_is_read_as_it_was_written(codec):
         ("cp1250", "Wałęsa"),
         ("cp1250", "Szőke Győr, Kovács Ödön"),
         ("cp1254", "Muğla; Yıldız; Güneş"),
+        ("cp1257", "Jānis Bērziņš; Ģirts"),
+        ("cp1257", "Šiauliai; Kęstutis Vaičiūnas"),
+        ("cp1257", "Šmidt; Võru"),
+        ("cp1252", "Jürgen Ísafjörður"),
+        ("iso8859_15", "Œuvre; Hélène"),
     ],
 )
 def test_letters_of_other_latin_alphabets_are_told_by_their_neighbours(codec, text):
@@ -116,6 +121,38 @@ def test_too_few_bytes_of_another_script_are_asked_about_never_guessed(codec, te
     assert "--encoding" in caught.value.fix
     assert codec in caught.value.why
     assert len(text) <= 2 or text not in caught.value.why
+
+
+@pytest.mark.parametrize(
+    ("codec", "text"),
+    [
+        ("cp850", "Åsa Öberg; Malmö; Växjö"),
+        ("mac_roman", "João Gonçalves; São Paulo"),
+        ("cp852", "Győző Szűcs; Pécs; Üllő"),
+        ("iso8859_3", "Işıl Güneş; İstanbul"),
+        ("mac_cyrillic", "Иван Сидоров; Москва; Пётр Ёлкин"),
+    ],
+)
+def test_many_bytes_that_no_script_has_so_are_asked_about(codec, text):
+    with pytest.raises(Invalid, match="is uncertain"):
+        read_as("; ".join([text] * 20), codec)
+
+
+@pytest.mark.parametrize("codec", ["cp1253", "iso8859_7"])
+def test_greek_is_told_by_its_accented_capitals(codec):
+    text = "Άννα Παπαδοπούλου; Αθήνα; Θεσσαλονίκη; " * 5
+    assert read_as(text, codec) == (codec, [text])
+
+
+@pytest.mark.parametrize(
+    ("codec", "text", "name"),
+    [
+        ("iso2022_jp", "山田太郎", "iso2022_jp_2"),
+        ("iso2022_kr", "김철수", "iso2022_kr"),
+    ],
+)
+def test_text_of_seven_bits_that_switches_alphabets_is_read(codec, text, name):
+    assert read_as(text, codec) == (name, [text])
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Gzip, Parquet and workbooks: the same rows, and no bombs."""
 
+import base64
 import gzip
 import io
 import re
@@ -314,9 +315,43 @@ def test_a_long_cell_of_parquet_is_refused_by_row(tmp_path):
     ]
 
 
-def test_binary_parquet_columns_are_refused(tmp_path):
+@pytest.mark.parametrize("cell", [b"y", [b"y"], {"in": b"y"}, [{"in": [b"y"]}]])
+def test_binary_parquet_columns_are_refused_however_deep_they_lie(tmp_path, cell):
     with pytest.raises(Invalid, match=r"column 2 .* is binary"):
-        rows(parquet(pl.DataFrame({"a": ["x"], "b": [b"y"]}), tmp_path / "a.parquet"))
+        rows(parquet(pl.DataFrame({"a": ["x"], "b": [cell]}), tmp_path / "a.parquet"))
+
+
+def test_a_number_without_digits_inside_a_list_costs_its_row_too(tmp_path):
+    frame = pl.DataFrame({"l": [[0.5], [float("nan")]], "s": [{"a": 1.0}, {"a": 2.0}]})
+    with open_table(parquet(frame, tmp_path / "a.parquet")) as table:
+        batches = list(table.batches)
+    assert [row for b in batches for row in b.rows] == [("[0.5]", '{"a":1.0}')]
+    assert [(r.line, r.column) for b in batches for r in b.rejected] == [(3, "l")]
+
+
+def in_zone(path, zone, unit):
+    """A file of two moments in a zone that the library reads and does not write."""
+    moments = pl.Series([0, None], dtype=pl.Int64).cast(pl.Datetime(unit, "Israel"))
+    data = parquet(pl.DataFrame({"m": moments}), path).read_bytes()
+    (schema,) = re.findall(rb"/////[A-Za-z0-9+/=]+", data)
+    changed = base64.b64decode(schema).replace(b"Israel", zone.encode())
+    path.write_bytes(data.replace(schema, base64.b64encode(changed)))
+    return path
+
+
+@pytest.mark.parametrize("unit", ["us", "ns"])
+@pytest.mark.parametrize(
+    ("zone", "text"),
+    [("+05:30", "1970-01-01T05:30:00+05:30"), ("-03:30", "1969-12-31T20:30:00-03:30")],
+)
+def test_a_moment_in_a_zone_without_a_name_is_read(tmp_path, zone, text, unit):
+    assert rows(in_zone(tmp_path / "a.parquet", zone, unit)) == [(text,), ("",)]
+
+
+def test_a_moment_in_an_unknown_zone_is_refused_by_its_column(tmp_path):
+    path = in_zone(tmp_path / "a.parquet", "Mars/X", "us")
+    with pytest.raises(Invalid, match=r"column 1 .* unknown time zone"):
+        rows(path)
 
 
 def test_damaged_parquet_is_refused():

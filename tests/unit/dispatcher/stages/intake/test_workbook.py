@@ -12,13 +12,15 @@ from dispatcher.stages.intake.table import Options
 MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 LINKS = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 PACKAGE = "http://schemas.openxmlformats.org/package/2006"
-DATE, LENGTH, CLOCK = 1, 2, 3
+DATE, LENGTH, CLOCK, ZIP, SOCIAL = 1, 2, 3, 4, 5
 STYLES = (
-    f'<styleSheet xmlns="{MAIN}"><numFmts count="2">'
+    f'<styleSheet xmlns="{MAIN}"><numFmts count="4">'
     '<numFmt numFmtId="164" formatCode="[Red]dd/mm/yyyy"/>'
-    '<numFmt numFmtId="165" formatCode="[h]:mm:ss"/></numFmts>'
-    '<cellXfs count="4"><xf numFmtId="0"/><xf numFmtId="164"/><xf numFmtId="165"/>'
-    '<xf numFmtId="20"/></cellXfs></styleSheet>'
+    '<numFmt numFmtId="165" formatCode="[h]:mm:ss"/>'
+    '<numFmt numFmtId="166" formatCode="[Red]00000"/>'
+    '<numFmt numFmtId="167" formatCode="000\\-00\\-0000"/></numFmts>'
+    '<cellXfs count="6"><xf numFmtId="0"/><xf numFmtId="164"/><xf numFmtId="165"/>'
+    '<xf numFmtId="20"/><xf numFmtId="166"/><xf numFmtId="167"/></cellXfs></styleSheet>'
 )
 
 
@@ -35,7 +37,7 @@ def sheet(*values):
     return rows
 
 
-def workbook(*sheets, hidden=(), from_1904=False):
+def workbook(*sheets, hidden=(), from_1904=False, calculated=True, before="", after=""):
     """The bytes of a workbook of sheets named S1, S2, ..."""
     out = io.BytesIO()
     kind = f"{LINKS}/worksheet"
@@ -57,7 +59,8 @@ def workbook(*sheets, hidden=(), from_1904=False):
             f'<Relationship Id="rId1" Type="{LINKS}/officeDocument" '
             'Target="xl/workbook.xml"/></Relationships>',
             "xl/workbook.xml": f'<workbook xmlns="{MAIN}" xmlns:r="{LINKS}">'
-            f"{properties}<sheets>{listed}</sheets></workbook>",
+            f"{properties}<sheets>{listed}</sheets>"
+            f'<calcPr fullCalcOnLoad="{int(not calculated)}"/></workbook>',
             "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{PACKAGE}/'
             f'relationships">{targets}</Relationships>',
             "xl/styles.xml": STYLES,
@@ -67,7 +70,8 @@ def workbook(*sheets, hidden=(), from_1904=False):
         for number, rows in enumerate(sheets, 1):
             archive.writestr(
                 f"xl/worksheets/sheet{number}.xml",
-                f'<worksheet xmlns="{MAIN}"><sheetData>{rows}</sheetData></worksheet>',
+                f'<worksheet xmlns="{MAIN}">{before}<sheetData>{rows}</sheetData>'
+                f"{after}</worksheet>",
             )
     return io.BytesIO(out.getvalue())
 
@@ -133,6 +137,49 @@ def test_a_long_number_that_loses_nothing_or_is_a_text_is_read():
 )
 def test_a_formula_without_a_stored_value_costs_its_row(cell):
     assert "without a stored value" in reason_of(cell)
+
+
+def test_a_value_that_waits_to_be_calculated_costs_its_row():
+    """Libraries that write workbooks store 0 for each formula, and say so there."""
+    formula = '<c r="@"><f>2+3</f><v>0</v></c>'
+    assert "formula without a stored" in reason_of(formula, calculated=False)
+
+
+@pytest.mark.parametrize(
+    ("style", "value", "shown"),
+    [
+        (ZIP, "1234", "01234"),
+        (ZIP, "123456", "123456"),
+        (ZIP, "-7", "-00007"),
+        (ZIP, "1.5", "1.5"),
+        (SOCIAL, "1234567", "001-23-4567"),
+        (SOCIAL, "12345678901", "12345-67-8901"),
+    ],
+)
+def test_a_number_in_a_format_of_zeros_is_read_as_it_is_shown(style, value, shown):
+    cell = f'<c r="@" s="{style}"><v>{value}</v></c>'
+    assert read(workbook(sheet(cell)))[:2] == ([shown], {})
+
+
+def test_a_cell_merged_into_another_one_costs_its_row():
+    blank = '<c r="@"/>'
+    book = workbook(
+        sheet(text("@", "Sales"), blank, text("@", "IT")),
+        after='<mergeCells><mergeCell ref="B2:B3"/></mergeCells>',
+    )
+    rows, refused, _ = read(book)
+    assert rows == ["Sales", "IT"]
+    assert list(refused) == [3]
+    assert "merged" in refused[3][1]
+
+
+def test_hidden_rows_and_columns_are_read_and_said():
+    rows = sheet(text("@", "a"), text("@", "b"), text("@", "c"))
+    rows = rows.replace('<row r="3">', '<row r="3" hidden="1">')
+    columns = '<cols><col min="2" max="16384" hidden="true"/></cols>'
+    values, _, facts = read(workbook(rows, before=columns))
+    assert values == ["a", "b", "c"]
+    assert facts.notes == ["1 row and 1 column of the sheet are hidden, and read too"]
 
 
 def test_a_formula_with_a_value_is_its_value_also_the_empty_text():
