@@ -22,7 +22,11 @@ from policies.solvers.interfaces import Limits
 from policies.solvers.load_tables import is_load_tradeoff
 from policies.solvers.rounding.socp_rounding import SocpRounding
 from policies.solvers.search.annealing import annealable, crossable
-from policies.solvers.search.greedy import dealing_seconds, picking_seconds
+from policies.solvers.search.greedy import (
+    dealing_seconds,
+    examined,
+    picking_seconds,
+)
 
 LARGE: Final = 12_000
 """Members x observers from which HiGHS proves no tradeoff over loads."""
@@ -77,11 +81,6 @@ class Features:
     def size(self) -> int:
         """Members of sets x observers: the size of models and kernels' work."""
         return len(self.problem.sets.entry) * self.observers
-
-    @cached_property
-    def swept(self) -> int:
-        """Members of sets, and entries, x observers: what one sweep examines."""
-        return self.size + self.problem.n_entries * self.observers
 
     @cached_property
     def looks(self) -> float:
@@ -219,7 +218,7 @@ class Features:
     @cached_property
     def dealt_at_once(self) -> bool:
         """Whether GREEDYL is quick at any limit."""
-        return self.swept <= DEALT
+        return examined(self.problem) <= DEALT
 
     @property
     def dealing(self) -> float:

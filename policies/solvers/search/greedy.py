@@ -65,6 +65,9 @@ _PLAIN: Final = 100_000
 _PICKED: Final = 8e-7  # seconds for each pair that GREEDY examines
 _VISITED: Final = (1e-7, 5e-7)  # for each that it visits at each pick: worst, mean
 _DEALT: Final = 2e-6  # the same for GREEDYL: 500 entries, 50 sets, k = 10 .16 / .15
+# With coalitions of any two GREEDYL takes 6 us for each such pair, 20 where a mean counts (100 to
+# 500 entries, 5 adversaries; 3 and 14 for 10): 500, 1000, 5, 2 .6 and 1.8 s, with kernels .65.
+_POOLED: Final = (2, 6)  # times as long for a pair where adversaries pool: worst, mean
 _TRIED: Final = 4  # examinations of a pair that is tried and taken back
 _WORST: Final = 0.5  # share of the examinations that cost anything, for the worst set
 _SEALED: Final = 0.2  # the same for step sets of many entries
@@ -156,7 +159,7 @@ class Greedy:
     def _once(self, problem: Problem) -> bool:
         """Whether the plan is finished before compiled kernels could be loaded."""
         rounds = self.myopic and self.local == "rounds"
-        return rounds and self.repeats == 1 and _looks(problem) < _PLAIN
+        return rounds and self.repeats == 1 and examined(problem) < _PLAIN
 
     def _picks_once(self) -> bool:
         """Whether it is GREEDY itself, for which there is an estimate."""
@@ -229,23 +232,28 @@ def picking_seconds(problem: Problem) -> float:
 
 def dealing_seconds(problem: Problem) -> float:
     """Estimate the CPU seconds of GREEDYL in the same way."""
-    looks = _looks(problem)
+    looks = examined(problem)
     if looks < _PLAIN:
         return _DEALT * looks
     return _DEALT * looks / _TIMES + (0.0 if is_loaded() else LOADING)
 
 
-def _looks(problem: Problem) -> int:
-    """Return the number of pairs that a sweep over all entries examines."""
-    observers = problem.n_adversaries + len(problem.groups)
-    return (len(problem.sets.entry) + problem.n_entries) * observers
+def examined(problem: Problem) -> int:
+    """Return the number of pairs that a sweep over all entries examines, for who sees them.
+
+    Where adversaries pool, a pair takes longer; more so where a mean counts, as it is tried
+    and taken back.
+    """
+    seen = problem.n_adversaries + sum(map(len, problem.groups))
+    slow = _POOLED[problem.goal.average] if problem.groups else 1
+    return (len(problem.sets.entry) + problem.n_entries) * seen * slow
 
 
 def _picking(problem: Problem) -> float:
     """Estimate the CPU seconds of GREEDY uncompiled.
 
-    After each pair it re-examines the pairs around it: those of entries in common sets,
-    with links all of one adversary; all there are, by trying them, with caps on sums, with
+    After each pair it re-examines the pairs around it: those of entries in common sets, and of
+    all adversaries who pool; with links all of one adversary; all there are, by trying them, with caps on sums, with
     means of coalitions, and for the worst cosine, which may fall. Where f rises with every
     pair, no weight rules a pair out, and each pick visits all pairs.
     """
@@ -254,7 +262,8 @@ def _picking(problem: Problem) -> float:
     size = np.diff(sets.start).astype(np.float64)
     near = min(float(size @ size) / max(1, n), n)
     copies = int(np.minimum(problem.hi, k).sum())
-    seen = (k + len(problem.groups)) / max(1, k)
+    seen = (k + sum(map(len, problem.groups))) / max(1, k)
+    pooled = min(k, 1 + sum(len(group) ** 2 for group in problem.groups) / max(1, k))
     share, links, goal = 1.0, problem.links, problem.goal
     tradeoff = goal.objective is Objective.TRADEOFF and goal.lambda_ > 0
     falling = tradeoff and links is not None and links.relation is LinkMeasure.COSINE
@@ -268,7 +277,11 @@ def _picking(problem: Problem) -> float:
         share = _SEALED if len(sets.entry) > _MANY * sets.n_sets else 1.0
     elif not goal.average:
         share = _WORST
+    if not tried:
+        near *= pooled
     seconds = _PICKED * rows * seen * share * (n * k + near * copies)
+    if problem.groups:
+        seconds += _DEALT * examined(problem)  # the climb after it
     if tradeoff and links is None and not sets.has_only_steps:
         seconds += _VISITED[goal.average] * n * k * copies
     return seconds

@@ -21,7 +21,7 @@ from policies.model.objective import Objective
 from policies.model.problem import Goal, Plan
 from policies.model.sets import NO_CAP
 from policies.solvers import SOLVERS, Limits, Verdict
-from policies.solvers.features import PICKED
+from policies.solvers.features import DEALT, PICKED, Features
 from policies.solvers.kernels import local_search as kernel
 from policies.solvers.kernels.plan_state import DEGREE, GIVEN, ROOM
 from policies.solvers.search import greedy, local_search
@@ -509,3 +509,14 @@ def test_greedy_over_small_sets_whose_mean_counts_is_not_taken_for_quick(
     goal = Goal(Objective.TRADEOFF, Fraction(2), Fraction(1, 2), average=True)
     seconds = greedy.picking_seconds(replace(problem, sets=free, goal=goal))
     assert (seconds < PICKED) is measure.is_step
+
+
+def test_greedyl_takes_longer_where_adversaries_pool():
+    """Of 500 entries, 5 workers of whom any two pool, it took 3 s of CPU of a limit of 1."""
+    problem = families.sparse((500, 1_000, 5, 2, 2, 4), 0)
+    pooled = replace(problem, coalitions=Coalitions(any_m=2))
+    mean = replace(pooled, goal=Goal(Objective.TRADEOFF, Fraction(2), average=True))
+    assert greedy.examined(problem) == (500 + len(problem.sets.entry)) * 5
+    assert greedy.examined(pooled) > DEALT
+    assert greedy.examined(mean) > 2 * greedy.examined(pooled)
+    assert not Features(mean, Limits()).dealt_at_once
