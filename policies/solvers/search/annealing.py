@@ -46,7 +46,7 @@ from policies.solvers.interfaces import (
     never,
 )
 from policies.solvers.kernels import annealing as kernel
-from policies.solvers.kernels.compiling import kernels
+from policies.solvers.kernels.compiling import LOADING, is_loaded, kernels
 from policies.solvers.kernels.plan_state import U
 from policies.solvers.load_tables import (
     greedy_assignment,
@@ -222,8 +222,13 @@ class Annealer(ABC):
         """Anneal once, for at most so many steps."""
 
     def anneal(self, steps: int, bound: float) -> str:
-        """Run for so many steps or until the bound is reached; return why it ended."""
+        """Run for so many steps or until the bound is reached; return why it ended.
+
+        It is not begun where kernels would be loaded beyond the limit.
+        """
         end = self.spent + steps
+        if not is_loaded() and self._limits.left(self._began).seconds < LOADING:
+            return ending(self._limits)
         while self.possible and self.spent < end:
             if closed(self.value, bound):
                 return "gap"

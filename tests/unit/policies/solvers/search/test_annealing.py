@@ -435,6 +435,20 @@ def test_every_relaxation_only_lowers_what_is_proven():
     assert seen[-1] >= -3
 
 
+@pytest.mark.parametrize(("seconds", "begun"), [(0.3, False), (3.0, True)])
+def test_a_run_that_cannot_load_its_kernels_in_time_is_not_begun(
+    monkeypatch, seconds, begun
+):
+    """After the cone relaxation of 500 entries it took .9 s beyond a limit of 1."""
+    monkeypatch.setattr("policies.solvers.search.annealing.is_loaded", lambda: False)
+    limits = Limits(work=0.01, seconds=seconds, clock=lambda: 0.0)
+    annealer = annealing.SmoothAnnealer(
+        thirds().problem(), np.random.default_rng(0), limits
+    )
+    annealer.anneal(1_000, 10.0)
+    assert (annealer.spent > 0) is begun
+
+
 def test_a_relaxation_that_cannot_be_built_in_time_is_not_begun():
     """Of 400 sets and 1,000 entries it took .6 s beyond a limit of one."""
     problem = paper_data.synthetic(0, 200, 20, 3, 2, Measure.LINEAR, average=False)
