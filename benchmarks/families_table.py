@@ -53,9 +53,10 @@ Found on single instances outside of these families:
   in 10 s (three seeds), where the best of all 273 colourings are .798, .788 and .808, and the
   bound stays at .94. Such plans lie far apart: from one no search of its neighbourhood leads
   to the next.
-- A tight budget on the average of a quadratic function (42 entries, 12 properties, k = 3): a
-  plan of utility .6086 in 10 s; .6160 is possible. The plan holds its limits, and the bound
-  beside it says how far it may be off.
+- A tight budget on the average of a quadratic function (42 entries, 12 properties, k = 3): of
+  eleven drawn ones CP-SAT proves the best plan of ten in 10 s of CPU; of the eleventh, for
+  which no greedy plan is within the limit, the plan is .5969 and the bound .6189. Above 150
+  pairs of entry and adversary HiGHS searches first: at 60 entries it left gaps of up to 2.3 % in 4 s.
 """
 SIZES = ("n", "m", "k", "t")
 PEERS = ("highs", "cp-sat")

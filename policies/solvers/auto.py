@@ -813,7 +813,9 @@ def _few_plans(
 
 
 def _cpsat(search: Search, limits: Limits, done: Callable[[], bool]) -> Solution | None:
-    return exactly(search.problem, search.rng, limits, search.start, done, eager=True)
+    eager = search.features.counted  # for means the relaxation tells most
+    problem, rng, start = search.problem, search.rng, search.start
+    return exactly(problem, rng, limits, start, done, eager=eager)
 
 
 def _feasible(
@@ -990,12 +992,20 @@ TABLE: Final[tuple[Row, ...]] = (
     Row(
         "cp-sat",
         "exact",
-        lambda f: f.counted and (f.tight or not (f.large or (f.alone and _near(f)))),
+        lambda f: (
+            f.summed
+            or (f.counted and (f.tight or not (f.large or (f.alone and _near(f)))))
+        ),
         _cpsat,
     ),
     Row("cp-sat-feasible", "exact", lambda f: f.counted, _feasible),
     Row("highs", "exact", lambda f: f.highs and not f.heavy, _highs),
-    Row("cp-sat-after", "exact", lambda f: f.cpsat and not f.counted, _cpsat),
+    Row(
+        "cp-sat-after",
+        "exact",
+        lambda f: f.cpsat and not (f.counted or f.summed),
+        _cpsat,
+    ),
     Row("prices", "bound", _priceable, _prices),
     Row("levels", "bound", _levelled, _levels),
     Row("across", "search", lambda f: f.crossed and _near(f), _across),

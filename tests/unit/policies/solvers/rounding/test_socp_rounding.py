@@ -198,7 +198,10 @@ def exact(document):
 
 
 def test_highs_proves_means_and_cp_sat_follows_it():
-    """Floats cannot tell what ends on a limit; a pooled whole set is first found."""
+    """Few pairs CP-SAT proves first; floats cannot tell what ends on a limit; a pooled
+    whole set is first found.
+    """
+    assert exact(crossing(50, [24, 27, 30, 33], 0.2, k=3)) == ["cp-sat", "highs"]
     assert exact(crossing(100, [24, 27, 30, 33], 0.2, k=3)) == ["highs", "cp-sat-after"]
     step = {"kind": "step", "aggregation": "worst"}
     whole = {"disclosure": step, "problem": "zero_step", "any_m": 2}
