@@ -224,6 +224,17 @@ class Picture:
         return sum(field.sent for field in self.fields)
 
     @property
+    def who(self) -> str:
+        """Who is shown fields: a worker, or a receiver where nothing is asked."""
+        fields = self.policy.entity.fields.values()
+        return "worker" if any(f.send and f.ask for f in fields) else "receiver"
+
+    def hidden(self, view: SeenFields) -> tuple[str, ...]:
+        """Return the fields of a view without values to measure: what scans show."""
+        unmeasured = () if self.measured is None else self.measured.unmeasured
+        return tuple(name for name in view.fields if name in unmeasured)
+
+    @property
     def worst(self) -> SeenFields:
         """Of all views shown of one stranger, the one that singles out most people."""
         others = [self.telling, *(field.instead for field in self.fields)]

@@ -237,6 +237,10 @@ _MEANINGS: Final[tuple[tuple[Meaning, str], ...]] = (
         r"observac|opmerk|\buwag|beschwerde|complaint|anamnes|anmerk|\bmemo\b|remarques|tippani",
     ),
     (
+        Meaning("health", quasi=True, sensitive=True),  # what others see being bought
+        r"pharmac|apothek|apotheek|farmac|\baptek|drug ?store",
+    ),
+    (
         Meaning("health", sensitive=True),
         r"disease|diagnos|illness|\bcondition\b|symptom|\bicd|krank|\bbefund|maladie|enfermedad|"
         r"doenca|ziekte|chorob|rozpozn|\brog\b|bimari|\bdrugs?\b|medic(?!al record)|medik|prescri|"
@@ -246,7 +250,7 @@ _MEANINGS: Final[tuple[tuple[Meaning, str], ...]] = (
         r"disabil|behinder|smok|alcohol|injur|verletz|blessure|\blesion|\blesao|letsel|\buraz|\bchot\b|"
         r"\bpulse\b|heart ?rate|\bpuls\b|herzfreq|\bpouls\b|\bpulso\b|hartslag|\btetno\b|body ?(weight|height)|"
         r"\bweight|gewicht|\bpoids\b|\bpeso\b|\bwaga\b|\bvajan\b|\bbmi\b|severity|vaccin|impf|treatment|pathol|upchar|"
-        r"encounter ?class|pharm|apothe[ck]|farmac|\baptek|\bdispens|\bsick|fehltag|ausfalltag|arrets?\b|chorobow|verzuim|\bziek|\babsen[ct]|"
+        r"encounter ?class|\bdispens|\bsick|fehltag|ausfalltag|arrets?\b|chorobow|verzuim|\bziek|\babsen[ct]|"
         r"\bjaanch|lab ?test|test ?result|analyse|alcool|alkohol|\bdiet|\bmenu\b|\bregime\b|\bkostform|"
         r"special need|forderbedarf|\bapoyo|handicap|niepelnospr|invalid|"
         r"^height\b|^korper(grosse|lange)|^grosse (in )?cm\b|^taille (en )?cm\b|^estatura|^altura\b|"

@@ -168,11 +168,15 @@ class UnknownRecord:
         return set[str]().union(*held)
 
     def wanted(self, records: int = 1, adversaries: int = 1) -> Problem:
-        """Return the problem of all answers about so many records of one person."""
-        names = tuple(self._policy.entity.fields)
-        fields = [self._policy.entity.fields[name] for name in names]
+        """Return the problem of all answers about so many records of one person.
+
+        Where nothing is asked, it is the problem of all fields that receivers get.
+        """
+        fields = [*self._policy.entity.fields.values()]
+        asks = any(f.send and f.ask is not None for f in fields)
         copies = np.tile(
-            [f.answers * (f.send and f.ask is not None) for f in fields], records
+            [f.answers * (f.send and (f.ask is not None or not asks)) for f in fields],
+            records,
         )
         every = len(copies)
         return Problem(

@@ -96,8 +96,9 @@ class Rules:
         self, policy: Policy, tables: Mapping[str, FieldTable] | None = None
     ) -> None:
         tables = tables or {}
+        unsent = [f.name for f in policy.entity.fields.values() if not f.send]
         compiled = [
-            _compiled(prop, tables.get(prop.name))
+            _compiled(prop, tables.get(prop.name), unsent)
             for prop in policy.properties.values()
             if _reason(prop, tables) is None
         ]
@@ -121,19 +122,21 @@ class Rules:
         return tuple(rule for rule in self.links.values() if field in rule.fields)
 
 
-def _compiled(prop: Property, table: FieldTable | None) -> Rule | LinkRule:
+def _compiled(
+    prop: Property, table: FieldTable | None, unsent: Collection[str]
+) -> Rule | LinkRule:
     """Compile one rule, with its table if it is tabulated."""
     match family(prop):
         case Step() | PowerOfSum():
-            return Rule(prop)
+            return Rule(prop, unsent)
         case PlaceSimilarity():
             return LinkRule(prop)
         case Tabulated():
             assert table is not None, f"rule {prop.name} has no table"
             linked = prop.scope is Scope.RELATION
-            return (
-                TabulatedLinkRule(prop, table) if linked else TabulatedRule(prop, table)
-            )
+            if linked:
+                return TabulatedLinkRule(prop, table)
+            return TabulatedRule(prop, table, unsent)
         case other:
             assert_never(other)
 

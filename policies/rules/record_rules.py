@@ -75,7 +75,8 @@ class Rule:
     tau, average : Fraction or None
     window : int or None
         Microseconds, closed at both ends.
-    fields : frozenset of str
+    fields, sent : frozenset of str
+        Those that the rule names, and those of them that anybody can be shown.
     alternatives : tuple of tuple of str
         The sets of a unit, by their fields.
     complete : bool
@@ -107,13 +108,14 @@ class Rule:
         "name",
         "need",
         "scope",
+        "sent",
         "tau",
         "unit",
         "weights",
         "window",
     )
 
-    def __init__(self, prop: Property) -> None:
+    def __init__(self, prop: Property, unsent: Collection[str] = ()) -> None:
         shape = prop.disclosure
         self.name = prop.name
         self.scope = prop.scope
@@ -121,6 +123,7 @@ class Rule:
         self.average = prop.average
         self.window = prop.window
         self.fields = prop.fields
+        self.sent = prop.fields.difference(unsent)
         self.alternatives = prop.alternatives
         self.complete = needs_whole_set(prop)
         self.measure = Measure.STEP
@@ -272,7 +275,8 @@ class Rule:
         """Fields that may be shown of one unit until the last of them is refused.
 
         The least that reach the limit, wherever they lie: 1 if one more could, 0 if the
-        unit is at or past it. None: no number does, or there is no limit.
+        unit is at or past it. None: no number of the fields that are sent does, or there
+        is no limit.
         """
         if self.window is None:
             return self.left_of(by_field(held))
@@ -290,9 +294,11 @@ class Rule:
             return 0
         missing = [field for field in self.fields if not counts.get(field)]
         if self.complete:
-            return min(len({*a}.intersection(missing)) for a in self.alternatives)
+            open_ = ({*a}.intersection(missing) for a in self.alternatives)
+            return min((len(a) for a in open_ if self.sent.issuperset(a)), default=None)
         if self.by_entry and self.scope is Scope.SUBJECT:
-            return self.cap + 1 - score
+            return self.cap + 1 - score if self.sent else None
+        missing = [field for field in missing if field in self.sent]
         for number, field in enumerate(
             sorted(missing, key=self.weights.__getitem__, reverse=True), start=1
         ):  # a record has one entry of each field

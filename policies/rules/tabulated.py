@@ -9,7 +9,7 @@ the parts remembers the worst of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
@@ -187,9 +187,11 @@ class TabulatedRule(Rule):
 
     __slots__ = ("_ranks", "_values", "planned")
 
-    def __init__(self, prop: Property, table: FieldTable) -> None:
+    def __init__(
+        self, prop: Property, table: FieldTable, unsent: Collection[str] = ()
+    ) -> None:
         step = replace(prop, disclosure=Disclosure(at=1))
-        super().__init__(step)
+        super().__init__(step, unsent)
         check_complete(table, prop.fields)
         self.need, self.by_entry = None, False
         self._values = sorted(set(table.values()))
@@ -198,9 +200,11 @@ class TabulatedRule(Rule):
         if self.tau is not None:
             tau = self.tau
             self.cap = sum(value < tau for value in self._values) - 1
-        self.planned = self._steps(prop, table)
+        self.planned = self._steps(prop, table, unsent)
 
-    def _steps(self, prop: Property, table: FieldTable) -> Rule | None:
+    def _steps(
+        self, prop: Property, table: FieldTable, unsent: Collection[str]
+    ) -> Rule | None:
         if prop.tau is None:
             return None
         least = minimal_sets_past(table, prop.tau)
@@ -209,7 +213,7 @@ class TabulatedRule(Rule):
         alternatives = tuple(sorted(tuple(sorted(held)) for held in least))
         step = Disclosure()
         whole = replace(prop, alternatives=alternatives, tau=ONE, disclosure=step)
-        return Rule(whole)
+        return Rule(whole, unsent)
 
     def fraction(self, score: int) -> Fraction:
         """F of a score, exactly as in the table."""

@@ -111,6 +111,46 @@ def test_without_a_file_nobody_is_counted(written):
     )
 
 
+def test_what_scans_say_is_not_counted_as_if_it_singled_nobody_out(tmp_path):
+    """A page of receipts said that two fields of three `single out 0 %`."""
+    fields = """
+shop = { ask = "transcribe", image = "scan#box" }
+zip = { ask = "transcribe"%s }
+"""
+    file = tmp_path / "visits.csv"
+    file.write_text("id,person,when,scan,box,zip\nv1,p1,2026-01-01,a.png,,1\n")
+
+    def said(more):
+        (tmp_path / "policy.toml").write_bytes(policy("", fields % more))
+        return drawn(tmp_path)
+
+    hidden = said(", send = false")
+    assert pages.sentences(hidden) == [
+        "One stranger can see the one field of a record. How many of 1 person that "
+        "singles out is not known: what the scans say (shop) is not read.",
+        "Two strangers who share what they know: 1 of 1 fields; 0 of 0 limits reached.",
+    ]
+    text = pages.page(hidden, "now")
+    assert "Singles out" not in text
+    assert "What is in no box is shown to nobody" in text
+    partly = said("")
+    assert "singles out at least 100" in pages.sentences(partly)[0]
+    assert "at least 100\u00a0% singled out" in pages.sentences(partly)[1]
+
+
+def test_a_policy_of_feeds_counts_receivers(written):
+    """It said that 0 workers are needed, and listed columns twice as never sent."""
+    asks = re.sub(r"ask = [^,}]*,?|choices = [^}]*", "", FIELDS)
+    (written / "policy.toml").write_bytes(policy(RULES, asks))
+    found = drawn(written)
+    assert found.trade.policy.needed.enough == 3  # the disease goes to two
+    text = pages.page(found, "now")
+    assert "the policy takes 3." in text
+    assert "Receivers needed" in text
+    assert "Columns without a field, never sent: id, person, when, shoe." in text
+    assert " worker" not in text.split("</style>")[1]
+
+
 def test_a_second_record_of_a_person_evades_a_rule_of_records(written):
     (written / "policy.toml").write_bytes(
         policy('[property.pair]\nof = ["name", "disease"]\n', FIELDS)

@@ -9,6 +9,7 @@ from typing import Final
 
 from markupsafe import Markup
 
+from dispatcher.core.plurals import count
 from dispatcher.surfaces.charts.plot import (
     AxisTick,
     Chart,
@@ -43,7 +44,7 @@ def workers(point: Point) -> str:
         return f"{needed.least} or more"
     if needed.enough == needed.least:
         return str(needed.least)
-    return f"{needed.least} to {needed.enough}"
+    return f"at least {needed.least}, {needed.enough} suffice"
 
 
 @dataclass(frozen=True)
@@ -105,11 +106,11 @@ class Panel:
         return plot
 
 
-def frontier(found: Frontier) -> list[Chart]:
+def frontier(found: Frontier, who: str = "worker") -> list[Chart]:
     """Draw a frontier; the numbers are one table for all, beside the charts."""
     return [
         Chart(one.key, one.title, one.summary, one.plot().svg(), (), ())
-        for one in panels(found)
+        for one in panels(found, who)
     ]
 
 
@@ -128,12 +129,15 @@ def frontier_parts(found: Frontier) -> list[Markup]:
     ]
 
 
-def panels(found: Frontier) -> list[Panel]:
-    """Return the charts of a frontier: workers, utility, and the worst disclosure."""
-    return [_workers(found), _utility(found), _disclosure(found)]
+def panels(found: Frontier, who: str = "worker") -> list[Panel]:
+    """Return the charts of a frontier: workers, utility, and the worst disclosure.
+
+    `who` is the word for those who are shown fields.
+    """
+    return [_workers(found, who), _utility(found, who), _disclosure(found, who)]
 
 
-def _workers(found: Frontier) -> Panel:
+def _workers(found: Frontier, who: str) -> Panel:
     points, own = found.points, found.policy
     most = [p.needed.enough or p.needed.least for p in (*points, own)]
     top, ticks = scale(max(1, *most), whole=True)
@@ -141,7 +145,7 @@ def _workers(found: Frontier) -> Panel:
     first = next((p for p in points if p.needed.never), None)
     return Panel(
         "frontier-workers",
-        "Workers needed",
+        f"{who.capitalize()}s needed",
         f"From {workers(points[0])} at the loosest limit to {workers(points[-1])} at "
         f"the strictest; the policy takes {workers(own)}.",
         [(_x(p), p.needed.least / top) for p in able],
@@ -153,14 +157,14 @@ def _workers(found: Frontier) -> Panel:
     )
 
 
-def _utility(found: Frontier) -> Panel:
+def _utility(found: Frontier, who: str) -> Panel:
     points, own = found.points, found.policy
     solved = [p for p in points if p.utility is not None]
     said = "none" if own.utility is None else percent(own.utility)
     last = (solved or [own])[-1].utility
     return Panel(
         "frontier-utility",
-        f"Utility with {found.adversaries} worker" + "s" * (found.adversaries != 1),
+        f"Utility with {count(found.adversaries, who)}",
         f"The policy leaves {said} of the utility without limits; the strictest limit "
         f"{'none' if last is None else percent(last)}.",
         [(_x(p), float(p.utility or 0)) for p in solved],
@@ -171,13 +175,13 @@ def _utility(found: Frontier) -> Panel:
     )
 
 
-def _disclosure(found: Frontier) -> Panel:
+def _disclosure(found: Frontier, who: str) -> Panel:
     solved, own = [p for p in found.points if p.f is not None], found.policy.f
     known = "" if own is None else f"{float(own):.2g}"
     return Panel(
         "frontier-disclosure",
         "Worst disclosure f",
-        "The most that any worker learns of one sensitive set, never above the limit"
+        f"The most that any {who} learns of one sensitive set, never above the limit"
         + (f"; {known} under the policy." if known else "."),
         [(_x(p), float(p.f or 0)) for p in solved],
         [float(p.f or 0) for p in solved],

@@ -16,7 +16,8 @@ from typing import Final
 from jinja2 import Environment
 from markupsafe import Markup
 
-from dispatcher.operations.pictures import Picture
+from dispatcher.core.plurals import count
+from dispatcher.operations.pictures import Picture, SeenFields
 from dispatcher.surfaces.charts.frontier import (
     HEIGHT,
     WIDTH,
@@ -78,7 +79,9 @@ def body(picture: Picture) -> Markup:
             kept=[field for field in picture.fields if field.sent and not field.seen],
             guesses=[field for field in picture.fields if field.guess is not None],
             values={name: drawn_value(field) for name, field in entity.fields.items()},
-            charts=frontier(picture.trade),
+            charts=frontier(picture.trade, picture.who),
+            who=picture.who,
+            share_of=lambda view: _share_of(picture, view),
             words=_words(picture),
         )
     )
@@ -92,7 +95,8 @@ def page(picture: Picture, stamp: str) -> str:
 def frontier_body(found: Frontier) -> Markup:
     """Return the charts of a frontier with their numbers, without a frame."""
     template = _ENVIRONMENT.get_template("trade.html")
-    return Markup(template.render(trade=found, charts=frontier(found)))  # noqa: S704
+    charts = frontier(found)
+    return Markup(template.render(trade=found, charts=charts, who="worker"))  # noqa: S704
 
 
 def frontier_page(found: Frontier, stamp: str) -> str:
@@ -152,10 +156,10 @@ def sentences(picture: Picture) -> list[str]:
             f"{'at least ' * (not pair.proven)}{len(pair.fields)} of "
             f"{picture.sent} fields"
         )
-        if pair.share is not None:
-            least = "at least " * (len(pair.fields) < picture.sent)
+        if pair.share is not None and _is_measured(picture, pair):
+            partly = len(pair.fields) < picture.sent or picture.hidden(pair)
             share = max(pair.share, worst.share or 0.0)
-            together += f", {least}{percent(share)} singled out"
+            together += f", {'at least ' * bool(partly)}{percent(share)} singled out"
         together += f"; {len(broken)} of {len(picture.rules)} limits reached."
     return [said for said in (answer, _guessed(picture), together) if said]
 
@@ -166,13 +170,19 @@ def _singled_out(picture: Picture) -> str:
     if picture.measured is None or view.share is None:
         return ""
     people = _people(picture.measured.people)
-    said = f" That singles out {percent(view.share)} of {people}."
+    if not _is_measured(picture, worst):
+        unread = ", ".join(picture.hidden(view))
+        return (
+            f" How many of {people} that singles out is not known: what the scans say "
+            f"({unread}) is not read."
+        )
+    said = f" That singles out {_share_of(picture, view)} of {people}."
     if worst is not view:
         said = (
-            f" At worst {_share(worst.share)} of {people} are singled out: "
+            f" At worst {_share_of(picture, worst)} of {people} are singled out: "
             f"{_named(worst.fields)}. The view with most fields"
             f"{' that was found' * (not view.proven)} singles out "
-            f"{percent(view.share)}."
+            f"{_share_of(picture, view)}."
         )
     if told is not None and not told.proven:
         said += " Whether another view singles out more was not searched to the end"
@@ -180,6 +190,19 @@ def _singled_out(picture: Picture) -> str:
             said += f"; none singles out more than {_share(told.at_most)}"
         said += "."
     return said
+
+
+def _is_measured(picture: Picture, view: SeenFields) -> bool:
+    """Whether any field of a view has values to measure, or it has no field."""
+    return not view.fields or len(picture.hidden(view)) < len(view.fields)
+
+
+def _share_of(picture: Picture, view: SeenFields) -> str:
+    """Say how many people a view singles out; empty where only scans are in it."""
+    if not _is_measured(picture, view):
+        return ""
+    least = "at least " if picture.hidden(view) else ""
+    return f"{least}{_share(view.share)}"
 
 
 def _unfinished(picture: Picture) -> str:
@@ -223,7 +246,8 @@ def _words(picture: Picture) -> dict[str, object]:
     policy, measured = picture.policy, picture.measured
     answer, *more = sentences(picture)
     version = f", version {picture.version}" if picture.version else ""
-    who = f"Policy {policy.name}{version}, which decides what a worker may see of a {policy.entity.name}."
+    name = policy.entity.name
+    who = f"Policy {policy.name}{version}: what a {picture.who} may see of one {name}."
     if measured is None:
         who += " No records were given, so nobody could be counted."
     elif measured.total is None:
@@ -265,13 +289,18 @@ def _words(picture: Picture) -> dict[str, object]:
         if measured is None
         else f"Counted on {measured.records:,} records.",
         "trade": f"One limit for every rule, from none (f ≤ 1) to the strictest (f ≤ 0), "
-        f"for all answers about {person}, from {picture.trade.adversaries} workers: as "
-        "many as the policy itself takes.",
-        "trade_how": "Records of different people need no further workers, only more "
-        "work of each. On the records that are loaded, with the workers there are: "
-        "dispatcher plan frontier.",
+        f"for {_all_of(picture)} {person}, from "
+        f"{count(picture.trade.adversaries, picture.who)}: as many as the policy itself "
+        "takes.",
+        "trade_how": f"Records of different people need no further {picture.who}s, only "
+        f"more work of each. On the records that are loaded, with the {picture.who}s "
+        "there are: dispatcher plan frontier.",
         "limits": _limits(picture),
     }
+
+
+def _all_of(picture: Picture) -> str:
+    return "all answers about" if picture.who == "worker" else "all that is sent of"
 
 
 def _limits(picture: Picture) -> list[str]:
@@ -280,8 +309,12 @@ def _limits(picture: Picture) -> list[str]:
     said = [
         "What a stranger knows from elsewhere, as from a register or an acquaintance, "
         "comes on top.",
-        "What a scan shows besides its value: handwriting, stamps, a visible edge.",
     ]
+    if any(field.image_column for field in policy.entity.fields.values()):
+        said.append(
+            "What a scan shows besides its value: handwriting, stamps, a visible edge. "
+            "What is in no box is shown to nobody."
+        )
     links = [p.name for p in policy.properties.values() if p.scope is Scope.RELATION]
     if links:
         said.append(
@@ -298,6 +331,7 @@ def _limits(picture: Picture) -> list[str]:
         said.append(
             f"Groups that are trusted with rules see more: {', '.join(trusted)}."
         )
+    hidden = [field.name for field in picture.fields if not field.sent]
     if measured is not None:
         if measured.unmeasured:
             said.append(
@@ -308,9 +342,8 @@ def _limits(picture: Picture) -> list[str]:
             said.append(
                 "The policy names no subject, so each record counts as a person."
             )
-        if measured.unsent:
-            said.append(f"Never sent: {', '.join(measured.unsent)}.")
-    hidden = [field.name for field in picture.fields if not field.sent]
+        if others := [name for name in measured.unsent if name not in hidden]:
+            said.append(f"Columns without a field, never sent: {', '.join(others)}.")
     if hidden:
         said.append(f"Fields that are never sent (send = false): {', '.join(hidden)}.")
     return said

@@ -346,6 +346,6 @@ def test_a_draft_says_that_people_must_have_agreed_and_where_boxes_are_missing()
     found = profile(coded(columns), "id")
     made = draft(found, "record", "id")
     assert "sensitive: consent; load only rows of people who agreed" in made.text
-    assert "# sensitive: health" in made.text
+    assert "# quasi-identifier, sensitive: health" in made.text
     assert (made.withheld, made.pages) == ((), ("scan",))
     assert "Shown to nobody" not in made.text
