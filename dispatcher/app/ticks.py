@@ -92,6 +92,7 @@ def _before(store: Store, preflight: Preflight, workspace: Workspace) -> list[Ti
             partial=config.planning.partial,
             min_gain=config.planning.min_gain,
             prefer=Preference(config.planning.prefer),
+            choosing=config.tasks.choose > 0,
         )
         ticks.append(Tick("planning", every.planning, planning.tick, shows=True))
     return ticks

@@ -101,7 +101,8 @@ class TaskSettings(_Section):
     came between; for ``patience`` seconds a new plan's tasks are kept for the workers
     they were planned for. ``attempts`` is how often a message is sent before it is
     given up. ``undo`` is how many seconds an answer can be taken back on the task page;
-    until five seconds later nothing is made of it. 0 switches it off.
+    until five seconds later nothing is made of it. 0 switches it off. ``choose`` is
+    among how many kinds of work a worker of the task page may choose; 0: all is assigned.
     """
 
     lease: Seconds = 600.0
@@ -110,6 +111,7 @@ class TaskSettings(_Section):
     patience: Annotated[float, Field(ge=0, le=10**9)] = 900.0
     attempts: Annotated[int, Field(ge=1, le=1000)] = 12
     undo: Annotated[float, Field(ge=0, le=600)] = 10.0
+    choose: Annotated[int, Field(ge=0, le=20)] = 0
 
 
 class QualitySettings(_Section):

@@ -200,7 +200,12 @@ def apply(workspace: Workspace, store: Store, number: int | None = None) -> Appl
     """Apply a plan, by default the latest draft."""
     plan_id = number or _latest_draft(store, "dispatcher plan makes one")
     preflight = workspace.preflight(store)
-    planning = Planning(store, workspace.clock, preflight=preflight)
+    planning = Planning(
+        store,
+        workspace.clock,
+        preflight=preflight,
+        choosing=workspace.config.tasks.choose > 0,
+    )
     applied = AppliedPlan(plan_id, planning.apply(plan_id))
     planning.count_safe_workers()
     return applied

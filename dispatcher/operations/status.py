@@ -243,8 +243,13 @@ class Status:
         return max(0, self.fields["open"] - self.held - sum(self.burnt.values()))
 
     @property
-    def is_all_planned(self) -> bool:
-        """Whether the plan in force, with what is under way, places every open field."""
+    def is_safe_by_plan(self) -> bool:
+        """Whether the plan in force, with what is under way, places every open field.
+
+        Not where workers choose what they are shown: they may leave the plan.
+        """
+        if self.safe_workers is not None and self.safe_workers.choosing:
+            return False
         if self.plan is None or self.plan.outdated or self.held_back or self.burnt:
             return False
         under_way = sum(self.tasks.get(state, 0) for state in LIVE_TASK_STATES)
@@ -277,7 +282,7 @@ class Status:
             if scope not in named
         ]
         safe = self.safe_workers
-        if safe is not None and safe.short and not self.is_all_planned:
+        if safe is not None and safe.short and not self.is_safe_by_plan:
             said.append(
                 f"{safe.field} may be left without a worker who may see it: safe to go "
                 f"on with at least {count(safe.needed or 0, 'active worker')}, and "

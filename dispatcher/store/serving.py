@@ -19,6 +19,7 @@ from sqlalchemy import (
     or_,
     union_all,
 )
+from sqlalchemy.orm import aliased
 from sqlmodel import col, select
 
 from dispatcher.model import (
@@ -38,6 +39,8 @@ from dispatcher.model import (
     Task,
     TaskAnswer,
 )
+from dispatcher.store.column_blocks import Ints
+from dispatcher.store.ledger import parts
 from dispatcher.store.statements import (
     DriverStatement,
     in_list,
@@ -225,6 +228,9 @@ _ENTRY_ROWS: Final = DriverStatement(
     .join(Record, col(Record.id) == Entry.record_id)
     .where(in_list(Entry.id, "entries"))
 )
+_FIELDS_OF: Final = DriverStatement(
+    select_columns(Entry.id, Entry.field_id).where(in_list(Entry.id, "entries"))
+)
 _TASKS_OF: Final = DriverStatement(
     select(Task.entry_id, Task.account_id, Task.adversary_id, Task.state).where(
         in_list(Task.entry_id, "entries")
@@ -246,6 +252,12 @@ def entry_rows(tx: Tx, entry_ids: Sequence[int]) -> list[CandidateEntry]:
     """Where each of the entries belongs."""
     found = tx.driver_rows(_ENTRY_ROWS, {"entries": entry_ids})
     return [CandidateEntry(*row) for row in found]
+
+
+def fields_of(tx: Tx, entry_ids: Sequence[int]) -> Ints:
+    """Field of each of many entries: (entry, field)."""
+    asked = [(_FIELDS_OF, {"entries": part}) for part in parts(entry_ids)]
+    return tx.driver_numbers(2, asked)
 
 
 def standings(
@@ -359,6 +371,15 @@ _TESTS: Final = (
     .where(Qualification.account_id == bindparam("account"))
     .order_by(col(Qualification.field_id))
 )
+_ANY_LATEST: Final = 2048
+_last = aliased(Task)
+_TIMES_BY_FIELD: Final = (
+    select_columns(Entry.field_id, Task.created_at, TaskAnswer.at)
+    .select_from(Task)
+    .join(TaskAnswer, col(TaskAnswer.task_id) == Task.id)
+    .join(Entry, col(Entry.id) == Task.entry_id)
+    .where(Task.id > select(func.max(_last.id)).scalar_subquery() - _ANY_LATEST)
+)
 DoneRow: TypeAlias = "Row[*tuple[Any, ...]]"
 """Tasks that were answered: day (days since 1970 UTC), field_id, tasks."""
 
@@ -397,6 +418,14 @@ def answering_times(tx: Tx, account_id: int) -> list[int]:
     rows = [*tx.execute(_TIMES, asked), *tx.execute(_GOLD_TIMES, asked)]
     latest = sorted(((began, ended) for began, ended in rows), reverse=True)[:_LATEST]
     return [ended - began for began, ended in latest]
+
+
+def times_by_field(tx: Tx) -> dict[int, list[int]]:
+    """Microseconds that the latest answers of anybody took, by field."""
+    found: dict[int, list[int]] = {}
+    for field_id, began, ended in tx.execute(_TIMES_BY_FIELD):
+        found.setdefault(field_id, []).append(ended - began)
+    return found
 
 
 def tests(tx: Tx, account_id: int) -> Sequence[TestRow]:

@@ -239,11 +239,14 @@ class SafeWorkers:
         Workers that are active; several accounts of one count once.
     field : str
         The field that needs most, "" where nothing is open.
+    choosing : bool
+        Whether workers choose what they are shown, so that no plan vouches for fewer.
     """
 
     needed: int | None
     present: int
     field: str = ""
+    choosing: bool = False
 
     @property
     def short(self) -> bool:

@@ -289,6 +289,7 @@ class Applications:
                 apart=config.tasks.apart,
                 patience=config.tasks.patience,
                 undo=config.tasks.undo,
+                choose=config.tasks.choose,
                 gold=config.quality.gold,
                 floor=config.quality.floor,
                 floor_after=config.quality.floor_after,

@@ -21,7 +21,8 @@ from connectors.base import WorkNotice
 from dispatcher.access import users
 from dispatcher.app.guard import Guard
 from dispatcher.ledger.chains import seal
-from dispatcher.store import audit_log
+from dispatcher.model import Budget
+from dispatcher.store import audit_log, money
 from dispatcher.surfaces.taskpage.pages import TOO_LATE, TaskPages
 from dispatcher.surfaces.web import static
 from tests import builders, sql
@@ -272,6 +273,34 @@ def in_arabic(site: Site) -> None:
     expect(site.page.get_by_role("dialog")).to_be_visible()
 
 
+def kinds_offered(site: Site) -> None:
+    site.running.stop()
+    site.running = Running(site.house, choose=3)
+    with site.house.store.write() as tx:
+        money.put_budget(tx, Budget(run_id=1, currency="EUR", cap=10**6, bonus=50_000))
+    site.arrive(*site.house.record(1, name="Ada", disease="flu", age=36).values())
+    expect(site.page.locator(".kinds button")).to_have_count(3)
+
+
+def kind_chosen(site: Site) -> None:
+    kinds_offered(site)
+    site.page.keyboard.press("Tab")  # from Start
+    site.page.keyboard.press("Enter")
+    site.shows("task")
+    keys_work(site.page)
+    site.page.get_by_label("Then let me choose another kind").check()
+
+
+def none_of_a_kind(site: Site) -> None:
+    kind_chosen(site)
+    site.page.keyboard.press("Control+Space")
+    site.page.keyboard.press("Enter")
+    site.shows("ready")
+    site.page.keyboard.press("Tab")
+    site.page.keyboard.press("Enter")
+    site.shows("nothing")
+
+
 def nothing(site: Site) -> None:
     site.arrive()
     site.page.get_by_role("button", name="Start").click()
@@ -318,16 +347,17 @@ def missing(site: Site) -> None:
 @pytest.fixture
 def site(sqlite_store, clock, page):
     house = House(sqlite_store, clock)
-    running = Running(house)
-    yield Site(page, house, running)
-    running.stop()
+    made = Site(page, house, Running(house))
+    yield made
+    made.running.stop()
 
 
 @pytest.mark.parametrize(
     "reach",
     [invited, refused, ready, continuing, transcribing, choosing, numbering, dating,
      agreeing, marking, tabulating, looking, tested, wrong, keys_listed, nearly_over,
-     over, not_saved, asked_about, sending, known, practising, taken_back, undoable,
+     over, not_saved, asked_about, sending, kinds_offered, kind_chosen, none_of_a_kind,
+     known, practising, taken_back, undoable,
      offline, turned, in_arabic, nothing, own_work_before, own_work, unsure, left, missing],
 )  # fmt: skip
 def test_no_state_of_the_task_page_has_a_fault(site, reach: Callable[[Site], None]):

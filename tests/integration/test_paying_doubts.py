@@ -209,8 +209,8 @@ def test_nothing_is_shown_in_a_piece_that_was_handed_in_a_moment_ago(
     house.offer()
     choice = TaskAssignment._choice
 
-    def slowly(desk, who):
-        chosen = choice(desk, who)
+    def slowly(*whom):
+        chosen = choice(*whom)
         house.hand_in("ann")
         return chosen
 

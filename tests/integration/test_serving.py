@@ -369,8 +369,8 @@ def test_safety_44_a_second_tab_gets_nothing_past_a_capacity(store, clock, monke
     slow, quick = house.serving(), house.serving()
     choice = slow._choice
 
-    def beside(who):
-        chosen = choice(who)
+    def beside(*whom):
+        chosen = choice(*whom)
         if house.exposures():  # the second look
             return chosen
         showing = quick.start(ann)

@@ -118,6 +118,8 @@ class Planning:
         By what share a plan must be worth more to replace the one in force, >= 0.
     prefer : Preference
         Which of the plans that place the most entries is wanted.
+    choosing : bool
+        Whether workers of the task page choose what they are shown.
     """
 
     def __init__(
@@ -131,8 +133,10 @@ class Planning:
         partial: bool = False,
         min_gain: float = 0.0,
         prefer: Preference = Preference.UTILITY,
+        choosing: bool = False,
     ) -> None:
         self._store = store
+        self._choosing = choosing
         self._seconds = seconds
         self._partial = partial
         self._min_gain = min_gain
@@ -490,6 +494,7 @@ class Planning:
         with self._store.read() as tx:
             now, before = self._clock(), settings.safe_workers(tx)
             found = safe_workers(tx, self._force(tx), self._look(tx), now)
+            found = replace(found, choosing=self._choosing)
             held = statistics.held_back(tx)
         if found == before:
             return
@@ -497,7 +502,8 @@ class Planning:
             if epoch is not None:
                 lease.check_epoch(tx, lease.SHARD, epoch)
             settings.note_safe_workers(tx, found)
-        if found.short and held:  # what the plan places is safe without them
+        # what the plan places is safe without them, where it says who is shown what
+        if found.short and (held or found.choosing):
             self._log.warning(
                 "too-few-active-workers", needed=found.needed, present=found.present
             )

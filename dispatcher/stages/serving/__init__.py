@@ -15,10 +15,13 @@ from dispatcher.ledger.decision import decide
 from dispatcher.model import TaskAnswer, record_unit, subject_unit
 from dispatcher.stages.serving import made_up
 from dispatcher.stages.serving.arrivals import Arrivals, SessionTerms
-from dispatcher.stages.serving.asking import asked, compose, judged, spread
+from dispatcher.stages.serving.asking import AskedField, asked, compose, judged, spread
+from dispatcher.stages.serving.choice import Card, cards
 from dispatcher.stages.serving.floor import stop_by_agreement
 from dispatcher.stages.serving.own_work import (
     DAYS,
+    KINDS,
+    OTHER,
     OwnWork,
     WorkSummary,
     leave,
@@ -59,7 +62,11 @@ from policies.policy import Field
 __all__ = [
     "ANSWERED_BEFORE",
     "DAYS",
+    "KINDS",
+    "OTHER",
     "Arrivals",
+    "AskedField",
+    "Card",
     "Draft",
     "Given",
     "OwnWork",
@@ -93,6 +100,36 @@ class Serving(TaskAssignment):
     def undo(self) -> float:
         """Seconds for which an answer can be taken back."""
         return self._terms.undo
+
+    @property
+    def chooses(self) -> bool:
+        """Whether workers choose among kinds of work."""
+        return self._terms.choose > 0
+
+    def kinds(self) -> list[int]:
+        """Ids of the fields of the policy in force: what a choice may name."""
+        with self._store.read() as tx:
+            force = current_policy(tx)
+            return [] if force is None else list(force.fields)
+
+    def choices(self, who: Present) -> list[Card]:
+        """Kinds of work to offer, some of them by chance, in the order of the policy.
+
+        Nothing is booked, and nothing is asked of the gate: see
+        :mod:`~dispatcher.stages.serving.choice`.
+        """
+        if not self.chooses:
+            return []
+        with self._store.read() as tx:
+            force = current_policy(tx)
+            plan = None if force is None else self._plans.in_force(tx, force.version)
+            if force is None or plan is None:
+                return []
+            _, barred = self._tests(tx, who.account_id, self._clock())
+            kinds = self._plans.kinds(tx, plan).keys() - barred
+            found = cards(tx, force, kinds, rows.idle_runs(tx, rows.paused(tx)))
+        drawn = self._shuffler().permutation(len(found))[: self._terms.choose]
+        return [found[place] for place in sorted(drawn.tolist())]
 
     def pace(self, who: Present, showing: Showing) -> WorkSummary:
         """What a worker is told beside a task: how many, what it earns, how long."""

@@ -111,7 +111,7 @@ def own_work(store: Store, clock: Clock, who: Present, waiting: int) -> OwnWork:
                 for (day, kind), count in done.items()
             ),
             pay=tuple(
-                (_amount(row.earned, row.currency), _amount(row.paid, row.currency))
+                (amount_of(row.earned, row.currency), amount_of(row.paid, row.currency))
                 for row in serving.pay(tx, account.id)
             ),
             tests=tuple(_tests(tx, force, account.id)),
@@ -149,7 +149,7 @@ def pace(store: Store, clock: Clock, who: Present, task_id: int) -> WorkSummary:
         times = serving.answering_times(tx, who.account_id)
     return WorkSummary(
         today=sum(row.tasks for row in done),
-        pay="" if reward is None else _amount(reward.amount, reward.currency),
+        pay="" if reward is None else amount_of(reward.amount, reward.currency),
         seconds=median(times) / SECOND if len(times) >= ENOUGH else None,
     )
 
@@ -203,5 +203,6 @@ def _moment(micros: int) -> datetime:
     return datetime.fromtimestamp(micros / SECOND, UTC)
 
 
-def _amount(parts: int, currency: str) -> str:
+def amount_of(parts: int, currency: str) -> str:
+    """Write an amount, in millionths, with its currency."""
     return f"{currency} {money.money_of(parts, currency).amount}"

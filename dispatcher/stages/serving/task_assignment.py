@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -160,8 +160,15 @@ class TaskAssignment:
 
     # -- what --------------------------------------------------------------------
 
-    def start(self, who: Present) -> Showing | None:
+    def start(self, who: Present, kind: int | None = None) -> Showing | None:
         """Show the worker a field: the one in hand, or a new one, booked first.
+
+        Parameters
+        ----------
+        who : Present
+        kind : int, optional
+            The field of the policy that the worker chose: a new one is of this kind. One
+            that is not there is as one of which nothing is left.
 
         Returns
         -------
@@ -172,14 +179,16 @@ class TaskAssignment:
         if showing is not None:
             return showing
         try:
-            return self._made_up.reopen(who) or self._reopen(who) or self._new(who)
+            return (
+                self._made_up.reopen(who) or self._reopen(who) or self._new(who, kind)
+            )
         except StaleLease:
             return None
 
-    def _new(self, who: Present) -> Showing | None:
+    def _new(self, who: Present, kind: int | None) -> Showing | None:
         """Book a field that the worker has not seen, and show it; or a made-up one."""
         for _ in range(TRIES):
-            chosen = self._choice(who)
+            chosen = self._choice(who, kind)
             if chosen is None:
                 return None
             try:
@@ -216,12 +225,12 @@ class TaskAssignment:
         """
         return None if self._lease is None else self._lease()
 
-    def _choice(self, who: Present) -> Chosen | None:
+    def _choice(self, who: Present, kind: int | None) -> Chosen | None:
         """Pick the best entry that the gate allows now."""
         allowed: Chosen | None = None
         refused: list[int] = []
         with self._store.read() as tx:
-            question = self._question(tx, who)
+            question = self._question(tx, who, kind)
             if question is None:
                 return None
             for entry_id in self._candidates(tx, question):
@@ -257,7 +266,9 @@ class TaskAssignment:
         """Entries that the gate is asked about, best first."""
         return islice(candidates(tx, question, self._shuffler()), DECISIONS)
 
-    def _question(self, tx: Tx, who: Present) -> EntrySearch | None:
+    def _question(
+        self, tx: Tx, who: Present, kind: int | None = None
+    ) -> EntrySearch | None:
         now = self._clock()
         account = rows.account(tx, who.account_id)
         scopes = rows.paused(tx)
@@ -275,16 +286,16 @@ class TaskAssignment:
         packed = rows.planned_entries(tx, plan.plan_id, account.id)
         planned = np.frombuffer(packed, "<i8").astype(np.int64)
         given = np.array(task_rows.entries_given(tx, account.id), np.int64)
+        among = None if kind is None else self._plans.kinds(tx, plan).get(kind, NONE)
+        if among is not None:
+            planned = planned[np.isin(planned, among)]
         last = task_rows.last_task(tx, account.id)
         apart = round(self._terms.apart * SECOND)
         last_record = None
         if last is not None and last.created_at + apart > now:
             shown = rows.shown_entry(tx, last.entry_id)
             last_record = None if shown is None else shown.record_id
-        tests = [
-            one for one in gold_questions.tests(tx, account.id) if one.state != "passed"
-        ]
-        untested = frozenset(one.field_id for one in tests if due(one, now))
+        untested, barred = self._tests(tx, account.id, now)
         return EntrySearch(
             account=account,
             force=force,
@@ -293,9 +304,21 @@ class TaskAssignment:
             idle_runs=rows.idle_runs(tx, scopes) | shut,
             last_record=last_record,
             untested=untested,
-            barred=frozenset(one.field_id for one in tests) - untested,
+            barred=barred,
             taking=plan.applied_at + round(self._terms.patience * SECOND) <= now,
+            kind=kind,
+            among=among,
         )
+
+    def _tests(
+        self, tx: Tx, account_id: int, now: int
+    ) -> tuple[frozenset[int], frozenset[int]]:
+        """Fields whose test comes first now, and fields whose test was not passed."""
+        tests = [
+            one for one in gold_questions.tests(tx, account_id) if one.state != "passed"
+        ]
+        untested = frozenset(one.field_id for one in tests if due(one, now))
+        return untested, frozenset(one.field_id for one in tests) - untested
 
     def _book(self, who: Present, entry_id: int) -> Showing:
         """Book one showing; the commit lies behind us when this returns.
@@ -414,6 +437,7 @@ class TaskAssignment:
 
 
 Ids = NDArray[np.int64]
+NONE: Final[Ids] = np.empty(0, np.int64)
 
 
 class PlanIndex:
@@ -442,6 +466,12 @@ class PlanIndex:
         self._entries: Ids = entries[order].astype(np.int64)
         self._accounts: Ids = accounts[order]
         self._left = np.ones(len(self._entries), np.bool_)
+        self.kinds: Mapping[int, Ids] | None = None  # once somebody chose
+
+    @property
+    def entries(self) -> Ids:
+        """All planned entries, ascending, each once."""
+        return np.unique(self._entries)
 
     def accounts_of(self, entry_id: int) -> frozenset[int]:
         """Accounts that an entry is planned for, booked or not."""
@@ -457,12 +487,18 @@ class PlanIndex:
             others = self._accounts[first:last] != account_id
             self._left[first:last] &= others
 
-    def sample(self, rng: np.random.Generator, count: int) -> list[int]:
-        """At most so many of the planned entries, by chance, without repeats."""
-        if not len(self._entries):
+    def sample(
+        self, rng: np.random.Generator, count: int, among: Ids | None = None
+    ) -> list[int]:
+        """At most so many of the planned entries, by chance, without repeats.
+
+        ``among``: those of one kind, of :attr:`kinds`.
+        """
+        entries = self._entries if among is None else among
+        if not len(entries):
             return []
-        picked = rng.integers(0, len(self._entries), size=count)
-        return list(dict.fromkeys(self._entries[picked].tolist()))
+        picked = rng.integers(0, len(entries), size=count)
+        return list(dict.fromkeys(entries[picked].tolist()))
 
 
 class Plans:
@@ -485,6 +521,17 @@ class Plans:
                 index = PlanIndex(plan.id, plan.applied_at, packed)
                 self._index = index
         return index
+
+    def kinds(self, tx: Tx, index: PlanIndex) -> Mapping[int, Ids]:
+        """Return the planned entries of each field; looked up once a plan."""
+        with self._lock:
+            if index.kinds is None:
+                found = rows.fields_of(tx, index.entries.tolist())
+                found = found[np.argsort(found[:, 1], kind="stable")]
+                fields, begins = np.unique(found[:, 1], return_index=True)
+                parts = np.split(found[:, 0], begins[1:])
+                index.kinds = dict(zip(fields.tolist(), parts, strict=False))
+            return index.kinds
 
     def take_out(
         self, plan_id: int, account_id: int, gone: Ids, fence: Fence | None = None
@@ -547,6 +594,10 @@ class EntrySearch:
         Record of the task before; nothing of it is shown next.
     taking : bool
         Whether what is planned for others may be taken.
+    kind : int or None
+        The field that the worker chose; None: any.
+    among : int64 array or None
+        Planned entries of that kind, anybody's.
     """
 
     account: ServedAccount
@@ -558,6 +609,8 @@ class EntrySearch:
     barred: frozenset[int]
     last_record: int | None
     taking: bool
+    kind: int | None = None
+    among: Ids | None = None
 
 
 def missing(force: ActivePolicy, field_id: int, standing: Standing) -> int:
@@ -603,9 +656,13 @@ def _left_over(
     tx: Tx, question: EntrySearch, rng: np.random.Generator, known: set[int]
 ) -> Iterator[int]:
     lately = task_rows.entries_touched_lately(tx, LATELY)
-    pool = list(dict.fromkeys([*lately, *question.plan.sample(rng, SAMPLE)]))
+    sample = question.plan.sample(rng, SAMPLE, question.among)
+    pool = list(dict.fromkeys([*lately, *sample]))
     pool = [entry_id for entry_id in pool if entry_id not in known]
     pool = [pool[place] for place in rng.permutation(len(pool))]
+    chose = question.kind is not None
+    if chose:  # few of the latest are of that kind
+        pool.sort(key=set(sample).__contains__, reverse=True)
     gone = rows.idle_accounts(tx)
     taken: list[tuple[float, int]] = []
     for chunk in _chunks(pool):
@@ -617,6 +674,9 @@ def _left_over(
                 group = free if misses > len(planned) else taken
                 group.append((_worth(question.force, entry), entry.id))
         yield from _best_first(free)
+        if chose:  # a choice would mean little if it ended at what others were to get
+            yield from _best_first(taken)
+            taken = []
     if question.taking:
         yield from _best_first(taken)
 
@@ -636,6 +696,7 @@ def _open(
             and entry.run_id not in question.idle_runs
             and not entry.waiting
             and entry.field_id not in question.barred
+            and question.kind in (None, entry.field_id)
             and entry.record_id != question.last_record
             # A second answer of the same adversary would add nothing.
             and question.account.adversary_id not in standing.adversaries

@@ -56,6 +56,8 @@ class ServingTerms:
         Answers after which the floor is asked about, >= 1.
     undo : float
         Seconds for which an answer can be taken back; 0: not at all.
+    choose : int
+        Kinds of work among which a worker may choose; 0: what is shown is assigned.
     """
 
     lease: float = 600.0
@@ -66,12 +68,13 @@ class ServingTerms:
     floor: float = 0.0
     floor_after: int = 20
     undo: float = 10.0
+    choose: int = 0
 
     def __post_init__(self) -> None:
         if not self.lease > 0:
             msg = f"lease is {self.lease}, expected seconds > 0"
             raise ValueError(msg)
-        for name in ("extensions", "patience", "apart", "undo"):
+        for name in ("extensions", "patience", "apart", "undo", "choose"):
             if not getattr(self, name) >= 0:
                 msg = f"{name} is {getattr(self, name)}, expected >= 0"
                 raise ValueError(msg)

@@ -91,7 +91,7 @@ def lay_out(found: Status) -> str:
     if found.servers:
         lines.insert(1, "servers  " + ", ".join(sorted(found.servers)))
     if (safe := found.safe_workers) is not None and safe.needed != 0:
-        lines.insert(2, f"workers  {_safe(safe, placed=found.is_all_planned)}")
+        lines.insert(2, f"workers  {_safe(safe, placed=found.is_safe_by_plan)}")
     if found.plan is not None:
         lines.insert(2, f"plan     {_plan(found, found.plan)}")
     if found.planning_since is not None:

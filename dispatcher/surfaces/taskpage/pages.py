@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -12,6 +12,10 @@ from starlette.responses import HTMLResponse
 from connectors.base import WorkNotice
 from dispatcher.stages.serving import (
     DAYS,
+    KINDS,
+    OTHER,
+    AskedField,
+    Card,
     OwnWork,
     Showing,
     WorkSummary,
@@ -89,6 +93,29 @@ class Undo:
 
     token: str
     left: float
+
+
+ANY: Final = "any"
+"""What a form says in place of a kind of work: whichever comes."""
+
+
+@dataclass(frozen=True)
+class OfferedKind:
+    """A kind of work to choose, under the name that it has in this session."""
+
+    name: str
+    card: Card
+
+
+@dataclass(frozen=True)
+class ChosenKind:
+    """The kind that a task was chosen by; None: none was.
+
+    ``again``: the worker asks to choose once more after this task.
+    """
+
+    kind: str | None
+    again: bool
 
 
 class TaskPages:
@@ -214,8 +241,9 @@ class TaskPages:
         saved: str,
         stopped: bool,
         undo: Undo | None = None,
+        offers: Sequence[OfferedKind] = (),
     ) -> HTMLResponse:
-        """Offer *Start*, or *Continue* where a task is waiting.
+        """Offer *Start*, or *Continue* where a task is waiting, and kinds to choose.
 
         `stopped`: the worker is below the floor, and the page says so.
         """
@@ -227,6 +255,8 @@ class TaskPages:
             saved=saved,
             stopped=stopped,
             undo=undo,
+            cards=self._cards(request, offers),
+            kind=ANY,
             time_for_a_task=_time_for_a_task(self.language(request), self._lease),
         )
 
@@ -236,6 +266,9 @@ class TaskPages:
         form_token: str,
         way_out: str = "",
         undo: Undo | None = None,
+        *,
+        offers: Sequence[OfferedKind] = (),
+        kind: str = ANY,
     ) -> HTMLResponse:
         """Say that there is nothing: the one page for every reason.
 
@@ -245,9 +278,19 @@ class TaskPages:
         way_out : str
             Link that reports to the market that the worker is done; empty for none.
         undo : Undo, optional
+        offers : sequence of OfferedKind
+            Kinds to choose, whatever was asked for.
+        kind : str
+            What was asked for.
         """
         return self._page(
-            request, "nothing.html", form_token=form_token, way_out=way_out, undo=undo
+            request,
+            "nothing.html",
+            form_token=form_token,
+            way_out=way_out,
+            undo=undo,
+            cards=self._cards(request, offers),
+            kind=kind,
         )
 
     def me(
@@ -278,6 +321,7 @@ class TaskPages:
         note: str = "",
         undo: Undo | None = None,
         pace: WorkSummary | None = None,
+        choice: ChosenKind | None = None,
     ) -> HTMLResponse:
         """Show the task.
 
@@ -296,6 +340,8 @@ class TaskPages:
             Of the answer before.
         pace : WorkSummary, optional
             What the worker did today, and what this task brings.
+        choice : ChosenKind, optional
+            Where workers choose.
         """
         language = self.language(request)
         image = showing.words is None
@@ -320,6 +366,7 @@ class TaskPages:
             note=note,
             undo=undo,
             pace=_facts(language, pace),
+            choice=choice,
             practice=None,
         )
 
@@ -386,6 +433,20 @@ class TaskPages:
             request, "message.html", status, heading=say(heading), text=say(text)
         )
 
+    def _cards(
+        self, request: Request, offers: Sequence[OfferedKind]
+    ) -> list[tuple[str, AskedField, list[str]]]:
+        """Name, field and facts of each kind that is offered."""
+        language = self.language(request)
+        return [
+            (
+                one.name,
+                asked(one.card.field, say=language.say),
+                _facts_of_kind(language, one.card),
+            )
+            for one in offers
+        ]
+
     def _page(
         self, request: Request, template: str, status: int = 200, **context: object
     ) -> HTMLResponse:
@@ -400,6 +461,7 @@ class TaskPages:
             "undo": None,
             "note": "",
             "pace": (),
+            "choice": None,
             "undo_seconds": round(self._undo),
         }
         html = _ENVIRONMENT.get_template(template).render({**shared, **context})
@@ -417,18 +479,36 @@ def _facts(language: Language, pace: WorkSummary | None) -> list[str]:
         )
     if pace.pay:
         told.append(language.say("{amount} for this one", amount=pace.pay))
-    seconds = None if pace.seconds is None else max(1.0, pace.seconds)
-    if seconds:
-        told.append(
+    return told + _duration(language, pace.seconds)
+
+
+def _facts_of_kind(language: Language, card: Card) -> list[str]:
+    """What a kind of work is called, what one of it earns, and how long one takes."""
+    told = [language.say(KINDS.get(card.field.ask or "", OTHER))]
+    if len(card.pay) == 1:
+        told.append(language.say("{amount} for one", amount=card.pay[0]))
+    elif card.pay:
+        least, most = card.pay
+        told.append(language.say("{least} to {most} for one", least=least, most=most))
+    return told + _duration(language, card.seconds)
+
+
+def _duration(language: Language, seconds: float | None) -> list[str]:
+    """About how long a task takes; nothing where it is not known."""
+    if seconds is None:
+        return []
+    seconds = max(1.0, seconds)
+    if seconds < 90:
+        return [
             language.count(
                 "about {number} second", "about {number} seconds", round(seconds)
             )
-            if seconds < 90
-            else language.count(
-                "about {number} minute", "about {number} minutes", round(seconds / 60)
-            )
+        ]
+    return [
+        language.count(
+            "about {number} minute", "about {number} minutes", round(seconds / 60)
         )
-    return told
+    ]
 
 
 def in_clock(seconds: int) -> str:

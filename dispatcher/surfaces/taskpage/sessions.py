@@ -45,7 +45,7 @@ from dispatcher.stages.serving.arrivals import BROWSER_SECONDS, Turned
 from dispatcher.stages.serving.values import IN
 from dispatcher.store import Clock
 from dispatcher.surfaces.taskpage.languages import languages
-from dispatcher.surfaces.taskpage.pages import SHARED, TaskPages, Undo
+from dispatcher.surfaces.taskpage.pages import ANY, SHARED, OfferedKind, TaskPages, Undo
 from dispatcher.surfaces.web import caller, own_page, pace, read_form
 
 
@@ -58,7 +58,7 @@ class PageKeys:
     def __init__(self, secret: bytes) -> None:
         self._keys = {
             use: hmac.digest(secret, b"taskpage\0" + use.encode(), "sha256")
-            for use in ("form", "crop", "same")
+            for use in ("form", "crop", "kind", "same")
         }
 
     def form_token(self, cookie: str) -> str:
@@ -74,6 +74,11 @@ class PageKeys:
         """Opaque name of a task's image, good for this session and task only."""
         body = struct.pack(">Q", task_id) + _bytes(cookie)
         return _text(self._mac("crop", body)[:18])
+
+    def kind_id(self, cookie: str, field_id: int) -> str:
+        """Opaque name of a kind of work, good for this session only."""
+        body = struct.pack(">Q", field_id) + _bytes(cookie)
+        return _text(self._mac("kind", body)[:9])
 
     def identified(
         self, cookie: str, account_id: int, invite: int, until: int | None, now: int
@@ -152,6 +157,7 @@ class PageSettings:
 
 
 _SECOND: Final = 1_000_000
+_NO_KIND: Final = -1
 _OURS: Final = ("form_token", "market", "invite")
 _COOKIE_BYTES: Final = 32  # 256 bits
 _COOKIE_LENGTH: Final = 43  # characters of such a cookie
@@ -208,6 +214,33 @@ class TaskPageSessions:
         """Opaque name of a task's image for a worker's session."""
         return self._page_keys.crop_id(guest.cookie, task_id)
 
+    def offers(self, guest: Guest) -> list[OfferedKind]:
+        """Kinds of work among which a worker may choose now; none where all is assigned.
+
+        Whom the floor stopped is shown nothing new, whatever they chose.
+        """
+        if guest.worker.stopped:
+            return []
+        return [
+            OfferedKind(self._page_keys.kind_id(guest.cookie, card.field_id), card)
+            for card in self._serving.choices(guest.worker)
+        ]
+
+    def kind_of(self, guest: Guest) -> int | None:
+        """Return the field of the kind that a form chose; None: any.
+
+        No kind of the policy has the number that a forged or an old name gives, so that
+        it is as one of which nothing is left.
+        """
+        name = guest.form.get("kind", ANY)
+        if not self._serving.chooses or name == ANY:
+            return None
+        for field_id in self._serving.kinds():
+            own = self._page_keys.kind_id(guest.cookie, field_id)
+            if hmac.compare_digest(own.encode(), name.encode()):
+                return field_id
+        return _NO_KIND
+
     async def guest(self, request: Request) -> Guest | None:
         """Session and worker of a request that only looks; None if nobody is known."""
         cookie = request.cookies.get(self._session_cookie, "")
@@ -236,9 +269,9 @@ class TaskPageSessions:
         if guest is None:
             return self.closed(request, refused=False)
         continues = await run_in_threadpool(self._serving.has_task, guest.worker)
-        return self.ready(request, guest, continues=continues)
+        return await self.ready(request, guest, continues=continues)
 
-    def ready(
+    async def ready(
         self,
         request: Request,
         guest: Guest,
@@ -248,6 +281,7 @@ class TaskPageSessions:
         undo: Undo | None = None,
     ) -> Response:
         """Offer a worker *Start* or *Continue*, and say what keeps them from new tasks."""
+        offers = [] if continues else await run_in_threadpool(self.offers, guest)
         return self._pages.ready(
             request,
             self.form_token(guest),
@@ -255,6 +289,7 @@ class TaskPageSessions:
             saved=saved,
             stopped=guest.worker.stopped,
             undo=undo,
+            offers=offers,
         )
 
     async def arrive(self, request: Request) -> Response:

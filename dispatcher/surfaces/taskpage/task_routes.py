@@ -27,11 +27,13 @@ from dispatcher.stages.serving import (
 )
 from dispatcher.store import Clock, Store
 from dispatcher.surfaces.taskpage.pages import (
+    ANY,
     KNOWN,
     LEFT,
     PRACTISED,
     TAKEN_BACK,
     TOO_LATE,
+    ChosenKind,
     TaskPages,
     Undo,
 )
@@ -87,7 +89,7 @@ class TaskRoutes:
         if not own:
             return await self._nothing(request, guest, began)
         continues = await run_in_threadpool(self._serving.has_task, guest.worker)
-        return self._sessions.ready(request, guest, continues=continues)
+        return await self._sessions.ready(request, guest, continues=continues)
 
     async def answer(self, request: Request) -> Response:
         """``POST /task/TOKEN/answer``."""
@@ -120,7 +122,9 @@ class TaskRoutes:
         showing = await run_in_threadpool(self._serving.in_hand, guest.worker)
         if showing is not None:
             return await self._task(request, guest, showing, note=TOO_LATE)
-        return self._sessions.ready(request, guest, continues=False, saved=TOO_LATE)
+        return await self._sessions.ready(
+            request, guest, continues=False, saved=TOO_LATE
+        )
 
     async def draft(self, request: Request) -> Response:
         """``POST /task/TOKEN/draft``: keep what was typed; says nothing of it back.
@@ -178,7 +182,7 @@ class TaskRoutes:
         done = await self._on_task(request, guest.worker, self._serving.recuse)
         if not done:
             return await self._nothing(request, guest, began)
-        return self._sessions.ready(
+        return await self._sessions.ready(
             request,
             guest,
             continues=False,
@@ -216,7 +220,10 @@ class TaskRoutes:
     ) -> Response:
         self._pace(self._starts, worker)
         began = anyio.current_time()
-        showing = await run_in_threadpool(self._serving.start, worker)
+        kind = None
+        if self._serving.chooses:
+            kind = await run_in_threadpool(self._sessions.kind_of, guest)
+        showing = await run_in_threadpool(self._serving.start, worker, kind)
         if showing is None:
             response = await self._nothing(request, guest, began, undo)
         else:
@@ -230,9 +237,14 @@ class TaskRoutes:
     ) -> Response:
         token = request.path_params["token"]
         undo = Undo(token, self._undo) if saved.undo else None
-        if guest.form.get("then") == "next" and not saved.repeated:
+        goes_on = guest.form.get("then") == "next" and not saved.repeated
+        if (
+            self._serving.chooses
+        ):  # with the same kind, unless they want to choose again
+            goes_on = goes_on and "kind" in guest.form and "choose" not in guest.form
+        if goes_on:
             return await self._next(request, guest, worker, undo)
-        return self._sessions.ready(
+        return await self._sessions.ready(
             request, guest, continues=False, saved=saved.words, undo=undo
         )
 
@@ -240,9 +252,16 @@ class TaskRoutes:
         self, request: Request, guest: Guest, began: float, undo: Undo | None = None
     ) -> Response:
         way_out = await run_in_threadpool(self._sessions.way_out, guest.worker)
+        offers = await run_in_threadpool(self._sessions.offers, guest)
         await _hold(began, self._neutral)
-        form_token = self._sessions.form_token(guest)
-        return self._pages.nothing(request, form_token, way_out, undo)
+        return self._pages.nothing(
+            request,
+            self._sessions.form_token(guest),
+            way_out,
+            undo,
+            offers=offers,
+            kind=guest.form.get("kind", ANY),
+        )
 
     async def _task(
         self,
@@ -262,8 +281,15 @@ class TaskRoutes:
             error,
             note=note,
             undo=undo,
+            choice=self._choice(guest),
             pace=await run_in_threadpool(self._serving.pace, guest.worker, showing),
         )
+
+    def _choice(self, guest: Guest) -> ChosenKind | None:
+        """What a worker chose, to go on with; None where all is assigned."""
+        if not self._serving.chooses:
+            return None
+        return ChosenKind(guest.form.get("kind"), again="choose" in guest.form)
 
     async def _save(self, request: Request, guest: Guest) -> Draft | None:
         seen = request.headers.get("if-match")
@@ -340,7 +366,7 @@ class OwnPageRoutes:
         guest = await self._sessions.guest(request)
         if guest is None:
             return self._sessions.closed(request, refused=False)
-        return self._practice(request, guest, 1)
+        return await self._practice(request, guest, 1)
 
     async def practised(self, request: Request) -> Response:
         """``POST /practice/STEP``: an answer to a made-up part; nothing is kept of it."""
@@ -348,9 +374,10 @@ class OwnPageRoutes:
         if guest is None:
             return self._sessions.closed(request, refused=False)
         pace(self._looks, guest.worker.account_id, self._clock())
-        return self._practice(request, guest, request.path_params["step"], guest.form)
+        step = request.path_params["step"]
+        return await self._practice(request, guest, step, guest.form)
 
-    def _practice(
+    async def _practice(
         self,
         request: Request,
         guest: Guest,
@@ -359,7 +386,7 @@ class OwnPageRoutes:
     ) -> Response:
         token = self._sessions.form_token(guest)
         page = self._pages.practice(request, token, step, form)
-        return page or self._sessions.ready(
+        return page or await self._sessions.ready(
             request, guest, continues=False, saved=PRACTISED
         )
 

@@ -49,6 +49,7 @@ class SafeWorkers(Document):
     needed: int | None
     present: int
     field: str
+    choosing: bool
     short: bool
 
 
