@@ -15,6 +15,7 @@ from math import ceil, sqrt
 from statistics import fmean, quantiles, stdev
 from typing import Any, Final
 
+from dispatcher.ledger.active_policy import current_policy
 from dispatcher.ledger.limit_usage import LimitUsage, LimitUsages
 from dispatcher.ledger.lines import adversary_name
 from dispatcher.operations import sampling
@@ -224,10 +225,20 @@ class FieldCount:
 
 @dataclass(frozen=True)
 class Coverage:
-    """How far each field is, as of a moment; None: nothing was counted yet."""
+    """How far each field is.
+
+    Attributes
+    ----------
+    at : int or None
+        When it was counted; None: nothing was counted yet.
+    fields : sequence of FieldCount
+    asked_once : frozenset of str
+        Fields that one worker each is asked for, so that no two answers agree.
+    """
 
     at: int | None
     fields: Sequence[FieldCount]
+    asked_once: frozenset[str] = frozenset()
 
 
 def coverage(store: Store) -> Coverage:
@@ -235,6 +246,8 @@ def coverage(store: Store) -> Coverage:
     found: dict[str, dict[str, int]] = defaultdict(dict)
     moment = None
     with store.read() as tx:
+        force = current_policy(tx)
+        declared = () if force is None else force.policy.entity.fields.values()
         for measure, name in zip(sampling.FIELDS, sampling.TOTALS, strict=True):
             last = samples.latest(tx, measure)
             if last is not None:
@@ -247,6 +260,7 @@ def coverage(store: Store) -> Coverage:
             FieldCount(field, *(of.get(name, 0) for name in sampling.TOTALS))
             for field, of in sorted(found.items())
         ],
+        frozenset(field.name for field in declared if field.answers == 1),
     )
 
 

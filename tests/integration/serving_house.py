@@ -37,7 +37,7 @@ subject = "patient"
 
 [entity.rx.fields]
 name    = { ask = "transcribe", help = "As it is written", example = { synthetic = true, shown = "Dr Jo Doe", answer = "Jo Doe" } }
-disease = { ask = "choose", choices = ["flu", "gout", "mumps"], question = "Which?" }
+disease = { ask = "choose", choices = ["flu", "gout", "mumps", "d4", "d5", "d6", "d7", "d8", "d9", "d10", "d11"], question = "Which?" }
 age     = { ask = "number", min = 0, max = 130 }
 born    = { ask = "date" }
 ok      = { ask = "yes_no", question = "Signed?" }

@@ -14,7 +14,7 @@ from dispatcher.core.errors import Conflict, Invalid, StaleLease
 from dispatcher.custody.evidence import export, verify
 from dispatcher.ledger.versions import apply_policy
 from dispatcher.stages.intake.inbox import Inbox
-from dispatcher.stages.intake.loading import CHANGED, DOUBLED, load
+from dispatcher.stages.intake.loading import CHANGED, COUNTS_ON, DOUBLED, load
 from dispatcher.stages.intake.table import Options
 from dispatcher.store import lease
 from tests import builders, sql
@@ -203,7 +203,10 @@ def test_a_key_with_other_cells_is_refused_and_the_record_stays(ready, clock, tm
     path = tmp_path / "r.csv"
     other = FORMS.replace("Bob Ray", "Bob Roy")
     assert counts(loaded(ready, other, clock, rejects=path)) == (0, 0, 2, 1)
-    assert rejected(path)[1:] == [["4", "rx_id", CHANGED]]
+    seen = COUNTS_ON.format(subject="patient_id")
+    assert rejected(path)[1:] == [
+        ["4", "rx_id", CHANGED.format(columns="name", seen=seen)]
+    ]
     cells = query(ready, "SELECT columns FROM record ORDER BY id")[2][0]
     assert b"Bob Ray" in bytes(cells)
 

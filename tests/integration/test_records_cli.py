@@ -211,6 +211,9 @@ def test_preview_and_load_reject_the_same_rows(run, file, tmp_path):
     )
     found = json.loads(run("preview", file, as_json=True).stdout)
     told = [(row["line"], row["reason"]) for row in found["rejected"]]
+    changed = told[0][1]
+    assert "other cells in patient_name; records never change" in changed
+    assert "the policy names no subject, the column that says whose" in changed
     done = run("load", file, "--rejects", tmp_path / "rejects.csv")
     assert done.exit_code == EXIT_PARTLY
     with (tmp_path / "rejects.csv").open(newline="") as stream:

@@ -17,6 +17,7 @@ import msgspec
 
 from dispatcher.core.errors import Conflict, Invalid, StoreLocked
 from dispatcher.core.keys import spelled
+from dispatcher.core.plurals import count
 from dispatcher.ledger.active_policy import ActivePolicy, current_policy, no_policy
 from dispatcher.ledger.loads import register_keys
 from dispatcher.stages.intake import record_rows, runs
@@ -52,10 +53,16 @@ TRIES: Final = 5  # when another load adds the same records meanwhile
 DEFAULT_RUN: Final = "default"
 
 CHANGED: Final = (
-    "the key is in the store already, with other cells; records never change: to load "
-    "this row, give it a new key (the old one keeps its answers; what was seen of its "
-    "subject counts on)"
+    "the key is in the store already, with other cells in {columns}; records never change: "
+    "to load this row, give it a new key (the old one keeps its answers; {seen})"
 )
+COUNTS_ON: Final = "what was seen of its {subject} counts on"
+COUNTS_NOT: Final = (
+    "what was seen of it does not count for the new one: the policy names no subject, "
+    "the column that says whose a record is"
+)
+DIFFERENT: Final = 3
+"""Columns that the reason of a changed row names, at most."""
 ERASED: Final = "its values were erased, and it is not taken in again"
 RESPELLED: Final = "its key is one that was erased, but for its spelling"
 OTHER: Final = "the ledger knows it with other fields, subject, time or place"
@@ -295,8 +302,8 @@ class _Loading:
                 fresh.append(row)
             elif self._is_mine(record.id):
                 refused.append(RejectedRow(row.line, key, DOUBLED))
-            elif not self._same(row, record):
-                refused.append(RejectedRow(row.line, key, CHANGED))
+            elif differing := self._differing(row, record):
+                refused.append(RejectedRow(row.line, key, self._changed(differing)))
             else:
                 self.counts.skipped += 1
         return fresh
@@ -320,13 +327,25 @@ class _Loading:
             respelled = _respelled(tx, self._secret, found, known)
         return known, erased, respelled
 
-    def _same(self, row: CandidateRow, record: rows.RecordRow) -> bool:
-        """Whether the record has the cells of the row, empty ones left out."""
+    def _differing(self, row: CandidateRow, record: rows.RecordRow) -> list[str]:
+        """Return the columns in which a row has other cells than its record has."""
         cells = msgspec.json.decode(record.columns, type=list[str])
         columns = self._columns_of[record.load_id]
         if columns == self._builder.columns and cells == list(row.cells):
-            return True
-        return _filled(columns, cells) == _filled(self._builder.columns, row.cells)
+            return []
+        before = _filled(columns, cells)
+        now = _filled(self._builder.columns, row.cells)
+        names = dict.fromkeys((*self._builder.columns, *columns))
+        return [name for name in names if before.get(name) != now.get(name)]
+
+    def _changed(self, columns: Sequence[str]) -> str:
+        """Say why a row is refused whose key is known with other cells."""
+        named = ", ".join(columns[:DIFFERENT])
+        if len(columns) > DIFFERENT:
+            named += f" and {count(len(columns) - DIFFERENT, 'more column')}"
+        subject = self._force.policy.entity.subject
+        seen = COUNTS_NOT if subject is None else COUNTS_ON.format(subject=subject)
+        return CHANGED.format(columns=named, seen=seen)
 
     def _bring(self, chunk: list[PreparedRecord], refused: list[RejectedRow]) -> None:
         """Write a chunk, except what another load adds meanwhile."""

@@ -275,9 +275,15 @@ def coverage(found: Coverage) -> Chart:
 def agreement(found: Coverage) -> Chart:
     """Draw, for each field, in how many results the answers agree."""
     key, title = "agreement", "Agreement by field"
-    fields = [one for one in found.fields if one.answered + one.conflict]
-    if found.at is None or not fields:
+    results = [one for one in found.fields if one.answered + one.conflict]
+    if found.at is None or not results:
         return _empty(key, title, "No field has a result yet.")
+    fields = [one for one in results if one.field not in found.asked_once]
+    once = len(results) - len(fields)
+    if not fields:
+        return _empty(
+            key, title, "Agreement needs two answers; each field is asked once."
+        )
     fields.sort(
         key=lambda one: (one.answered / (one.answered + one.conflict), one.field)
     )
@@ -287,11 +293,13 @@ def agreement(found: Coverage) -> Chart:
         f"{count(conflicts, 'result')} in conflict; least agreement on {worst.field}: "
         f"{share(worst.answered, worst.answered + worst.conflict)}."
     )
+    if once:
+        summary += f" {count(once, 'field is', 'fields are')} asked once, and left out."
     plot = _rows(key, title, summary, len(fields))
     for place, one in enumerate(fields):
-        results = one.answered + one.conflict
-        said = f"{share(one.answered, results)} · {count(results, 'result')}"
-        _bar_row(plot, place, one.field, said, (one.answered, one.conflict), results)
+        every = one.answered + one.conflict
+        said = f"{share(one.answered, every)} · {count(every, 'result')}"
+        _bar_row(plot, place, one.field, said, (one.answered, one.conflict), every)
     return Chart(
         key,
         title,

@@ -356,7 +356,7 @@
     // -- keys: each is shown where it works, and single ones can be switched off --------
     const keys = $("keys"), singles = $("single-keys");
     try { singles.checked = localStorage.getItem("single-keys") !== "off"; } catch { /* storage may be off */ }
-    for (const [i, choice] of [...form.querySelectorAll(".choice")].slice(0, 9).entries()) choice.append(kbd(i + 1));
+    for (const [i, choice] of [...form.querySelectorAll(".choice")].entries()) choice.append(kbd(i + 1));
     for (const shown of keys.querySelectorAll("[data-with]")) shown.textContent = `${WITH} ${shown.textContent}`;
     for (const button of form.querySelectorAll("[data-key]")) {
       const tool = button.dataset.tool, key = written(button.dataset.key);
@@ -383,6 +383,13 @@
       const ends = button?.type === "submit" && button !== extend;
       return button && (() => ends ? ask(button) : button.click());
     };
+    const digits = { text: "", at: 0 }; // of a choice past the ninth: 1, then 0
+    const numbered = (radios, event) => {
+      const whole = event.timeStamp - digits.at < 1000 ? digits.text + event.key : event.key;
+      const text = radios[Number(whole) - 1] ? whole : event.key;
+      Object.assign(digits, { text, at: event.timeStamp });
+      return radios[Number(text) - 1];
+    };
     const meant = (event) => { // by a key; null: the browser knows
       const node = event.target, key = event.key;
       if (modified(event) && !["Enter", " "].includes(key)) {
@@ -399,10 +406,10 @@
         if (cells.includes(node)) return () => cells[cells.indexOf(node) + 1]?.focus(); // a table is not over yet
       }
       if (writes(node)) return null;
-      const choices = /^[1-9]$/.test(key) && node.closest?.("#choices");
-      if (!choices) return singles.checked && key.length === 1 ? press(keyOf(event)) : null;
-      const radio = choices.querySelectorAll("input")[Number(key) - 1];
-      return radio ? () => { radio.checked = true; radio.focus(); radio.dispatchEvent(new Event("input", { bubbles: true })); } : null;
+      const choices = /^[0-9]$/.test(key) && node.closest?.("#choices");
+      const radio = choices && numbered([...choices.querySelectorAll("input")], event);
+      if (!radio) return singles.checked && key.length === 1 ? press(keyOf(event)) : null;
+      return () => { radio.checked = true; radio.focus(); radio.dispatchEvent(new Event("input", { bubbles: true })); };
     };
     on(document, "keydown", (event) => {
       if (keys.open || event.isComposing || event.metaKey) return;

@@ -65,7 +65,8 @@ def burn_downs(draw):
 def coverages(draw):
     fields = [of.FieldCount(*draw(st.tuples(NAMES, COUNTS, COUNTS, COUNTS, COUNTS)))
               for _ in range(draw(st.integers(0, 5)))]  # fmt: skip
-    return of.Coverage(draw(st.sampled_from([None, NOON])), fields)
+    once = draw(st.sets(st.sampled_from([one.field for one in fields] or ["x"])))
+    return of.Coverage(draw(st.sampled_from([None, NOON])), fields, frozenset(once))
 
 
 USAGES = st.builds(
@@ -342,3 +343,14 @@ def test_every_colour_of_a_series_stands_out_from_a_card_light_and_dark():
         for colour in colours.values():
             low, high = sorted((luminance(card), luminance(colour)))
             assert (high + 0.05) / (low + 0.05) >= 3
+
+
+def test_one_answer_agrees_with_none():
+    """Fields that are asked once agreed in 100 % of the cases."""
+    fields = [of.FieldCount("zip", 9, 8, 0, 0), of.FieldCount("drug", 9, 6, 2, 0)]
+    both = charts.agreement(of.Coverage(NOON, fields, frozenset({"zip"})))
+    assert [row[0] for row in both.rows] == ["drug"]
+    assert "least agreement on drug: 75" in both.summary
+    assert "1 field is asked once, and left out" in both.summary
+    none = charts.agreement(of.Coverage(NOON, fields[:1], frozenset({"zip"})))
+    assert none.summary == "Agreement needs two answers; each field is asked once."
