@@ -66,11 +66,21 @@ def suggest(
         can be a field.
     """
     found = _look(source, options)
+    if found.rejected and found.rejections >= found.rows:
+        first = found.rejected[0]
+        raise Invalid(
+            f"no row of {found.file.name} can be read",
+            why=f"each of its {found.rows:,} rows is rejected; the first one, on line "
+            f"{first.line}: {first.reason}",
+            fix="correct the file; dispatcher records preview lists the rows",
+        )
     key = ROW_KEY if options.numbered else found.profile.key
     if key is None:
         raise Invalid(
             f"no column of {found.file.name} can be the key",
-            why="a key is filled and different in every row",
+            why="a key is filled and different in every row"
+            if found.rows
+            else "the file has a header and no row",
             fix="add a column that numbers the rows, or let them be numbered as they "
             "stand in the file: --key row",
         )

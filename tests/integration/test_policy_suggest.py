@@ -10,6 +10,7 @@ from dispatcher.store import open_store
 from dispatcher.surfaces.cli import policy
 from dispatcher.surfaces.cli.context import CliContext
 from policies.discovery import exhaustive
+from policies.document import parse
 
 VISITS = "visit_id,patient_id,patient_name,birth_date,zip,disease\n" + "".join(
     f"v-{i},p-{i // 2},Canary{i // 2} Secretson,19{40 + i // 2}-01-02,0{4000 + i // 6},d{i % 3}\n"
@@ -148,6 +149,25 @@ def test_files_of_no_use_are_refused_with_the_way_out(run):
     assert not out.exists()
     run("suggest", file, "-o", out, "--key", "row")
     assert 'key     = "row"' in out.read_text()
+    file.write_text("disease\n")
+    with pytest.raises(Invalid, match="can be the key") as caught:
+        run("suggest", file, "-o", out)
+    assert "no row" in caught.value.why
+    lines = run.folder / "bad.jsonl"
+    lines.write_text("{'id': 1},\n{'id': 2},\n")
+    with pytest.raises(Invalid, match=r"no row of .* can be read") as caught:
+        run("suggest", lines, "-o", out)
+    assert "line 1: not valid JSON" in caught.value.why
+
+
+def test_numbered_rows_are_the_key_also_where_a_column_could_be_it(run):
+    """A draft with the key among its fields would be refused by `policy check`."""
+    file, out = run.folder / "visits.csv", run.folder / "policy.toml"
+    file.write_text("id,disease\n1,flu\n2,flu\n")
+    run("suggest", file, "-o", out, "--key", "row")
+    result = parse(out.read_bytes())
+    assert result.policy.entity.key == "row"
+    assert set(result.policy.entity.fields) == {"id", "disease"}
 
 
 def test_a_policy_file_is_asked_who_may_see_what_next(run):

@@ -359,7 +359,9 @@ def _undecided(telling: bytes) -> Invalid:
             shown = sample[0].decode(codec, "ignore")[:2].strip()
             readings.setdefault(shown, []).append(SHOWN.get(codec, codec))
     candidates = "; ".join(
-        f"{', '.join(codecs)}: {shown}" for shown, codecs in readings.items() if shown
+        f"{', '.join(codecs)}: {shown}"
+        for shown, codecs in readings.items()
+        if shown and shown.isprintable()
     )
     return Invalid(
         "the encoding of the file is uncertain",

@@ -91,6 +91,7 @@ def open_table(
         if options.numbered:
             digest = _digest(where, source.name, options)
             columns, batches = (ROW_KEY, *columns), _numbered(batches, digest)
+            facts.numbered = True
     except BaseException:
         source.close()
         raise

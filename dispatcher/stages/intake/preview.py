@@ -230,7 +230,7 @@ def preview(
     rejected: list[RejectedRow] = []
     for batch in _reported(table):
         if not columns and not keys:
-            keys = _candidates(batch.columns)
+            keys = [_Keys(0)] if table.facts.numbered else _candidates(batch.columns)
         _grow(columns, batch.columns)
         for column, cells in zip(columns, zip(*batch.rows, strict=True), strict=False):
             column.add(cells)

@@ -132,6 +132,8 @@ class FileFacts:
         Empty for formats that have none.
     sheet : str
         The sheet that is read, workbooks only.
+    numbered : bool
+        Whether the column :data:`ROW_KEY` was added.
     notes : list of str
     """
 
@@ -142,6 +144,7 @@ class FileFacts:
     encoding_reason: str = ""
     delimiter: str = ""
     sheet: str = ""
+    numbered: bool = False
     notes: list[str] = field(default_factory=list)
 
 
