@@ -333,6 +333,8 @@ def pages_in(page_bytes: bytes) -> int:
     try:
         with Image.open(io.BytesIO(page_bytes), formats=FORMATS) as image:
             return int(getattr(image, "n_frames", 1))
+    except (Image.DecompressionBombWarning, Image.DecompressionBombError):
+        raise BadPage(_TOO_LARGE) from None
     except Exception:  # noqa: BLE001 - whatever a decoder raises
         raise BadPage("the page is no PDF, PNG, JPEG, TIFF or WebP image") from None
 
@@ -381,6 +383,10 @@ def _drawn(page_bytes: bytes, number: int) -> Image.Image:
 
 
 _TOO_LATE: Final = f"only the first {MAX_FRAMES:,} pages of a file can be shown"
+_TOO_DEEP: Final = (
+    "the page has 32 bits a pixel, and no scale says which of them are white: save it "
+    "with 8 or 16"
+)
 _TOO_LARGE: Final = f"the page has more than {MAX_PIXELS // 1_000_000} megapixels"
 _TOO_MUCH: Final = f"decoding the page would take more than {MAX_DECODED >> 20} MiB"
 
@@ -404,6 +410,8 @@ def _turn_to(image: Image.Image, number: int) -> None:
 
 def _check_size(image: Image.Image) -> None:
     """Refuse a page by its header: its pixels, and the buffers of its decoder."""
+    if image.mode in ("I", "F"):
+        raise BadPage(_TOO_DEEP)
     if image.width * image.height > MAX_PIXELS:
         raise BadPage(_TOO_LARGE)
     size = image.width * image.height * _width(image.mode)
@@ -591,7 +599,7 @@ def _how_seen(page: Image.Image) -> tuple[str, Callable[[Image.Image], Image.Ima
         return page.mode, lambda strip: strip
     if page.mode.startswith("I"):  # 16 bits a pixel; none is shown on a screen
         return "L", _shades
-    if page.mode in ("CMYK", "YCbCr", "LAB", "HSV", "F"):
+    if page.mode in ("CMYK", "YCbCr", "LAB", "HSV"):
         return "RGB", lambda strip: strip.convert("RGB")
     return "RGB", _on_paper
 

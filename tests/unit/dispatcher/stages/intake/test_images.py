@@ -220,6 +220,13 @@ def test_sixteen_bit_greys_keep_their_shade():
     assert opened(crop(saved(image), None)).getpixel((0, 0)) == 128
 
 
+@pytest.mark.parametrize("mode", ["I", "F"])
+def test_a_page_whose_scale_is_unknown_is_refused_not_shown_black(mode):
+    image = Image.new(mode, (4, 4), 1)
+    with pytest.raises(BadPage, match="32 bits a pixel"):
+        crop(saved(image, "TIFF"), None)
+
+
 def test_what_is_clear_is_shown_white_and_hides_nothing():
     image = Image.new("RGBA", (4, 4), (200, 10, 10, 0))
     assert opened(crop(saved(image), None)).getpixel((0, 0)) == (255, 255, 255)
