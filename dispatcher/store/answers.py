@@ -373,8 +373,10 @@ def answers_of(
     asked = _LOCK_ANSWERS if lock else _ANSWERS
     rows = tx.execute(asked, {"entries": entry_ids}).all()
     return [
-        AnswerRow(row[1], row[0], *row[2:6])
-        for row in tx.vault.opened(tx, rows, [(3, "answer.raw")], 6)
+        AnswerRow(
+            row.entry_id, row.task_id, row.account_id, row.raw, row.valid, row.quality
+        )
+        for row in tx.vault.opened(tx, rows, "answer.raw")
     ]
 
 
@@ -473,7 +475,7 @@ _RECORDS_COUNT: Final = select(func.count()).where(
     Record.run_id == bindparam("run"), col(Record.erased_at).is_(None)
 )
 _FILLED: Final = (
-    select_columns(  # the entry's own id, those of FilledRow, then the key
+    select_columns(
         Entry.id,
         Entry.record_id,
         Entry.field_id,
@@ -492,7 +494,13 @@ _FILLED_OF_RUN: Final = _FILLED.where(
 ).order_by(col(Record.id))
 _FILLED_OF_RECORD: Final = _FILLED.where(Record.id == bindparam("record"))
 _RECORD: Final = (
-    select_columns(Record.id, Load.columns, Record.key, Record.columns, Record.key_id)
+    select_columns(
+        Record.id,
+        col(Load.columns).label("names"),
+        Record.key,
+        Record.columns,
+        Record.key_id,
+    )
     .join(Load, col(Load.id) == Record.load_id)
     .where(Record.pseudonym == bindparam("pseudonym"), col(Record.erased_at).is_(None))
 )
@@ -511,8 +519,8 @@ def loads(tx: Tx, run_id: int) -> list[tuple[int, str]]:
 def records(tx: Tx, run_id: int) -> Iterator[tuple[int, int, bytes]]:
     """Records of a run as they stream in: id, load, cells as loaded (a JSON list)."""
     found = tx.stream(_RECORDS, {"run": run_id})
-    for row in tx.vault.opened(tx, found, [(2, "record.columns")], 3):
-        yield row[0], row[1], row[2]
+    for row in tx.vault.opened(tx, found, "record.columns"):
+        yield row.id, row.load_id, row.columns
 
 
 def count_records(tx: Tx, run_id: int) -> int:
@@ -529,17 +537,22 @@ def filled(tx: Tx, run_id: int) -> Iterator[FilledRow]:
 
 
 def _filled(tx: Tx, found: Iterable[Any]) -> Iterator[FilledRow]:
-    value = 1 + FilledRow._fields.index("value")
-    for row in tx.vault.opened(tx, found, [(value, "result.value")], -1):
-        yield FilledRow(*row[1:-1])
+    for row in tx.vault.opened(tx, found, "result.value"):
+        yield FilledRow(
+            row.record_id,
+            row.field_id,
+            row.value,
+            row.confidence,
+            row.state,
+            row.judged_by,
+        )
 
 
 def record(tx: Tx, pseudonym: str) -> tuple[int, str, bytes, bytes] | None:
     """One record with values: its id, columns (JSON list), key and cells (JSON list)."""
     found = tx.execute(_RECORD, {"pseudonym": pseudonym}).all()
-    sealed = [(2, "record.key"), (3, "record.columns")]
-    for number, columns, key, cells, _ in tx.vault.opened(tx, found, sealed, 4):
-        return number, columns, key, cells
+    for row in tx.vault.opened(tx, found, "record.key", "record.columns"):
+        return row.id, row.names, row.key, row.columns
     return None
 
 

@@ -152,8 +152,8 @@ def payloads(tx: Tx, ids: Sequence[int]) -> dict[int, bytes]:
     """Return the decrypted content of refused answers; it may contain values."""
     found = tx.execute(_PAYLOADS, {"ids": list(ids)}).all()
     return {
-        row[0]: bytes(row[1])
-        for row in tx.vault.opened(tx, found, [(1, "quarantine.payload")], 2)
+        row.id: bytes(row.payload)
+        for row in tx.vault.opened(tx, found, "quarantine.payload")
     }
 
 
@@ -172,9 +172,9 @@ def drop_strange(tx: Tx, needles: Sequence[bytes]) -> int:
     """Delete quarantined answers with one of some texts; return how many."""
     found = tx.execute(_ALL_PAYLOADS).all()
     dropped = [
-        row[0]
-        for row in tx.vault.opened(tx, found, [(1, "quarantine.payload")], 2)
-        if any(needle in row[1] for needle in needles)
+        row.id
+        for row in tx.vault.opened(tx, found, "quarantine.payload")
+        if any(needle in row.payload for needle in needles)
     ]
     # One key seals a collection: others may still need it.
     tx.execute(_DROP, {"ids": dropped})

@@ -138,7 +138,7 @@ _RECORDS: Final = (
     select_columns(
         Record.id,
         Record.key,
-        Load.columns,
+        col(Load.columns).label("names"),
         Record.columns,
         Record.key_id,
         Record.pseudonym,
@@ -273,17 +273,16 @@ def person_of(tx: Tx, subject_id: int) -> bytes:
 def records(tx: Tx, record_ids: Sequence[int]) -> list[Row]:
     """Return key, load, columns and cells (JSON each) of records that have them still."""
     found = tx.execute(_RECORDS, {"records": record_ids}).all()
-    sealed = [(1, "record.key"), (3, "record.columns")]
-    return [tuple(row) for row in tx.vault.opened(tx, found, sealed, 4)]
+    return list(tx.vault.opened(tx, found, "record.key", "record.columns"))
 
 
 def cells_of_others(tx: Tx, record_ids: Sequence[int]) -> Iterator[bytes]:
     """Cells of all other records, of each as one text."""
     mine = frozenset(record_ids)
     found = tx.stream(_ALL_CELLS)
-    for row in tx.vault.opened(tx, found, [(1, "record.columns")], 2):
-        if row[0] not in mine:
-            yield "\n".join(json.loads(row[1])).encode()
+    for row in tx.vault.opened(tx, found, "record.columns"):
+        if row.id not in mine:
+            yield "\n".join(json.loads(row.columns)).encode()
 
 
 def sources_of(tx: Tx, record_ids: Sequence[int]) -> list[str]:
@@ -294,15 +293,17 @@ def sources_of(tx: Tx, record_ids: Sequence[int]) -> list[str]:
 def said_of(tx: Tx, entry_ids: Sequence[int]) -> list[Row]:
     """Answers: (task, entry, account, raw, moment)."""
     found = tx.execute(_ANSWERS, {"entries": entry_ids}).all()
-    opened = tx.vault.opened(tx, found, [(3, "answer.raw")], 5)
-    return [tuple(row[:5]) for row in opened]
+    return [
+        (row.task_id, row.entry_id, row.account_id, row.raw, row.at)
+        for row in tx.vault.opened(tx, found, "answer.raw")
+    ]
 
 
 def shown_of(tx: Tx, entry_ids: Sequence[int]) -> Iterator[bytes]:
     """Shown forms that are text."""
     found = tx.execute(_TEXTS, {"entries": entry_ids}).all()
-    for row in tx.vault.opened(tx, found, [(1, "entry.shown")], 2):
-        yield row[1]
+    for row in tx.vault.opened(tx, found, "entry.shown"):
+        yield row.shown
 
 
 def recipients(tx: Tx, entry_ids: Sequence[int]) -> list[Row]:

@@ -314,8 +314,8 @@ def lock(tx: Tx, gold_question_id: int) -> None:
 def shown_values(tx: Tx, field_id: int) -> Iterator[bytes]:
     """Shown forms of all entries of a field, as they stream in."""
     found = tx.stream(_SHOWN, {"field": field_id})
-    for row in tx.vault.opened(tx, found, [(1, "entry.shown")], 2):
-        yield row[1]
+    for row in tx.vault.opened(tx, found, "entry.shown"):
+        yield row.shown
 
 
 # -- who was asked what ------------------------------------------------------------

@@ -280,11 +280,20 @@ def loaded_columns(tx: Tx) -> dict[int, str]:
     return dict(tx.execute(_LOADED).all())
 
 
+class _CellsRow(NamedTuple):
+    """What :data:`_CELLS` reads of a record."""
+
+    id: int
+    load_id: int
+    columns: bytes
+    key_id: int | None
+
+
 def cells(tx: Tx) -> Iterator[Row]:
     """Cells of all records that have them still: (record, load, JSON)."""
-    found = tx.driver_stream(_CELLS, {})
-    for row in tx.vault.opened(tx, found, [(2, "record.columns")], 3):
-        yield tuple(row[:3])
+    found = map(_CellsRow._make, tx.driver_stream(_CELLS, {}))
+    for row in tx.vault.opened(tx, found, "record.columns"):
+        yield row.id, row.load_id, row.columns
 
 
 # -- plans -----------------------------------------------------------------------------

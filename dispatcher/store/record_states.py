@@ -77,7 +77,7 @@ def _stated(page: Any) -> Any:  # noqa: ANN401 - a subquery of records
             counted.id,
             counted.key,
             counted.run,
-            state,
+            state.label("state"),
             counted.fields,
             counted.answered,
             counted.conflict,
@@ -194,8 +194,14 @@ def records_of(
 
 def _opened(tx: Tx, rows: Sequence[Row[*tuple[Any, ...]]]) -> list[StatedRecord]:
     return [
-        (_text(row[1]) or row[8], row[2], row[3], *map(int, row[4:7]), row[8])
-        for row in tx.vault.opened(tx, rows, [(1, "record.key")], 7)
+        (
+            _text(row.key) or row.pseudonym,
+            row.run,
+            row.state,
+            *map(int, (row.fields, row.answered, row.conflict)),
+            row.pseudonym,
+        )
+        for row in tx.vault.opened(tx, rows, "record.key")
     ]
 
 
@@ -252,8 +258,10 @@ def record_keys(tx: Tx, record_ids: Sequence[int]) -> dict[int, str]:
     """Keys of records, as the operator loaded them; pseudonyms of erased ones."""
     found = tx.execute(_KEYS, {"records": sorted(set(record_ids))}).all()
     return {
-        row[0]: row[3] if row[4] else row[1].decode("utf-8", errors="replace")
-        for row in tx.vault.opened(tx, found, [(1, "record.key")], 2)
+        row.id: row.pseudonym
+        if row.erased_at
+        else row.key.decode("utf-8", errors="replace")
+        for row in tx.vault.opened(tx, found, "record.key")
     }
 
 

@@ -153,14 +153,30 @@ _ANY_SUPPRESSED: Final = select(Suppression.name).limit(1)
 _SUPPRESSED: Final = select(Suppression.name).where(in_list(Suppression.name, "names"))
 
 
+class _KnownRow(NamedTuple):
+    """What :data:`_KNOWN_RECORDS` reads of a record."""
+
+    id: int
+    load_id: int
+    columns: bytes
+    key_id: int | None
+    erased_at: int | None
+    pseudonym: str
+    lost_at: int | None
+
+
 def known_records(tx: Tx, pseudonyms: Sequence[str]) -> dict[str, RecordRow]:
     """Those of the records that are in the store, by pseudonym."""
     found = tx.driver_rows(_KNOWN_RECORDS, {"pseudonyms": list(pseudonyms)})
     return {
-        row[5]: RecordRow(
-            row[0], row[1], row[2], row[4] is not None, row[6] is not None
+        row.pseudonym: RecordRow(
+            row.id,
+            row.load_id,
+            row.columns,
+            row.erased_at is not None,
+            row.lost_at is not None,
         )
-        for row in tx.vault.opened(tx, found, [(2, "record.columns")], 3)
+        for row in tx.vault.opened(tx, map(_KnownRow._make, found), "record.columns")
     }
 
 

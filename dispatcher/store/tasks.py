@@ -248,9 +248,9 @@ _IS_RECUSED: Final = (
     )
     .correlate(Account, Entry)
 )
-_FORM: Final = (
+_FORM: Final[tuple[Any, ...]] = (
     Entry.id,
-    Task.id,
+    col(Task.id).label("task_id"),
     Entry.field_id,
     Record.run_id,
     Entry.shown,
@@ -259,7 +259,7 @@ _FORM: Final = (
 )
 """A task's entry, and the form of it that may be shown."""
 _CARGO: Final = (
-    select_columns(*_FORM, _IS_RECUSED)
+    select_columns(*_FORM, _IS_RECUSED.label("recused"))
     .select_from(Task)
     .join(Entry, col(Entry.id) == Task.entry_id)
     .join(Record, col(Record.id) == Entry.record_id)
@@ -328,8 +328,8 @@ _MARK: Final = (
 def cargo(tx: Tx, outbox_id: int) -> Iterator[CargoRow]:
     """Tasks of a message that are not answered or ended yet, in order of id."""
     found = tx.execute(_CARGO, {"message": outbox_id}).all()
-    for row in tx.vault.opened(tx, found, [(4, "entry.shown")], 6):
-        yield CargoRow._make((*row[1:6], bool(row[7])))
+    for row in tx.vault.opened(tx, found, "entry.shown"):
+        yield _cargo_row(row)._replace(recused=bool(row.recused))
 
 
 def published(tx: Tx, connector: str, ids: Sequence[int]) -> Iterator[CargoRow]:
@@ -339,8 +339,12 @@ def published(tx: Tx, connector: str, ids: Sequence[int]) -> Iterator[CargoRow]:
     """
     asked = {"tasks": list(ids), "connector": connector}
     found = tx.execute(_PUBLISHED, asked).all()
-    for row in tx.vault.opened(tx, found, [(4, "entry.shown")], 6):
-        yield CargoRow(*row[1:6])
+    for row in tx.vault.opened(tx, found, "entry.shown"):
+        yield _cargo_row(row)
+
+
+def _cargo_row(row: Any) -> CargoRow:  # noqa: ANN401 - an opened row of _FORM
+    return CargoRow(row.task_id, row.field_id, row.run_id, row.shown, row.media)
 
 
 def lock_tasks(tx: Tx, ids: Sequence[int]) -> dict[int, AnswerableRow]:

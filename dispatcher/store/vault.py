@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import os
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, namedtuple
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -41,7 +42,7 @@ from dispatcher.store.statements import in_list
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-    from dispatcher.store.transaction import Row, Tx
+    from dispatcher.store.transaction import Tx
 
 SEALING: Final = "sealing"
 """Setting: id of the wrapping key that the store was sealed under last."""
@@ -304,30 +305,40 @@ class Vault:
         except BadSeal:
             raise _damaged(place) from None
 
-    def opened(
-        self, tx: Tx, rows: Iterable[Row], columns: Sequence[tuple[int, str]], key: int
-    ) -> Iterator[list[Any]]:
+    def opened(self, tx: Tx, rows: Iterable[Any], *columns: str) -> Iterator[Any]:
         """Open the values of rows of any number, piece by piece.
 
         Parameters
         ----------
         tx : Tx
-        rows : iterable of tuples
-            The row's own id comes first.
-        columns : sequence of (int, str)
-            Places of the values in a row, and their columns.
-        key : int
-            Place of the key's id; -1 is the last one.
+        rows : iterable of named tuples
+            The id under which a row's values were sealed comes first; ``key_id`` is that
+            of the data key.
+        *columns : str
+            Columns of the values, ``TABLE.NAME``: in a row they have that name.
+
+        Yields
+        ------
+        named tuple
+            The row with the values themselves.
         """
         source = iter(rows)
         while piece := list(islice(source, PIECE)):
+            fields = tuple(piece[0]._fields)
+            row_type, key = _row_type(fields), fields.index("key_id")
+            places = [(fields.index(name.partition(".")[2]), name) for name in columns]
             self.prepare(tx, (row[key] for row in piece))
             for row in piece:
-                opened = list(row)
-                for at, column in columns:
+                values = list(row)
+                for at, column in places:
                     if row[at] is not None:
-                        opened[at] = self.open(tx, column, row[0], row[key], row[at])
-                yield opened
+                        values[at] = self.open(tx, column, row[0], row[key], row[at])
+                yield row_type._make(values)
+
+
+@cache
+def _row_type(fields: tuple[str, ...]) -> Any:  # noqa: ANN401 - made here
+    return namedtuple("OpenedRow", fields, rename=True)
 
 
 def _damaged(place: bytes) -> StoreUnusable:
