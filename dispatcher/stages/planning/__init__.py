@@ -52,7 +52,7 @@ from policies.planning.frontier import Frontier, frontier
 from policies.planning.improving import improve
 from policies.planning.preferences import fairest, fewest_workers, with_room
 from policies.planning.solving import plan_rest, solve
-from policies.solvers import SOLVERS, Limits, Solution, Verdict
+from policies.solvers import SOLVERS, Limits, Solution, Solver, Verdict
 from policies.solvers.template_assignment import evenly
 
 Ids = npt.NDArray[np.int64]
@@ -194,33 +194,26 @@ class Planning:
         Unfinished
             The search ended without a verdict.
         """
-        chosen, began = self.limits() if limits is None else limits, self._clock()
+        began = self._clock()
         seed = self._clock() if seed is None else seed
         with self._store.read() as tx:
             force, clear = self._force(tx), self._look(tx)
             base, joins = _last_applied(tx), rows.joins(tx)
             made = self._problem(tx, force, clear)
-        _check_algorithm(algorithm, made.problem)
-        solver, auto = find_solver(algorithm), find_solver("auto")
-        with meters.PLAN_DURATION.labels(algorithm).time():
-            solution = solve(made, solver, auto, seed, chosen)
-        whole, part = solution, made
-        if solution.verdict is not Verdict.SOLVED and not partial:
-            if not begun:
-                rng = np.random.default_rng(seed)
-                raise refusal(made, solution, rng, chosen)
-            part = made.only(made.backlog.begun)
-            solution = solve(part, solver, auto, seed, chosen)
-        solution = plan_rest(part, solution, auto, seed, chosen)
-        within, solution, preferred = self._preferred(
-            part, solution, seed, chosen.left(began / SECOND)
+        how = _Search(
+            solver=_solver_for(algorithm, made.problem),
+            seed=seed,
+            limits=self.limits() if limits is None else limits,
+            began=began / SECOND,
+            improving=self._seconds if limits is None else None,
+            searching=algorithm == "auto",
         )
-        rest = chosen.left(began / SECOND)
-        seconds = self._seconds if limits is None else rest.seconds
-        search = algorithm == "auto" and seconds > 0
-        if search:
-            rest = replace(rest, seconds=seconds, work=seconds)
-        solution = improve(within, solution, seed, rest, search=search)
+        with meters.PLAN_DURATION.labels(algorithm).time():
+            whole = how.solve(made)
+        part, solution = made, whole
+        if whole.verdict is not Verdict.SOLVED and not partial:
+            part, solution = _begun_only(made, whole, how, begun=begun)
+        solution, preferred = self._improved(part, solution, how)
         waiting = np.empty(0, np.int64)
         if part is not made:
             gone = np.union1d(solution.held, whole.held)
@@ -250,6 +243,21 @@ class Planning:
         )
         plan_id = self._write(plan, planned, _held(made, solution, waiting), epoch)
         return Drafted(plan_id, solution.verdict, numbers)
+
+    def _improved(
+        self, part: Translation, solution: Solution, how: _Search
+    ) -> tuple[Solution, Summary | None]:
+        """Plan the rest, within the rooms that are preferred, and search for better."""
+        solution = plan_rest(part, solution, how.auto, how.seed, how.limits)
+        within, solution, preferred = self._preferred(
+            part, solution, how.seed, how.left()
+        )
+        rest = how.left()
+        seconds = rest.seconds if how.improving is None else how.improving
+        search = how.searching and seconds > 0
+        if search:
+            rest = replace(rest, seconds=seconds, work=seconds)
+        return improve(within, solution, how.seed, rest, search=search), preferred
 
     def sweep(self, count: int, *, seed: int, limits: Limits) -> Frontier:
         """Plan the backlog at several limits on f, from none to 0; writes nothing.
@@ -569,15 +577,66 @@ class Planning:
         return plan.id
 
 
-def _check_algorithm(algorithm: str, problem: Problem) -> None:
-    """Refuse a built-in algorithm that does not take problems like this one."""
+@dataclass(frozen=True)
+class _Search:
+    """How a plan is searched for.
+
+    Attributes
+    ----------
+    began : float
+        Second by the clock of ``limits``.
+    searching : bool
+        Whether better plans are searched for once one was constructed.
+    improving : float or None
+        For how many seconds at most; None: for all that are left.
+    """
+
+    solver: Solver
+    seed: int
+    limits: Limits
+    began: float
+    searching: bool
+    improving: float | None
+
+    @property
+    def auto(self) -> Solver:
+        """Solves what the chosen solver leaves over."""
+        return find_solver("auto")
+
+    def solve(self, part: Translation) -> Solution:
+        return solve(part, self.solver, self.auto, self.seed, self.limits)
+
+    def left(self) -> Limits:
+        """Limits for the time that is left."""
+        return self.limits.left(self.began)
+
+
+def _begun_only(
+    made: Translation, whole: Solution, how: _Search, *, begun: bool
+) -> tuple[Translation, Solution]:
+    """Plan the records that were begun alone, where not everything has a plan.
+
+    Raises
+    ------
+    Infeasible, Unfinished
+        Without ``begun``; by ``whole``, the solution of everything.
+    """
+    if not begun:
+        raise refusal(made, whole, np.random.default_rng(how.seed), how.limits)
+    part = made.only(made.backlog.begun)
+    return part, how.solve(part)
+
+
+def _solver_for(algorithm: str, problem: Problem) -> Solver:
+    """Find a solver; refuse a built-in one that does not take problems like this one."""
     solver = SOLVERS.get(algorithm)
     if solver is None or solver.supports(problem):
-        return
+        return find_solver(algorithm)
+    fit = f"leave --algorithm out, or take one of: {', '.join(solvers_for(problem))}"
     raise Usage(
         f"{algorithm} cannot plan this backlog",
         why="it does not take problems with these rules, limits or objectives",
-        fix=f"leave --algorithm out, or take one of: {', '.join(solvers_for(problem))}",
+        fix=fit,
     )
 
 
