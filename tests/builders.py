@@ -1,7 +1,7 @@
 """Put a store into the state that a test begins with, by what the product itself calls.
 
-Each function is a transaction of its own. A test that wants a state that the product
-never writes (an edited store, a fault) says so in SQL: see ``tests/sql.py``.
+Each function is a transaction of its own. A state that the product never writes (an
+edited store, a fault) is made by ``tests/edits.py``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Statements of text for tests that look at tables, or put them as they want them.
+"""Statements of text for tests that look at tables.
 
 The product's own are constructs over the models; here ``?`` stands for a parameter, and
 ``= ANY(?)`` takes a list.

@@ -4,36 +4,35 @@ The long form is ``make torture`` (``python -m tests.e2e.torture --kills 50``).
 """
 
 import shutil
-import sqlite3
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from dispatcher.store import open_store
+from dispatcher.store.vault import KeyFile
 from tests.conftest import private_cluster
 from tests.e2e.torture import hard
 from tests.e2e.torture.__main__ import fresh
 from tests.e2e.torture.checks import Findings, check
 from tests.e2e.torture.course import Course
 from tests.e2e.torture.scene import Scene, Sizes
+from tests.edits import CRASHES, Edit, unguarded
 
 SMALL = Sizes(records=12, workers=20, waves=4)
 TINY = Sizes(records=8, workers=20, waves=2)
 
-DAMAGES = {
-    "DELETE FROM answer WHERE task_id = (SELECT max(task_id) FROM answer)": "lost",
-    "UPDATE answer SET raw = X'78' WHERE task_id ="
-    " (SELECT min(task_id) FROM answer)": "nobody gave the answer of",
-    "UPDATE task SET account_id = (SELECT max(id) FROM account WHERE id <> account_id)"
-    " WHERE id = (SELECT min(task_id) FROM answer)": "another's task",
-    "DELETE FROM ledger_line WHERE (account_id, entry_id) ="
-    " (SELECT account_id, entry_id FROM answer ORDER BY task_id LIMIT 1)": "without one",
-    "UPDATE ledger_line SET at = at + 3600000000 WHERE kind = 'exposure'": "before its",
-    "UPDATE ledger_line SET cause = 'x' WHERE kind = 'exposure'": "breaks at",
-    "UPDATE task SET outbox_id = NULL WHERE outbox_id IS NOT NULL": "batch",
+FOUND = {
+    "an answer is lost": "lost",
+    "an answer is another": "nobody gave the answer of",
+    "a task is another account's": "another's task",
+    "a showing has no line": "without one",
+    "lines are of an hour later": "before its",
+    "lines have another cause": "breaks at",
+    "tasks have lost their message": "batch",
 }
-"""What a crash could do to a store, and a word of the check that must see it."""
+"""A word of the check that must see what a crash could do to a store."""
 
 
 def killed(scene: Scene, seed: int) -> Findings:
@@ -53,9 +52,9 @@ def test_a_demo_killed_five_times_keeps_its_promises(tmp_path: Path) -> None:
     assert found.looked["answers confirmed"] > 100
     assert found.looked["crops seen"] > 100
     assert found.looked["batches"] > 3
-    for damage, word in DAMAGES.items():  # and the checks are not blind
-        wrong = check(damaged(scene, damage)).wrong
-        assert any(word in line for line in wrong), (damage, wrong)
+    for crash, edit in CRASHES.items():  # and the checks are not blind
+        wrong = check(damaged(scene, edit)).wrong
+        assert any(FOUND[crash] in line for line in wrong), (crash, wrong)
 
 
 def test_a_demo_with_servers_killed_five_times_keeps_its_promises_on_postgresql(
@@ -67,18 +66,19 @@ def test_a_demo_with_servers_killed_five_times_keeps_its_promises_on_postgresql(
         assert killed(scene, 5).wrong == []
 
 
-def damaged(scene: Scene, damage: str) -> Scene:
-    """A copy of what a scene left, its guards removed and its store changed."""
+def damaged(scene: Scene, edit: Edit) -> Scene:
+    """A copy of what a scene left, with its store edited."""
     copy = Scene(scene.directory.with_name("copy"), scene.sizes)
     copy.known, copy.truth = scene.known, scene.truth
     shutil.rmtree(copy.directory, ignore_errors=True)
     shutil.copytree(scene.directory, copy.directory)
-    store = sqlite3.connect(copy.directory / "dispatcher.db", isolation_level=None)
-    guards = store.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'")
-    for (name,) in guards.fetchall():
-        store.execute(f"DROP TRIGGER {name}")
-    assert store.execute(damage).rowcount > 0
-    store.close()
+    key_file = KeyFile(copy.directory / "dispatcher.key")
+    with (
+        open_store(copy.directory / "dispatcher.db", key_file=key_file) as store,
+        store.write() as tx,
+        unguarded(tx),
+    ):
+        assert edit(tx) > 0
     return copy
 
 

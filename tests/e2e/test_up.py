@@ -11,10 +11,10 @@ import pytest
 from dispatcher.app.servers import serve
 from dispatcher.client import ApiError, Client
 from dispatcher.ledger.book import Pull
-from dispatcher.store import open_store
+from dispatcher.store import lease, open_store
 from dispatcher.surfaces.api import documents
 from dispatcher.surfaces.cli.context import wall_clock
-from tests import builders, sql
+from tests import builders, edits, sql
 from tests.e2e.programs import PATIENCE, Program, is_free, terminate, until
 from tests.integration.ledger_cases import PAIR, Case, policy
 
@@ -212,7 +212,7 @@ def test_a_daemon_that_another_one_follows_stops_with_exit_11(program):
         program.ready()
         with open_store(program.directory / "dispatcher.db") as store:
             with store.write() as tx:
-                sql.execute(tx, "UPDATE lease SET epoch = epoch + 1, holder = 'x'", [])
+                assert lease.take(tx, lease.SHARD, "x", builders.FAR, builders.FAR) == 2
             assert process.wait(PATIENCE) == 11
     assert "error[E112]: another daemon took over" in program.log()
 
@@ -220,8 +220,7 @@ def test_a_daemon_that_another_one_follows_stops_with_exit_11(program):
 def followed(program, store):
     """Renew the first leader's lease, as if it lived; whether a second leads now."""
     with store.write() as tx:
-        until = wall_clock() + 60_000_000
-        sql.execute(tx, "UPDATE lease SET leased_until = ? WHERE epoch = 1", [until])
+        lease.renew(tx, lease.SHARD, 1, wall_clock() + 60_000_000)
     return "epoch=2" in program.log()
 
 
@@ -238,7 +237,7 @@ def test_a_standby_takes_over_from_a_killed_leader_at_once_and_goes_on(program):
                 until(lambda: followed(program, store), "it leads", pause=1)
                 program.ready()
                 with store.write() as tx:  # somebody takes over, and ends at once
-                    sql.execute(tx, "UPDATE lease SET epoch = 9, leased_until = 0", [])
+                    edits.change_lease(tx, epoch=9, leased_until=0)
                 until(
                     lambda: "epoch=10" in program.log(), "it stood by and leads again"
                 )
@@ -268,12 +267,8 @@ def test_down_stops_the_leader_of_this_machine(program):
 def test_down_tells_where_to_stop_a_leader_of_another_machine(program):
     path = program.directory / "dispatcher.db"
     with open_store(path) as store, store.write() as tx:
-        sql.execute(
-            tx,
-            "INSERT INTO lease (shard, holder, epoch, leased_until)"
-            " VALUES (0, 'elsewhere/b/7/7', 3, ?)",
-            [wall_clock() + 60_000_000],
-        )
+        now = wall_clock()
+        lease.take(tx, lease.SHARD, "elsewhere/b/7/7", now, now + 60_000_000)
     assert "elsewhere pid 7 leads" in program.run("down", code=1).stderr
 
 

@@ -172,10 +172,6 @@ class Clinic:
         with self.store.read() as tx:
             return sql.value(tx, statement, list(parameters))
 
-    def do(self, statement: str, *parameters) -> None:
-        with self.store.write() as tx:
-            sql.execute(tx, statement, list(parameters))
-
     # -- where canaries are ------------------------------------------------------------
 
     def in_files(self, person: str) -> list[str]:

@@ -12,6 +12,7 @@ from dispatcher.core import keys
 from dispatcher.ledger.identity_changes import add_accounts
 from dispatcher.ledger.versions import apply_policy
 from dispatcher.store import Store
+from dispatcher.store.records import run
 from tests import sql
 
 FIELDS = 4
@@ -61,11 +62,7 @@ def fill(
         apply_policy(tx, POLICY, at=1)
         made = add_accounts(tx, [("inhouse", f"w{i}") for i in range(workers)], at=2)
         first, chain = made.accounts[0].id, made.accounts[0].adversary_id
-        sql.execute(
-            tx,
-            "INSERT INTO run (id, name, state, created_at)"
-            " VALUES (1, 'default', 'active', 0)",
-        )
+        assert run(tx, "default", 0).id == 1
     secret = store.key("pseudonym-key")
     for low in range(0, records, PART // FIELDS):
         numbers = range(low, min(records, low + PART // FIELDS))
@@ -168,12 +165,12 @@ def fill(
                     if n % 3 == 0
                 ),
             )
-            for w in part:
-                sql.execute(
-                    tx,
-                    "UPDATE chain SET seq = ?, at = ? WHERE id = ?",
-                    [each + 1, at, chain + w],
-                )
+            tx.update_many(
+                "chain",
+                ("id",),
+                ("seq", "at"),
+                ((chain + w, each + 1, at) for w in part),
+            )
     with store.write() as tx:
         tx.insert_many(
             "outbox",
@@ -187,13 +184,9 @@ def fill(
                 for n in range(entries)
             ),
         )  # fmt: skip
-        for name in ("task", "outbox", "record", "subject", "entry"):
-            sql.execute(
-                tx,
-                "INSERT INTO id_block (name, next_id) VALUES (?, ?)"
-                " ON CONFLICT (name) DO UPDATE SET next_id = excluded.next_id",
-                [name, 2 * exposures],
-            )
+        names = ("task", "outbox", "record", "subject", "entry")
+        blocks = ((name, 2 * exposures) for name in names)
+        tx.upsert_many("id_block", ("name",), ("name", "next_id"), blocks)
         if tx.dialect == "postgresql":  # whose daemon does it by itself
             sql.execute(tx, "ANALYZE")
 

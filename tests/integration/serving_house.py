@@ -190,7 +190,3 @@ class House:
 
     def exposures(self) -> int:
         return self.count("ledger_line", "kind = 'exposure'")
-
-    def do(self, statement: str, *parameters: object) -> None:
-        with self.store.write() as tx:
-            sql.execute(tx, statement, list(parameters))

@@ -1,7 +1,6 @@
 """Evidence written by the engine, checked by the verifier as a process of its own."""
 
 import json
-import re
 import shutil
 
 import pytest
@@ -10,7 +9,7 @@ from dispatcher.access import Act
 from dispatcher.core.errors import Conflict
 from dispatcher.custody.evidence import export, verify
 from dispatcher.ledger.chains import seal
-from tests import sql
+from tests import edits
 from tests.integration.ledger_cases import GROUPS, HISTORY, PAIR, Case, policy
 
 
@@ -134,43 +133,11 @@ def test_a_new_version_may_be_the_worst_moment(store, tmp_path, clock):
     assert found == {"sum": {"share": "4/5", "chain": "a2", "seq": 2}}
 
 
-def _tamper(store, statement):
-    with store.write() as tx:
-        if tx.dialect == "sqlite":
-            names = sql.rows(
-                tx, "SELECT name FROM sqlite_master WHERE type = 'trigger'"
-            )
-            for (name,) in names:
-                sql.execute(tx, f"DROP TRIGGER {name}")
-        else:
-            for table in ("ledger_line", "key_lines", "policy"):
-                sql.execute(tx, f"ALTER TABLE {table} DISABLE TRIGGER ALL")
-        assert sql.execute(tx, statement)
-        if tx.dialect == "postgresql":  # other tests share the database
-            for table in ("ledger_line", "key_lines", "policy"):
-                sql.execute(tx, f"ALTER TABLE {table} ENABLE TRIGGER ALL")
-
-
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "UPDATE ledger_line SET at = at + 1 WHERE kind = 'exposure' AND seq = 2",
-        "UPDATE ledger_line SET cause = 'other' WHERE kind = 'exposure' AND seq = 2",
-        "UPDATE ledger_line SET entry_id = 4 WHERE entry_id = 5",
-        "DELETE FROM ledger_line WHERE kind = 'exposure' AND seq = 3",
-        "UPDATE ledger_line SET body = '{}' WHERE kind = 'seal'",
-        "UPDATE account SET name = 'eve' WHERE name = 'ann'",
-        "UPDATE policy SET source = X'00' WHERE version = 1",
-        "UPDATE key_lines SET keys = X'7b7d0a'",
-        "UPDATE ledger_line SET body = '{}' WHERE kind = 'member' AND seq = 1",
-        "UPDATE ledger_line SET body = '!' WHERE kind = 'policy'",
-    ],
-)
-def test_an_edit_behind_the_engine_is_found(case, tmp_path, clock, statement):
+@pytest.mark.parametrize("edit", edits.LEDGER_EDITS)
+def test_an_edit_behind_the_engine_is_found(case, tmp_path, clock, edit):
     good = export(case.store, tmp_path / "good", clock=clock)
-    if case.store.dialect == "postgresql":
-        statement = re.sub("X'(.*?)'", r"'\\\\x\1'", statement)
-    _tamper(case.store, statement)
+    with case.store.write() as tx, edits.unguarded(tx):
+        assert edits.LEDGER_EDITS[edit](tx)
     try:
         bad = export(case.store, tmp_path / "bad", clock=clock)
     except Conflict:

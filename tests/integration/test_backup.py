@@ -43,7 +43,7 @@ from dispatcher.store.policies import TableRow
 from dispatcher.store.vault import KeyFile
 from policies.rules.belief import Beliefs, World
 from policies.rules.tabulated import tabulate_beliefs
-from tests import builders, sql
+from tests import builders, edits, sql
 from tests.integration.ledger_cases import GROUPS, HISTORY, PAIR, Case, policy
 
 SECRET = Secret(passphrase=b"six words that nobody guesses")
@@ -664,9 +664,7 @@ def test_a_table_that_the_ledger_does_not_name_is_not_replayed(tabled, tmp_path)
 
 def test_a_backup_of_an_edited_store_is_not_restored(case, tmp_path):
     with case.store.write() as tx:
-        sql.execute(
-            tx, "UPDATE account SET adversary_id = adversary_id + 1 WHERE id = 1"
-        )
+        edits.put_into_adversary(tx, "ann", 2)
     keep(case, tmp_path)
     with pytest.raises(StoreEdited, match=r"account\.adversary_id \(1\)"):
         back(case, tmp_path, Gap(replay=True))

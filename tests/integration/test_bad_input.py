@@ -21,8 +21,9 @@ import pytest
 from PIL import Image
 
 from dispatcher.store import open_store
+from dispatcher.store.policies import lock_policy_exclusive
 from dispatcher.surfaces.cli.start import main
-from tests import sql
+from tests import edits
 
 POLICY = """
 version = 1
@@ -128,12 +129,12 @@ class Desk:
         assert done.status == 0, done.err
         return self
 
-    def sql(self, text: str) -> "Desk":
+    def edit(self, edit: edits.Edit) -> "Desk":
         with (
             open_store(self.store or self.dir / "dispatcher.db") as store,
             store.write() as tx,
         ):
-            sql.execute(tx, text)
+            edit(tx)
         return self
 
 
@@ -1058,7 +1059,7 @@ def test_a_policy_may_have_a_field_whose_name_holds_a_nul_on_neither_database(
 
 
 def test_a_store_of_a_newer_program_is_left_alone(desk):
-    desk.loaded().sql("UPDATE alembic_version SET version_num = '9999'")
+    desk.loaded().edit(functools.partial(edits.set_schema, version="9999"))
     before = (desk.dir / "dispatcher.db").read_bytes()
     for words in (["status"], ["records", "load", desk.dir / "forms.csv"], ["up"]):
         told_well(desk.run(*words), 13, "newer version of the program")
@@ -1076,7 +1077,7 @@ def impatient(monkeypatch):
 
 def test_a_store_that_is_locked_is_tried_again_and_nothing_is_lost(desk, impatient):
     with open_store(desk.dir / "dispatcher.db") as store, store.write() as tx:
-        sql.execute(tx, "UPDATE policy_lock SET policy_version = policy_version")
+        lock_policy_exclusive(tx)
         told_well(desk.load(FORMS), 11, "the store is locked")
         told_well(desk.run("status"), 0, "0 records")
     assert "4 records loaded" in desk.load(FORMS).said
@@ -1153,7 +1154,7 @@ def test_a_policy_that_shows_text_where_a_crop_is_loaded_is_refused(desk):
 def test_a_plan_of_before_its_digest_was_kept_is_shown(desk):
     desk.loaded().with_workers("inhouse/a", "inhouse/b").run("plan")
     told_well(desk.run("plan", "show"), 0, "sha256")
-    desk.sql("UPDATE plan SET summary = replace(summary, 'sha256', 'older')")
+    desk.edit(edits.forget_digests)
     done = desk.run("plan", "show")
     told_well(done, 0, "planned      12 showings")
     assert "sha256" not in done.out

@@ -8,12 +8,14 @@ from collections import Counter
 from contextlib import ExitStack, suppress
 
 import pytest
+from sqlalchemy import bindparam, insert, update
 
 from connectors.testing.hostile import Memory
 from dispatcher.app.daemon import Daemon, Tick
 from dispatcher.core.errors import StoreUnreachable
 from dispatcher.ledger.book import Asks, Push, book
 from dispatcher.ledger.comparison import compare
+from dispatcher.model import Pause
 from dispatcher.stages.serving import Given, Saved
 from dispatcher.store import lease, open_store
 from dispatcher.store.driver_errors import Contended, NotKept
@@ -44,8 +46,11 @@ def far(proxy, postgres_cluster, postgres_url):
         yield store
 
 
+LATER = update(Pause).where(Pause.scope == bindparam("name")).values(at=Pause.at + 1)
+
+
 def note(tx, name="a"):
-    sql.execute(tx, "INSERT INTO pause (scope, reason, at) VALUES (?, 'x', 1)", [name])
+    tx.execute(insert(Pause).values(scope=name, reason="x", at=1))
 
 
 def noted(store):
@@ -113,7 +118,7 @@ def test_what_fails_for_another_reason_is_not_repeated(far):
 
     def work(tx):
         tries.append(1)
-        sql.execute(tx, "INSERT INTO nowhere VALUES (1)")
+        sql.value(tx, "SELECT 1 FROM nowhere")
 
     with pytest.raises(Exception, match="tables"):
         committed(far, work)
@@ -259,11 +264,11 @@ def test_two_that_stand_in_each_others_way_both_come_through(postgres_store):
 
     def crossing(first, second):
         def work(tx):
-            sql.execute(tx, "UPDATE pause SET at = at + 1 WHERE scope = ?", [first])
+            tx.execute(LATER, {"name": first})
             if len(met) < 2:
                 met.append(1)
                 both.wait(PATIENCE)
-            sql.execute(tx, "UPDATE pause SET at = at + 1 WHERE scope = ?", [second])
+            tx.execute(LATER, {"name": second})
 
         try:
             committed(postgres_store, work)

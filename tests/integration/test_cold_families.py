@@ -225,10 +225,15 @@ def test_an_adversary_goes_on_as_another(tx: Tx) -> None:
     add_people(tx)
     tx.insert_many(
         "chain",
-        ["id", "name", "seq", "head", "at", "policy_version", "sealed_seq"],
-        [(number, f"c{number}", 1, "0" * 64, 1, 1, 0) for number in (1, 2, 3)],
+        [
+            *("id", "name", "seq", "head", "at", "policy_version", "sealed_seq"),
+            "survivor_id",
+        ],
+        [
+            (number, f"c{number}", 1, "0" * 64, 1, 1, 0, 2 if number == 3 else None)
+            for number in (1, 2, 3)
+        ],
     )
-    sql.execute(tx, "UPDATE chain SET survivor_id = 2 WHERE id = 3")
     columns = ("adversary_id", "unit_id", "field_id", "time", "entries")
     tx.insert_many("exposure_count", columns, [(1, 2, 1, 0, 1), (2, 2, 1, 0, 4)])
     columns = ("adversary_id", "subject_id", "field_id", "place", "visits")
@@ -369,10 +374,15 @@ def test_chains_as_evidence_reads_them(tx: Tx) -> None:
     add_records(tx)
     tx.insert_many(
         "chain",
-        ["id", "name", "seq", "head", "at", "policy_version", "sealed_seq"],
-        [(number, f"c{number}", 2, "0" * 64, 1, 1, 0) for number in (1, 2, 3)],
+        [
+            *("id", "name", "seq", "head", "at", "policy_version", "sealed_seq"),
+            "survivor_id",
+        ],
+        [
+            (number, f"c{number}", 2, "0" * 64, 1, 1, 0, 1 if number == 2 else None)
+            for number in (1, 2, 3)
+        ],
     )
-    sql.execute(tx, "UPDATE chain SET survivor_id = 1 WHERE id = 2")
     columns = (
         "chain_id", "seq", "kind", "at", "policy_version", "account_id", "entry_id",
         "cause", "showing", "body", "hash",

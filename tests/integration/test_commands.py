@@ -19,7 +19,7 @@ from dispatcher.operations import status as status_operation
 from dispatcher.store import answers, open_store, records, tasks
 from dispatcher.surfaces.cli import status as status_command
 from dispatcher.surfaces.cli.context import wall_clock
-from tests import builders, sql
+from tests import builders, edits, sql
 
 POLICY = """
 version = 1
@@ -281,7 +281,7 @@ def test_a_private_file_may_hold_the_store_and_the_option_wins(
 
 def test_a_store_of_a_newer_program_exits_13(house, tmp_path):
     with open_store(tmp_path / "dispatcher.db") as store, store.write() as tx:
-        sql.execute(tx, "UPDATE alembic_version SET version_num = '9999'", [])
+        edits.set_schema(tx, "9999")
     fails(house("status"), 13, "E103")
 
 

@@ -21,7 +21,7 @@ from dispatcher.operations.sampling import Sampler
 from dispatcher.store import answers, lease, settings, tasks
 from dispatcher.surfaces.console import ConsoleSettings
 from dispatcher.surfaces.console.screens import SCREENS
-from tests import builders, sql
+from tests import builders, edits
 from tests.integration.console_house import SAME, make_console
 from tests.integration.ledger_cases import Case, policy
 
@@ -543,8 +543,8 @@ def test_a_rule_shows_its_limit_and_what_was_judged(client):
 
 def test_a_limit_that_is_reached_fails_in_words(case, client):
     with case.store.write() as tx:
-        sql.execute(tx, "UPDATE exposure_count SET entries = 9")
-        sql.execute(tx, "UPDATE chain SET seq = seq + 1 WHERE id <> 0")
+        edits.miscount(tx, 9)
+        edits.shift_ends(tx, 1)
     for path in ("/", "/rules"):
         assert "FAIL A limit is reached: history." in text_of(client.get(path))
 

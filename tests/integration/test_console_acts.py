@@ -25,7 +25,7 @@ from dispatcher.store import (
 from dispatcher.store import pause as pauses
 from dispatcher.surfaces.console.actions import ACTIONS
 from dispatcher.surfaces.console.screens import SCREENS
-from tests import builders, sql
+from tests import builders
 from tests.integration.console_house import HOST, SAME
 from tests.integration.ledger_cases import Case, policy
 from tests.integration.test_console import EVIL, PLACES, RULES, text_of
@@ -500,10 +500,8 @@ def test_what_answers_say_is_shown_by_a_line_of_its_own_and_after_a_proof(
 
 
 def test_an_image_is_given_once_and_to_whom_it_was_revealed_alone(app, case, clock):
-    case.load(("key-canary-9", "person-canary", 9, "a"), shown=b"\x89PNG-canary")
-    with case.store.write() as tx:
-        sql.run(tx, "UPDATE entry SET media = 'image/png' WHERE id = ?",
-                [case.entries["key-canary-9.a"]])  # fmt: skip
+    image = ("key-canary-9", "person-canary", 9, "a")
+    case.load(image, shown=b"\x89PNG-canary", media="image/png")
     disputed(case, "key-canary-9.a")
     client = as_role(app, case, clock, "reviewer")
     begun = {"reason": "looked", "after": "0", "shows": "1"}

@@ -24,6 +24,7 @@ from dispatcher.core.processes import process_name
 from dispatcher.ledger.book import Asks, Push, book
 from dispatcher.operations.status import status
 from dispatcher.store import lease
+from dispatcher.store.settings import set_setting
 from dispatcher.surfaces.daemon import stand_by
 from tests import sql
 from tests.integration.exchange_house import logs
@@ -502,9 +503,7 @@ def test_a_leader_frozen_in_a_gate_write_is_followed_and_its_write_is_rolled_bac
     def freezes():
         with postgres_store.write() as tx:
             lease.check_epoch(tx, lease.SHARD, epoch)
-            sql.execute(
-                tx, "INSERT INTO setting (name, value) VALUES (?, ?)", ["x", b"x"]
-            )
+            set_setting(tx, "x", b"x")
             with ThreadPoolExecutor(1) as pool:  # it is frozen here
                 two = standby(postgres_store, clock, waiting)
                 assert pool.submit(two.wait).result(PATIENCE) == 2

@@ -1,13 +1,14 @@
 """``dispatcher doctor``: what is wrong is found, told how to mend, and named to nobody."""
 
 import json
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from dispatcher.store import settings
 from dispatcher.surfaces.cli.context import CliContext, wall_clock
-from tests import sql
+from tests import edits
 from tests.integration.ledger_cases import PAIR, Case, policy
 
 CANARIES = ("canary-key", "canary-person", "canary-worker", "canary-value")
@@ -41,9 +42,10 @@ def place(run, tmp_path) -> Path:
     return tmp_path
 
 
-def change(place, statement, *values) -> None:
+@contextmanager
+def edited(place):
     with CliContext(place).open_store() as store, store.write() as tx:
-        sql.execute(tx, statement, list(values))
+        yield tx
 
 
 def test_safety_33_a_file_that_others_may_read_fails_with_its_cure(place, doctor):
@@ -54,21 +56,24 @@ def test_safety_33_a_file_that_others_may_read_fails_with_its_cure(place, doctor
 
 
 def test_a_message_that_waits_too_long_fails(place, doctor):
-    change(place, "UPDATE outbox SET created_at = 1, attempts = 4")
+    with edited(place) as tx:
+        edits.age_messages(tx, attempts=4)
     done = doctor("--only", "queue", code=1)
     assert "FAIL  outbox: oldest message" in done.out
     assert "4 tries   [x]" in done.out
 
 
 def test_a_summary_that_was_written_past_the_gate_fails(place, doctor):
-    change(place, "UPDATE exposure_count SET entries = entries + 1")
+    with edited(place) as tx:
+        edits.miscount(tx)
     done = doctor("--only", "ledger", code=1)
     assert "the store is not as its ledger says: exposure_count (a1)" in done.out
 
 
 def test_a_ledger_that_nothing_guards_from_changes_fails(place, doctor):
-    change(place, "DROP TRIGGER ledger_line_no_update")
-    change(place, "DROP TRIGGER payment_event_no_delete")
+    with edited(place) as tx:
+        edits.drop_guard(tx, "ledger_line_no_update")
+        edits.drop_guard(tx, "payment_event_no_delete")
     seen = doctor(code=1)
     assert "no ledger_line_no_update, payment_event_no_delete" in seen.out
 
@@ -82,7 +87,8 @@ def test_a_list_of_erasures_with_a_broken_line_fails(place, doctor):
 
 
 def test_a_head_that_is_no_lines_hash_fails(place, doctor):
-    change(place, "UPDATE chain SET head = ? WHERE id <> 0", "f" * 64)
+    with edited(place) as tx:
+        edits.break_heads(tx)
     done = doctor("--only", "ledger", code=1)
     assert "a chain's last lines do not follow from each other" in done.out
 
@@ -141,7 +147,8 @@ def test_open_files_are_closed_by_fix_and_nothing_else_is_changed(place, doctor)
 
 
 def test_what_is_not_safe_to_mend_is_left_to_the_operator(place, doctor):
-    change(place, "UPDATE exposure_count SET entries = entries + 1")
+    with edited(place) as tx:
+        edits.miscount(tx)
     done = doctor("--only", "ledger", "--fix", "--yes", code=1)
     assert "there is nothing that is safe to fix" in done.err
     assert "the store is not as its ledger says: exposure_count (a1)" in done.out
@@ -195,7 +202,8 @@ def test_a_ledger_that_is_shipped_nowhere_is_told_of(place, doctor):
 
 
 def test_a_clock_behind_the_ledger_fails(place, doctor):
-    change(place, "UPDATE chain SET at = ?", 4_000_000_000_000_000)
+    with edited(place) as tx:
+        edits.date_chains(tx, 4_000_000_000_000_000)
     done = doctor("--only", "clock", code=1)
     assert "behind the ledger's last line" in done.out
 
@@ -215,7 +223,8 @@ def test_a_directory_without_a_store_says_so(doctor):
 
 
 def test_the_bundle_and_all_that_is_said_name_nobody(place, doctor):
-    change(place, "UPDATE outbox SET created_at = 1, error = ?", "canary-value")
+    with edited(place) as tx:
+        edits.age_messages(tx, error="canary-value")
     done = doctor("--bundle", str(place / "bundle.json"), code=1)
     bundle = place / "bundle.json"
     assert bundle.stat().st_mode & 0o777 == 0o600

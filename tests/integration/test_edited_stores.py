@@ -3,7 +3,7 @@
 import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from fractions import Fraction
 from pathlib import Path
 
@@ -19,8 +19,10 @@ from dispatcher.ledger.comparison import compare, refuse_edited
 from dispatcher.ledger.exhausted_fields import unburn
 from dispatcher.ledger.identity_changes import merge
 from dispatcher.ledger.links import RuleFunction
+from dispatcher.model import ExposureCount, Link
 from dispatcher.store import lease, open_store
-from tests import sql
+from tests import edits, sql
+from tests.edits import EDITS
 from tests.integration.ledger_cases import PAIR, Case, policy
 from tests.patience import PATIENCE, until
 
@@ -166,16 +168,6 @@ ENTRY = {("entry", "record_id"), ("entry", "field_id")}
 """Of each pair there is one row."""
 
 
-def unguard(tx):
-    """Take the triggers away, as whoever edits a ledger by hand would have to."""
-    for table in ("ledger_line", "key_lines", "policy"):
-        if tx.dialect == "sqlite":
-            for verb in ("update", "delete"):
-                sql.execute(tx, f"DROP TRIGGER {table}_no_{verb}")
-        else:
-            sql.execute(tx, f"ALTER TABLE {table} DISABLE TRIGGER USER")
-
-
 def changed(table, column, value):
     """Another value of the same kind that no constraint refuses."""
     alone = column in SQLModel.metadata.tables[table].primary_key.columns
@@ -200,32 +192,37 @@ def edit(tx, table, column):
     found = sql.rows(tx, f'SELECT {named}, "{column}" FROM "{table}" ORDER BY {named}')
     filled = [row for row in found if row[-1] is not None]
     for *key, value in [*filled[:2], *filled[2:][-2:]]:
-        where = " AND ".join(f'"{name}" = ?' for name in keys)
-        sql.execute(tx, "SAVEPOINT edit")
-        given = [changed(table, column, value), *key]
-        sql.execute(tx, f'UPDATE "{table}" SET "{column}" = ? WHERE {where}', given)
-        yield key
-        sql.execute(tx, "ROLLBACK TO SAVEPOINT edit")
-        sql.execute(tx, "RELEASE SAVEPOINT edit")
+        with taken_back(tx):
+            here = dict(zip(keys, key, strict=True))
+            edits.set_value(tx, table, column, changed(table, column, value), here)
+            yield key
 
 
 class Taken(Exception):
     """Ends a transaction, so that nothing of it is kept."""
 
 
+@contextmanager
+def taken_back(tx):
+    """Undo at the end what is written here."""
+    with suppress(Taken), tx.savepoint():
+        yield
+        raise Taken
+
+
 def test_every_column_that_the_gate_trusts_is_held_against_the_ledger(case):
     unseen = []
     with suppress(Taken), case.store.write() as tx:
         assert compare(tx).differences == ()
-        unguard(tx)
-        for table, column in bound():
-            tried = 0
-            for key in edit(tx, table, column):
-                tried += 1
-                if not compare(tx).differences:
-                    unseen.append(f"{table}.{column} {key}")
-            assert tried, f"nothing is in {table}.{column}"
-        raise Taken
+        with edits.unguarded(tx):
+            for table, column in bound():
+                tried = 0
+                for key in edit(tx, table, column):
+                    tried += 1
+                    if not compare(tx).differences:
+                        unseen.append(f"{table}.{column} {key}")
+                assert tried, f"nothing is in {table}.{column}"
+            raise Taken
     assert unseen == []
 
 
@@ -284,7 +281,7 @@ def test_a_merge_that_was_undone_shows_nothing_to_the_chain_that_ended(store):
     case.book(("x/ann", "r1.a"))
     with store.write() as tx:
         merge(tx, [("x/ann", "x/bob")], because="one person", at=case.tick())
-        sql.execute(tx, "UPDATE account SET adversary_id = 2 WHERE name = 'bob'")
+        edits.put_into_adversary(tx, "bob", 2)
     assert columns(store) == ["account.adversary_id"]
     with pytest.raises(StoreEdited, match="a2, which ended in a join"):
         case.book(("x/bob", "r1.b"))
@@ -297,8 +294,8 @@ def test_what_was_shown_after_a_merge_was_undone_is_named_by_evidence(
     case.book(("x/ann", "r1.a"))
     with store.write() as tx:
         merge(tx, [("x/ann", "x/bob")], because="one person", at=case.tick())
-        sql.execute(tx, "UPDATE account SET adversary_id = 2 WHERE name = 'bob'")
-        sql.execute(tx, "UPDATE chain SET survivor_id = NULL")
+        edits.put_into_adversary(tx, "bob", 2)
+        edits.forget_merges(tx)
     assert columns(store) == ["account.adversary_id", "chain.survivor_id"]
     case.book(("x/bob", "r1.b"))
     verdict = whole_evidence(case, tmp_path, clock)
@@ -313,7 +310,7 @@ def test_what_was_shown_to_an_account_in_another_adversary_is_named_by_evidence(
     case = pair_case(store)
     case.book(("x/ann", "r1.a"))
     with store.write() as tx:
-        sql.execute(tx, "UPDATE account SET adversary_id = 2 WHERE name = 'ann'")
+        edits.put_into_adversary(tx, "ann", 2)
     assert columns(store) == ["account.adversary_id", "task.adversary_id"]
     case.book(("x/ann", "r1.b"))
     verdict = whole_evidence(case, tmp_path, clock)
@@ -330,9 +327,7 @@ def test_what_was_shown_of_a_person_by_another_name_is_named_by_evidence(
     case = pair_case(store, HISTORY)
     case.book(("x/ann", "r1.a"))
     with store.write() as tx:
-        sql.execute(
-            tx, "UPDATE entry SET subject_id = 2 WHERE id = ?", [case.entries["r2.b"]]
-        )
+        edits.change_entry(tx, case.entries["r2.b"], subject_id=2)
     assert columns(store) == ["entry.subject_id", "record.subject_id"]
     case.book(("x/ann", "r2.b"))
     verdict = whole_evidence(case, tmp_path, clock)
@@ -345,7 +340,7 @@ def test_what_was_shown_when_the_summary_was_emptied_is_named_by_evidence(
     case = pair_case(store)
     case.book(("x/ann", "r1.a r2.a r3.a"))
     with store.write() as tx:
-        sql.execute(tx, "DELETE FROM exposure_count")
+        edits.empty(tx, ExposureCount)
     assert columns(store) == ["exposure_count"]
     case.book(("x/ann", "r1.b r2.b r3.b"))
     verdict = whole_evidence(case, tmp_path, clock)
@@ -360,13 +355,8 @@ def test_what_was_shown_too_often_when_showings_were_taken_back_is_named_by_evid
     case.add("x/ann", "x/bob")
     case.load(("r1", "p1", 1, "ab"))
     case.book(("x/ann", "r1.a"))
-    with store.write() as tx:
-        unguard(tx)
-        sql.execute(tx, "UPDATE ledger_line SET showing = 0 WHERE kind = 'exposure'")
-        if tx.dialect == "postgresql":  # other tests have the tables after this one
-            sql.execute(tx, "ALTER TABLE ledger_line ENABLE TRIGGER USER")
-            sql.execute(tx, "ALTER TABLE key_lines ENABLE TRIGGER USER")
-            sql.execute(tx, "ALTER TABLE policy ENABLE TRIGGER USER")
+    with store.write() as tx, edits.unguarded(tx):
+        edits.unbook_showings(tx)
     assert columns(store) == ["ledger_line.showing"]
     case.book(("x/bob", "r1.a"))
     assert violated(whole_evidence(case, tmp_path, clock))["property"] == "budget.t"
@@ -377,7 +367,7 @@ def test_links_that_were_taken_away_are_still_judged_by_evidence(
 ):
     case = furnished(store)
     with store.write() as tx:
-        sql.execute(tx, "DELETE FROM link")
+        edits.empty(tx, Link)
     assert columns(store) == ["link"]
     verdict = whole_evidence(case, tmp_path, clock)
     assert verdict.status == 0, verdict.text
@@ -391,33 +381,13 @@ def columns(store):
 
 # -- programs --------------------------------------------------------------------------
 
-EDITS = {
-    "account.adversary_id": "UPDATE account SET adversary_id = 4 WHERE name = 'cat'",
-    "account.groups": "UPDATE account SET groups = '[\"house\"]' WHERE name = 'bob'",
-    "chain.survivor_id": "UPDATE chain SET survivor_id = NULL",
-    "entry.subject_id": "UPDATE entry SET subject_id = 3 WHERE id = 1",
-    "entry.time": "UPDATE entry SET time = 0 WHERE id = 1",
-    "entry": "UPDATE entry SET record_id = 4 WHERE id = 1",
-    "record.subject_id": "UPDATE record SET subject_id = 3 WHERE id = 1",
-    "field.name": "UPDATE field SET name = 'e' WHERE name = 'b'",
-    "policy_lock.policy_version": "UPDATE policy_lock SET policy_version = 1",
-    "rule_table": "DELETE FROM rule_table WHERE version = 2",
-    "link": "DELETE FROM link WHERE id = 1",
-    "exposure_count": "DELETE FROM exposure_count",
-    "visit": "DELETE FROM visit",
-    "disclosure_sum": "DELETE FROM disclosure_sum",
-    "task.entry_id": "UPDATE task SET entry_id = 5 WHERE id = 1",
-}
-"""A way to edit a store by hand, by the column that is named for it."""
-
 
 def test_each_edit_is_named_by_its_column(case):
     with suppress(Taken), case.store.write() as tx:
         for column, edited in EDITS.items():
-            sql.execute(tx, "SAVEPOINT edit")
-            sql.execute(tx, edited)
-            assert column in [one.column for one in compare(tx).differences]
-            sql.execute(tx, "ROLLBACK TO SAVEPOINT edit")
+            with taken_back(tx):
+                assert edited(tx)
+                assert column in [one.column for one in compare(tx).differences]
         raise Taken
 
 
@@ -445,7 +415,7 @@ def edited_columns(request, place):
     with open_store(place) as store:
         with store.write() as tx:
             for column in request.param:
-                sql.execute(tx, EDITS[column])
+                EDITS[column](tx)
         assert request.param <= set(columns(store))
     return request.param
 
@@ -470,7 +440,7 @@ def test_a_command_that_writes_into_the_ledger_refuses_an_edited_store(run, plac
     before = lines(place)
     Path("ledger").mkdir(mode=0o700)
     with open_store(place) as store, store.write() as tx:
-        sql.execute(tx, EDITS["account.adversary_id"])
+        EDITS["account.adversary_id"](tx)
     for words in (
         ["policy", "apply", "--yes"],
         ["workers", "add", "folder/new"],
@@ -505,7 +475,7 @@ def test_a_daemon_does_not_lead_an_edited_store_and_gives_the_lease_back(store, 
     case = pair_case(store)
     case.book(("x/ann", "r1.a"))
     with store.write() as tx:
-        sql.execute(tx, "DELETE FROM exposure_count")
+        edits.empty(tx, ExposureCount)
     daemon = Daemon(store, [], clock, lost=lambda: None)
     with pytest.raises(StoreEdited):
         daemon.lead()
@@ -531,7 +501,7 @@ def test_a_daemon_whose_store_is_edited_stops_at_once_and_says_why(store, clock)
     until(lambda: turns, "the first turn")
     assert daemon.is_open()
     with store.write() as tx:
-        sql.execute(tx, "UPDATE account SET adversary_id = 2 WHERE name = 'ann'")
+        edits.put_into_adversary(tx, "ann", 2)
     assert lost.wait(PATIENCE)
     assert not daemon.is_open()
     with pytest.raises(StaleLease):

@@ -4,6 +4,7 @@ import json
 import zipfile
 
 import pytest
+from sqlalchemy import delete
 
 from connectors.base import TryLater
 from connectors.testing.hostile import Memory
@@ -15,7 +16,7 @@ from dispatcher.custody.key_rotation import rekey_store
 from dispatcher.custody.subject_report import write_report
 from dispatcher.ledger.chains import seal
 from dispatcher.ledger.comparison import compare
-from dispatcher.model import metadata
+from dispatcher.model import Result, metadata
 from dispatcher.stages.assembly import Assembly, reassemble
 from dispatcher.store import outbox
 from dispatcher.store.erasure import pending
@@ -304,9 +305,9 @@ def test_what_a_restored_backup_brings_back_is_erased_again(clinic, tmp_path):
     assert erase_again(clinic.means()) == []
     with store.write() as tx:  # the rows of before, as from a backup
         for name, found in kept.items():
-            sql.execute(tx, f"DELETE FROM {name}")
+            tx.execute(delete(metadata.tables[name]))
             tx.insert_many(name, columns[name], found)
-        sql.execute(tx, "DELETE FROM result")
+        tx.execute(delete(Result))
     assert len(erasure.find(store, canary("anna", "id"))) == 1
     assert erase_again(clinic.means()) == [clinic.name("anna")]
     assert clinic.in_rows("anna") == []

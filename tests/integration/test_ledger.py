@@ -11,7 +11,7 @@ from dispatcher.ledger.count_updates import rebuild
 from dispatcher.ledger.explain import explain, takers
 from dispatcher.model.states import record_unit
 from dispatcher.store import lease
-from tests import builders, sql
+from tests import builders, edits, sql
 from tests.integration.ledger_cases import PAIR, Case, policy
 
 TABLES = ("ledger_line", "exposure_count", "task", "outbox")
@@ -121,7 +121,7 @@ def test_another_run_of_the_same_people_starts_from_what_was_seen(store):
     case.book(("x/1", "r1.a"))
     case.load(("r2", "p1", 2, "ab"), run="again")
     with store.write() as tx:  # as a replay leaves the records of a lost store
-        sql.execute(tx, "UPDATE run SET state = 'lost' WHERE id = 1")
+        edits.lose_runs(tx, 1)
     assert refusal(case, ("x/1", "r2.b")).facts["property"] == "h"
     assert case.book(("x/2", "r2.b")).new == 1
 
@@ -186,7 +186,7 @@ def test_a_field_that_is_never_sent_is_refused(store):
 def lose_runs(store):
     """Leave all records as a replay leaves those of a lost store."""
     with store.write() as tx:
-        sql.execute(tx, "UPDATE run SET state = 'lost'")
+        edits.lose_runs(tx)
 
 
 @pytest.mark.parametrize("entries", ["r1.a", "r1.a r2.a"])
@@ -250,9 +250,9 @@ def test_messages_hold_at_most_as_many_tasks_as_said(case):
 
 def test_lines_can_not_be_changed_or_removed(case):
     case.book(("x/1", "r1.a"))
-    for statement in ("UPDATE ledger_line SET at = 0", "DELETE FROM ledger_line"):
+    for rewrite in ("ledger, changed", "ledger, deleted"):
         with pytest.raises(Conflict), case.store.write() as tx:
-            sql.execute(tx, statement)
+            edits.REWRITES[rewrite](tx)
 
 
 def test_a_booking_that_is_cut_off_leaves_nothing(case):
@@ -398,7 +398,7 @@ def test_summaries_follow_from_the_ledger(case):
         assert compare(tx).differences == ()
         force = current_policy(tx)
         kept = sorted(sql.rows(tx, "SELECT * FROM exposure_count"))
-        sql.execute(tx, "UPDATE exposure_count SET entries = 2 WHERE adversary_id = 1")
+        edits.miscount(tx, 2, adversary_id=1)
         assert compare(tx).differences
         rebuild(tx, force)
         assert sorted(sql.rows(tx, "SELECT * FROM exposure_count")) == kept

@@ -14,7 +14,7 @@ from dispatcher.ledger.chains import seal
 from dispatcher.ledger.shipping import attach, checking, store_id
 from dispatcher.ledger.shipping.anchors import anchor, anchored, check_anchor
 from dispatcher.surfaces.cli.start import main
-from tests import sql
+from tests import edits, sql
 from tests.integration.ledger_cases import PAIR, Case, policy, set_up_one_record
 
 
@@ -125,7 +125,7 @@ def test_safety_36_an_edited_line_of_the_files_is_found(case, tmp_path, member):
 
 def test_safety_36_a_line_taken_from_the_end_of_the_store_is_found(case):
     with case.store.write() as tx:
-        sql.execute(tx, "UPDATE chain SET seq = seq - 1 WHERE name = 'a1'")
+        edits.shift_ends(tx, -1, "a1")
     with case.store.read() as tx, pytest.raises(LedgerBroken):
         checking.check_store(tx)
 
@@ -175,13 +175,7 @@ def test_a_store_without_an_anchored_root_anchors_nothing_more(case, tmp_path, c
 # -- exposures cannot be changed, by triggers and by privileges ---------------------
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "UPDATE ledger_line SET cause = 'x' WHERE kind = 'exposure'",
-        "DELETE FROM ledger_line WHERE kind = 'exposure'",
-    ],
-)
+@pytest.mark.parametrize("statement", edits.LEDGER_REWRITES)
 def test_safety_36_no_update_and_no_delete_of_an_exposure(case, statement, store_url):
     if case.store.dialect == "sqlite":
         connection = sqlite3.connect(store_url)
@@ -225,8 +219,7 @@ def test_a_role_without_the_privilege_works_and_can_not_change_the_ledger(
             made.book(("x/ann", "r1.a"))
             with store.write() as tx:
                 seal(tx, at=made.tick())
-        for words in ("UPDATE ledger_line SET at = 0", "DELETE FROM ledger_line",
-                      "TRUNCATE ledger_line", "UPDATE policy SET name = ''"):  # fmt: skip
+        for words in edits.FORBIDDEN:
             with (
                 psycopg.connect(url) as connection,
                 pytest.raises(psycopg.errors.InsufficientPrivilege),

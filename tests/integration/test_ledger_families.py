@@ -9,7 +9,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from sqlalchemy import delete
 
+from dispatcher.model import ExposureCount
 from dispatcher.store import (
     Store,
     Tx,
@@ -23,11 +25,12 @@ from dispatcher.store import (
     relations,
     replaying,
 )
+from dispatcher.store import pause as pauses
 from dispatcher.store import policies as policy_rows
 from dispatcher.store.column_blocks import Block
 from dispatcher.store.entry_registrations import KnownEntry
 from dispatcher.store.transaction import Piece
-from tests import sql
+from tests import edits, sql
 
 
 @pytest.fixture
@@ -294,7 +297,7 @@ def test_entries_and_exposure_counts_by_unit(tx: Tx) -> None:
     assert sorted(rows(averages.unit_counts(tx, 1, 2))) == [(1, 0, 1), (2, 0, 1)]
     assert rows(averages.unit_counts(tx, 1, 4)) == []
     assert averages.anything_held(tx)
-    sql.execute(tx, "DELETE FROM exposure_count")
+    tx.execute(delete(ExposureCount))
     assert not averages.anything_held(tx)
 
 
@@ -555,7 +558,7 @@ def test_accounts_and_entries_are_read(tx: Tx) -> None:
     }
     assert sorted(ledger.groups_of(tx, 2)) == ['["g"]', "[]"]
     assert ledger.groups_of(tx, 9) == []
-    sql.execute(tx, "UPDATE record SET waits_since = 5 WHERE id = 4")
+    edits.change_record(tx, 4, waits_since=5)
     assert sorted(rows(ledger.entries(tx, [5, 2, 4, 99]))) == [
         (2, 1, 2, 1, 60, "r1", 1, False, None, None),
         (4, 3, 1, None, None, "r3", 1, False, "q", 5),
@@ -614,11 +617,11 @@ def test_one_account_and_one_entry_are_asked_for(tx: Tx) -> None:
     tx.insert_many("recusal", ["adversary_id", "unit_id"], [(1, 2)])
     assert ask(4, 1) == [(*ann, *four, 0, *there, 0, 1, 0)]
     assert ask(2, 2) == [(*bob, *two, 0, *nowhere, 0, 0, 1)]
-    sql.execute(tx, "UPDATE record SET waits_since = 5 WHERE id = 3")
+    edits.change_record(tx, 3, waits_since=5)
     tx.insert_many("pause", ["scope", "reason", "at"], [("all", "", 1)])
     assert ask(4, 1) == [(*ann, *four, 1, *there, 1, 1, 0)]
-    sql.execute(tx, "DELETE FROM pause")
-    sql.execute(tx, "UPDATE run SET state = 'lost'")
+    pauses.lift_all(tx)
+    edits.lose_runs(tx)
     assert ask(2, 2) == [(*bob, *two, 0, *nowhere, 1, 0, 1)]
     assert decisions.account_exists(tx, 1)
     assert not decisions.account_exists(tx, 99)
@@ -658,7 +661,7 @@ def test_a_batch_reads_entries_records_and_lines(tx: Tx) -> None:
     assert decisions.lock_facts(tx, [2, 4, 99]).tolist() == [
         [2, 1, 2, 1, 60], [4, 3, 1, -1, 0],
     ]  # fmt: skip
-    sql.execute(tx, "UPDATE record SET waits_since = 5 WHERE id = 2")
+    edits.change_record(tx, 2, waits_since=5)
     found = rows(decisions.records(tx, [1, 2, 99]))
     assert found == [(1, "r1", 1, 0), (2, "r2", 1, 1)]
     assert rows(decisions.records(tx, [])) == []

@@ -27,7 +27,7 @@ from dispatcher.store import (
     settings,
     statistics,
 )
-from tests import builders, sql
+from tests import builders, edits
 from tests.integration.console_house import make_console
 from tests.integration.ledger_cases import Case, policy
 
@@ -421,7 +421,7 @@ def test_a_ledger_that_can_not_be_shipped_is_not_ready_until_it_can(
 def test_a_ledger_whose_tail_was_changed_is_not_ready(case, seen, clock):
     lead(case, clock)
     with case.store.write() as tx:
-        sql.execute(tx, "UPDATE chain SET head = ? WHERE id = 0", ["f" * 64])
+        edits.break_head_of_log(tx)
     ready = seen.client.get("/readyz")
     assert ready.status_code == 503
     assert "FAIL ledger's tail reads as written" in ready.text

@@ -22,12 +22,12 @@ from dispatcher.core.errors import Conflict, NeedsMigration, NoStore, StaleLease
 from dispatcher.custody import backup
 from dispatcher.custody.sealed_file import Secret
 from dispatcher.ledger.comparison import compare
-from dispatcher.model import metadata
-from dispatcher.store import lease, migrations, open_store, upgrades
+from dispatcher.model import Pause, metadata
+from dispatcher.store import lease, migrations, open_store, records, upgrades
 from dispatcher.store.dumping import dumped
 from dispatcher.store.engine import make_backend
 from dispatcher.store.vault import KeyFile
-from tests import sql
+from tests import edits, sql
 from tests.conftest import FakeClock
 from tests.integration.ledger_cases import PAIR, Case, policy
 
@@ -115,37 +115,25 @@ def test_a_table_changed_by_hand_is_found(
 ) -> None:
     store_url = str(request.getfixturevalue(own))
     with open_store(store_url) as store, store.write() as tx:
-        sql.execute(tx, "ALTER TABLE run ADD COLUMN odd integer")
+        edits.add_column(tx)
     with pytest.raises(NeedsMigration, match="differ from the model in 1 places"):
         upgrades.check(store_url)
 
 
 @pytest.mark.parametrize(
-    ("own", "statement", "name"),
+    ("own", "lift", "name"),
     [
-        (
-            "sqlite_path",
-            "DROP TRIGGER ledger_line_no_delete",
-            "ledger_line_no_delete",
-        ),
-        (
-            "postgres_own_url",
-            "ALTER TABLE ledger_line DISABLE TRIGGER ledger_line_no_change",
-            "ledger_line_no_change",
-        ),
-        (
-            "postgres_own_url",
-            "DROP TRIGGER payment_event_no_truncate ON payment_event",
-            "payment_event_no_truncate",
-        ),
+        ("sqlite_path", edits.drop_guard, "ledger_line_no_delete"),
+        ("postgres_own_url", edits.disable_guard, "ledger_line_no_change"),
+        ("postgres_own_url", edits.drop_guard, "payment_event_no_truncate"),
     ],
 )
 def test_a_ledger_that_nothing_guards_any_more_is_found(
-    own: str, statement: str, name: str, request: pytest.FixtureRequest
+    own: str, lift: Callable[..., None], name: str, request: pytest.FixtureRequest
 ) -> None:
     store_url = str(request.getfixturevalue(own))
     with open_store(store_url) as store, store.write() as tx:
-        sql.execute(tx, statement)
+        lift(tx, name)
     with pytest.raises(NeedsMigration, match="in 1 places") as refused:
         upgrades.check(store_url)
     assert f"no trigger {name} at work" in refused.value.why
@@ -188,10 +176,7 @@ def test_an_upgrade_from_nothing_makes_a_store_and_doing_it_again_changes_nothin
 def test_an_upgrade_of_a_populated_store_keeps_its_rows(store_url: str) -> None:
     with open_store(store_url) as store, store.write() as tx:
         tx.insert_many("field", ["id", "name"], ((n, f"f{n}") for n in range(100)))
-        sql.execute(
-            tx,
-            "INSERT INTO run (id, name, state, created_at) VALUES (1,'r','active',1)",
-        )
+        records.run(tx, "r", 1)
     upgrades.upgrade(store_url)
     upgrades.check(store_url)
     with open_store(store_url) as store, store.read() as tx:
@@ -211,7 +196,7 @@ branch_labels = depends_on = None
 
 def upgrade() -> None:
     op.create_table("extra", sa.Column("id", sa.BigInteger, primary_key=True))
-    op.execute("ALTER TABLE ledger_line ADD COLUMN extra text")
+    op.add_column("ledger_line", sa.Column("extra", sa.Text))
 '''
 
 
@@ -275,7 +260,7 @@ def test_the_next_step_keeps_a_ledger_and_fences_off_the_daemon_before(
         with store.read() as tx:
             assert compare(tx).differences == ()
         with pytest.raises(Conflict), store.write() as tx:
-            sql.execute(tx, "DELETE FROM ledger_line")
+            edits.REWRITES["ledger, deleted"](tx)
         assert take_lease(store, clock) == epoch + 2
 
 
@@ -317,7 +302,7 @@ def test_the_script_of_the_next_step_does_the_same(
 
 def test_a_newer_store_is_not_touched(store_url: str) -> None:
     with open_store(store_url) as store, store.write() as tx:
-        sql.execute(tx, "UPDATE alembic_version SET version_num = '9999'")
+        edits.set_schema(tx, "9999")
     assert upgrades.state(store_url).newer
     with pytest.raises(NeedsMigration, match="9999"):
         upgrades.upgrade(store_url)
@@ -373,7 +358,7 @@ def test_a_draft_holds_what_the_model_has_more(
     shutil.copytree(migrations.script_directory(), scripts)
     monkeypatch.setattr(migrations, "script_directory", lambda: scripts)
     with open_store(sqlite_path) as store, store.write() as tx:
-        sql.execute(tx, "DROP TABLE pause")
+        edits.drop_table(tx, Pause)
     migrations.draft(make_backend(sqlite_path), AFTER_HEAD, "Bring pauses back")
     drafted = (scripts / f"versions/{AFTER_HEAD}_bring_pauses_back.py").read_text()
     assert drafted.startswith('"""Bring pauses back."""')

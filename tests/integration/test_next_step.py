@@ -7,7 +7,7 @@ import pytest
 from dispatcher.operations.next_step import Step, find_position
 from dispatcher.operations.workspace import Workspace
 from dispatcher.store import lease, open_store
-from tests import builders, sql
+from tests import builders, edits
 from tests.unit.dispatcher.surfaces.cli.test_tree import wrong_in
 
 FAR = 9 * 10**15
@@ -60,11 +60,6 @@ def loaded(set_up, tmp_path):
     return tmp_path
 
 
-def changed(place, words):
-    with open_store(place / "dispatcher.db") as store, store.write() as tx:
-        sql.execute(tx, words)
-
-
 def test_what_needs_the_operator_comes_before_the_work(loaded, run, here):
     with open_store(loaded / "dispatcher.db") as store, store.write() as tx:
         lease.take(tx, lease.SHARD, "host-a/b/4121/9", FAR, FAR + 1)
@@ -104,6 +99,7 @@ def test_a_field_that_is_never_sent_leaves_the_record_whole(set_up, run, here):
     [("0000", "dispatcher db upgrade --backup"), ("9999", "dispatcher --version")],
 )
 def test_a_store_of_another_program_is_not_opened(loaded, found, next_):
-    changed(loaded, f"UPDATE alembic_version SET version_num = '{found}'")
+    with open_store(loaded / "dispatcher.db") as store, store.write() as tx:
+        edits.set_schema(tx, found)
     position = find_position(Workspace(loaded))
     assert (position.step, position.next) == (Step.OTHER_SCHEMA, next_)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+from sqlalchemy import delete, insert, update
 from standardwebhooks import Webhook, WebhookVerificationError
 
 from connectors.http.client import Http
@@ -25,7 +26,7 @@ from dispatcher.core.errors import (
 from dispatcher.core.keyring import make_keyring
 from dispatcher.custody.key_rotation import rekey_store
 from dispatcher.ledger.limit_usage import LimitUsage, LimitUsages
-from dispatcher.model import ALIVE, NOTICES, TEST
+from dispatcher.model import ALIVE, NOTICES, TEST, Budget, Outbox, Run
 from dispatcher.notices.delivering import WAITS, Delivering, DeliveryTerms
 from dispatcher.notices.mail import NotMailed
 from dispatcher.operations import notices as operations
@@ -609,6 +610,15 @@ def test_a_notice_is_written_with_its_event_and_its_act_or_not_at_all(house, clo
     ]
 
 
+CAP = {
+    "currency": "EUR",
+    "cap": 100,
+    "reward": 0,
+    "bonus": 1,
+    "fee": 0,
+} | dict.fromkeys(("paid", "day", "day_taken"), 0)
+
+
 class Nearness(LimitUsages):
     """Says what a test wants of limits."""
 
@@ -631,42 +641,43 @@ def test_a_state_is_told_of_once_when_it_begins_and_again_when_there_is_more(
         watching.tick(house.epoch)
         return house.written()[before:]
 
-    def change(*words):
+    def change(*statements):
         with house.store.write() as tx:
-            for one in words:
-                sql.execute(tx, one)
+            for one in statements:
+                tx.execute(one)
+
+    def waiting(number, connector, state):
+        return insert(Outbox).values(
+            id=number, kind="publish", connector=connector, state=state, attempts=5,
+            due=0, created_at=0, account_id=1, epoch=0, error="x",
+        )  # fmt: skip
 
     assert look() == []
-    waiting = (
-        "INSERT INTO outbox (id, kind, connector, state, attempts, due, created_at,"
-        " account_id, epoch, error) VALUES ({0}, 'publish', '{1}', '{2}', 5, 0, 0, 1, 0, 'x')"
-    )
-    change(*(waiting.format(n, "mturk", "ready") for n in (1, 2)))
-    change(waiting.format(3, "folder", "dead"))
+    change(*(waiting(n, "mturk", "ready") for n in (1, 2)))
+    change(waiting(3, "folder", "dead"))
     assert look() == [
         ("connector.down", {"connector": "mturk"}),
         ("deadletter.created", {"connector": "folder"}),
     ]
     assert look() == []
-    change(waiting.format(4, "folder", "dead"), "DELETE FROM outbox WHERE id < 3")
+    change(waiting(4, "folder", "dead"), delete(Outbox).where(Outbox.id < 3))
     assert look() == [
         ("connector.recovered", {"connector": "mturk"}),
         ("deadletter.created", {"connector": "folder"}),
     ]
-    change("DELETE FROM outbox WHERE id = 4")
+    change(delete(Outbox).where(Outbox.id == 4))
     assert look() == []
-    change(waiting.format(5, "folder", "dead"))
+    change(waiting(5, "folder", "dead"))
     assert look() == [("deadletter.created", {"connector": "folder"})]
 
     change(
-        "INSERT INTO run (id, name, state, created_at) VALUES (7, 'r', 'active', 0)",
-        "INSERT INTO budget (run_id, currency, cap, reward, bonus, fee, taken, paid,"
-        " day, day_taken) VALUES (7, 'EUR', 100, 0, 1, 0, 79, 0, 0, 0)",
+        insert(Run).values(id=7, name="r", state="active", created_at=0),
+        insert(Budget).values(run_id=7, taken=79, **CAP),
     )
     assert look() == []
-    change("UPDATE budget SET taken = 80")
+    change(update(Budget).values(taken=80))
     assert look() == [("budget.near", {"run": "r"})]
-    change("UPDATE budget SET taken = 100")
+    change(update(Budget).values(taken=100))
     assert look() == [("budget.spent", {"run": "r"})]
 
     nearness.usages = {"pair": LimitUsage(f=1, tau=1, units=1, worst=1)}
@@ -681,7 +692,7 @@ def test_a_state_is_told_of_once_when_it_begins_and_again_when_there_is_more(
     assert look() == [("daemon.failing", {"tick": "sealing", "code": "E001"})]
     clock.advance(26 * HOUR)
     assert look() == [("backup.overdue", {})]
-    change("DELETE FROM outbox")
+    change(delete(Outbox))
     with pytest.raises(StaleLease):
         watching.tick(house.epoch + 1)
 

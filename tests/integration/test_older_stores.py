@@ -35,7 +35,7 @@ def upgrade() -> None:
 '''
 ADD = 'op.execute("CREATE TABLE extra (id bigint PRIMARY KEY, note {blob})")'
 DROP = 'op.execute("DROP TABLE extra")'
-FAIL = 'op.execute("INSERT INTO chain (id) SELECT id FROM chain")'
+FAIL = 'op.create_index("odd", "chain", ["policy_version"], unique=True)'
 
 
 @pytest.fixture(autouse=True)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from sqlalchemy import update
 
 from connectors.base import Progress
 from dispatcher import money
+from dispatcher.model import Outbox, Payment
 from dispatcher.stages import paying
 from dispatcher.stages.paying import NOTHING_VALID
 from dispatcher.store import outbox
@@ -19,6 +21,8 @@ from tests.integration.paying_house import (
     reconcile,
 )
 from tests.patience import PATIENCE
+
+FIRST_OFFER = update(Outbox).where(Outbox.id == 1)
 
 
 @pytest.fixture
@@ -111,11 +115,11 @@ def test_an_offer_that_was_given_back_waits_for_other_work_and_begins_anew(
 ):
     released(house, clock)
     with house.store.write() as tx:
-        sql.execute(tx, "UPDATE outbox SET state = 'dead' WHERE id = 1")
+        tx.execute(FIRST_OFFER.values(state="dead"))
         outbox.revive(tx, [1], clock())
         assert claimed(house, tx).waiting == {1}
-        sql.execute(tx, "UPDATE payment SET state = 'paid' WHERE about = 2")
-        sql.execute(tx, "UPDATE outbox SET state = 'ready' WHERE id = 1")
+        tx.execute(update(Payment).where(Payment.about == 2).values(state="paid"))
+        tx.execute(FIRST_OFFER.values(state="ready"))
         assert not claimed(house, tx).waiting
     assert house.payment("reward", 1).state == "reserved"
     assert house.payment("reward", 1).created_at == clock()

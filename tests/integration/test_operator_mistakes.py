@@ -9,10 +9,10 @@ import pytest
 
 from dispatcher.app import servers
 from dispatcher.core.keyring import make_keyring
-from dispatcher.store import sqlite
+from dispatcher.store import migrations, sqlite
 from dispatcher.surfaces import applications
 from dispatcher.surfaces.cli.context import CliContext
-from tests import sql
+from tests import edits, sql
 from tests.integration.ledger_cases import PAIR, policy
 
 
@@ -121,15 +121,9 @@ def ledger_in_the_way(house, monkeypatch):
 
 
 def future_schema(house, monkeypatch):
-    def put(version):
-        with sqlite.safe_driver().connect(house / "dispatcher.db") as connection:
-            connection.execute("UPDATE alembic_version SET version_num = ?", [version])
-        connection.close()
-
-    with CliContext(house).open_store() as store, store.read() as tx:
-        now = sql.value(tx, "SELECT version_num FROM alembic_version")
-    put("9999")
-    return ("up",), lambda: put(now)
+    store = house / "dispatcher.db"
+    edits.set_schema_of_file(store, "9999")
+    return ("up",), lambda: edits.set_schema_of_file(store, migrations.HEAD)
 
 
 def network_disk(house, monkeypatch):

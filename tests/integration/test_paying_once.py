@@ -17,6 +17,7 @@ from dispatcher.stages.paying import MarketPayments
 from dispatcher.stages.sending import Sending
 from dispatcher.store import money as rows
 from dispatcher.store.dumping import make_ready
+from tests import edits
 from tests.contract.paying_market import PayingMarket
 from tests.integration import stages
 from tests.integration.paying_house import (
@@ -126,9 +127,8 @@ def test_a_restored_store_asks_before_it_pays_again(house, clock):
     house.settle()
     house.settle()
     assert len(both(market)) == 2
-    house.do("UPDATE payment SET state = 'due', attempts = 0")
-    house.do("UPDATE budget SET paid = 0")
     with house.store.write() as tx:
+        edits.forget_payments(tx)
         make_ready(tx, clock())
     house.lead()
     for _ in range(3):
@@ -237,12 +237,12 @@ def test_a_dead_market_holds_up_no_other_money(house):
 
 def test_lines_of_money_are_never_changed(house):
     submitted(house)
-    for statement in (
-        "UPDATE payment_event SET amount = 0",
-        "DELETE FROM payment_event",
-    ):
-        with pytest.raises(Exception, match="once written"):
-            house.do(statement)
+    for rewrite in ("payments, changed", "payments, deleted"):
+        with (
+            pytest.raises(Exception, match="once written"),
+            house.store.write() as tx,
+        ):
+            edits.REWRITES[rewrite](tx)
 
 
 def test_no_budget_no_books(house):

@@ -11,9 +11,10 @@ from dispatcher.ledger.active_policy import current_policy
 from dispatcher.ledger.decision import decide
 from dispatcher.ledger.explain import explain
 from dispatcher.ledger.refusals import PASSING, Refusal
+from dispatcher.model import Recusal
 from dispatcher.model.states import record_unit, subject_unit
 from dispatcher.store import Store
-from tests import builders, sql
+from tests import builders, edits
 from tests.integration.ledger_cases import PAIR, Case, policy
 
 UNSENT = """
@@ -85,7 +86,7 @@ def recuse(store):
 def unrecuse(store):
     """Nothing in the product does so."""
     with store.write() as tx:
-        sql.execute(tx, "DELETE FROM recusal")
+        edits.empty(tx, Recusal)
 
 
 CAUSES = {

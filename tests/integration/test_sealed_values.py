@@ -7,9 +7,10 @@ import pytest
 from dispatcher.core.errors import EXIT_WRONG_KEY, StoreUnusable, WrongKey
 from dispatcher.core.keyring import read_keyring
 from dispatcher.custody.key_rotation import rekey_store, seal_leftovers
+from dispatcher.model import ValueKey
 from dispatcher.store import open_store, rekey
 from dispatcher.store.vault import KeyFile
-from tests import sql
+from tests import edits, sql
 from tests.integration.clinic import FIELDS, PEOPLE, Clinic, canary, whole
 
 VALUES = {
@@ -145,14 +146,13 @@ def test_the_stores_own_keys_are_sealed_too(clinic, key_file):
 
 def test_a_value_in_another_row_and_a_changed_one_do_not_open(clinic, key_file):
     rekey_store(clinic.store, key_file)
-    clinic.do(
-        "UPDATE record SET columns = (SELECT columns FROM record WHERE id = 1),"
-        " key_id = (SELECT key_id FROM record WHERE id = 1) WHERE id = 2"
-    )
+    with clinic.store.write() as tx:
+        edits.copy_record(tx, 1, 2)
     with pytest.raises(StoreUnusable, match=r"record\.columns, row 2") as caught:
         whole(clinic.store)
     assert "canary" not in str(vars(caught.value))
-    clinic.do("UPDATE entry SET shown = ? WHERE id = 1", b"\0" * 40)
+    with clinic.store.write() as tx:
+        edits.change_entry(tx, 1, shown=b"\0" * 40)
     from dispatcher.store import serving
 
     with (
@@ -164,7 +164,8 @@ def test_a_value_in_another_row_and_a_changed_one_do_not_open(clinic, key_file):
 
 def test_a_data_key_that_is_gone_is_told(clinic, key_file):
     rekey_store(clinic.store, key_file)
-    clinic.do("DELETE FROM value_key")
+    with clinic.store.write() as tx:
+        edits.empty(tx, ValueKey)
     clinic.store.vault.forget()
     with pytest.raises(StoreUnusable, match="key"):
         whole(clinic.store)
@@ -173,7 +174,8 @@ def test_a_data_key_that_is_gone_is_told(clinic, key_file):
 def test_what_came_in_clear_later_is_sealed_by_the_daemons_tick(clinic, key_file):
     assert seal_leftovers(clinic.store) == 0
     rekey_store(clinic.store, key_file)
-    clinic.do("UPDATE task SET draft = ?, key_id = NULL WHERE id = 1", b"canary-anna-x")
+    with clinic.store.write() as tx:
+        edits.leave_draft_in_clear(tx, 1, b"canary-anna-x")
     assert clinic.in_rows("anna") == ["task.draft"]
     assert seal_leftovers(clinic.store) == 1
     assert clinic.in_rows("anna") == []

@@ -24,7 +24,7 @@ from dispatcher.stages.serving import (
 from dispatcher.store import Store, lease
 from dispatcher.store import serving as rows
 from policies.answers.validation import Mark
-from tests import builders
+from tests import builders, edits
 from tests.integration.serving_house import POLICY, House, png
 from tests.patience import PATIENCE
 
@@ -255,10 +255,12 @@ def test_a_paused_store_connector_or_run_shows_nothing(house):
         builders.pause(house.store, scope)
         assert serving.start(ann) is None
         builders.resume(house.store)
-    house.do("UPDATE run SET state = 'lost'")
+    with house.store.write() as tx:
+        edits.lose_runs(tx)
     assert serving.start(ann) is None
     assert house.exposures() == 0
-    house.do("UPDATE run SET state = 'active'")
+    with house.store.write() as tx:
+        edits.find_runs(tx)
     assert serving.start(ann).content == b"Ada"
 
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pytest
+from sqlalchemy import insert
 
 from connectors.base import Progress
 from connectors.testing.hostile import Memory
 from dispatcher.ledger import identity_changes
 from dispatcher.ledger.book import Asks, Push, book
+from dispatcher.model import Task
 from dispatcher.stages.serving import ServingTerms, leave, stop_by_agreement
 from dispatcher.store import Store, booking
 from tests import builders, sql
@@ -92,11 +94,12 @@ def leaves(house, connector, who):
 
 def floor(house, connector, who):
     builders.rate(house.store, f"{connector}/ann", 0.3)
-    house.do(
-        "INSERT INTO task (id, entry_id, account_id, adversary_id, connector, state,"
-        " created_at) VALUES (?, 9999, ?, 1, ?, 'answered', 1)",
-        EARLIER, who.account_id, connector,
+    before = insert(Task).values(
+        id=EARLIER, entry_id=9999, account_id=who.account_id, adversary_id=1,
+        connector=connector, state="answered", created_at=1,
     )  # fmt: skip
+    with house.store.write() as tx:
+        tx.execute(before)
     terms = ServingTerms(floor=0.5, floor_after=1)
     assert stop_by_agreement(house.store, house.clock, terms, house.epoch) == 1
 

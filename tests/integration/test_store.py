@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 from sqlalchemy import bindparam
-from sqlmodel import col, select
+from sqlmodel import SQLModel, col, select
 
 from dispatcher.core.errors import (
     Conflict,
@@ -23,7 +23,27 @@ from dispatcher.core.errors import (
     StoreUnreachable,
     StoreUnusable,
 )
-from dispatcher.model import FieldName, Pause, metadata
+from dispatcher.model import (
+    ApiToken,
+    AppUser,
+    Assignment,
+    Budget,
+    ExportFile,
+    FieldName,
+    FieldTest,
+    GoldQuestion,
+    GoldTask,
+    KeyLine,
+    LedgerLine,
+    Load,
+    Pause,
+    Plan,
+    PolicyLock,
+    PolicyVersion,
+    Qualification,
+    Run,
+    metadata,
+)
 from dispatcher.store import Clash, Store, Tx, open_store
 from dispatcher.store.backend import MOST
 from dispatcher.store.engine import bring_up, make_backend
@@ -33,7 +53,7 @@ from dispatcher.store.settings import KEYS, set_setting, setting
 from dispatcher.store.sqlite import SqliteBackend, make_private
 from dispatcher.store.statements import DriverStatement, in_list, not_in_list
 from dispatcher.store.vault import KeyFile
-from tests import sql
+from tests import edits, sql
 from tests.patience import together
 
 ADD = sa.insert(Pause).values(
@@ -239,11 +259,10 @@ def test_row_counts_and_returned_rows_come_back(store: Store) -> None:
     with store.write() as tx:
         for name in "abc":
             add_pause(tx, f"run:{name}")
-        assert (
-            sql.execute(tx, "UPDATE pause SET at = 2 WHERE scope <> ?", ["run:b"]) == 2
-        )
-        gone = sql.rows(tx, "DELETE FROM pause WHERE at = ? RETURNING scope", [2])
-        assert sorted(gone) == [("run:a",), ("run:c",)]
+        others = sa.update(Pause).where(Pause.scope != "run:b").values(at=2)
+        assert tx.execute(others).rowcount == 2
+        gone = sa.delete(Pause).where(Pause.at == 2).returning(Pause.scope)
+        assert sorted(tx.execute(gone).scalars()) == ["run:a", "run:c"]
 
 
 def test_a_list_parameter_finds_all_its_members(store: Store) -> None:
@@ -276,9 +295,7 @@ def test_threads_write_one_after_the_other_and_lose_nothing(store: Store) -> Non
         for _ in range(20):
             with store.write() as tx:
                 found = lock_policy_exclusive(tx)
-                sql.execute(
-                    tx, "UPDATE policy_lock SET policy_version = ?", [found + 1]
-                )
+                tx.execute(sa.update(PolicyLock).values(policy_version=found + 1))
 
     assert together(*[count] * 4) == [None] * 4
     with store.read() as tx:
@@ -291,9 +308,9 @@ def test_a_lock_that_does_not_come_is_told_as_locked(store_url: str) -> None:
         open_store(store_url, wait_ms=50) as second,
         first.write() as tx,
     ):
-        sql.execute(tx, "UPDATE policy_lock SET policy_version = 1")
+        lock_policy_exclusive(tx)
         with pytest.raises(StoreLocked) as refused, second.write() as late:
-            sql.execute(late, "UPDATE policy_lock SET policy_version = 2")
+            lock_policy_exclusive(late)
     assert refused.value.exit_status == 11
     assert refused.value.retryable
 
@@ -447,47 +464,63 @@ def test_a_mistake_of_the_program_is_shown_without_its_values(store: Store) -> N
 
 
 REFERENCES = {
-    "load.run_id": "INSERT INTO load (id, run_id, source, columns, records, rejected,"
-    " state, started_at) VALUES (1, ?, 'x', '[]', 0, 0, 'loading', 1)",
-    "budget.run_id": "INSERT INTO budget (run_id, currency, cap, reward, bonus, fee,"
-    " taken, paid, day, day_taken) VALUES (?, 'EUR', 1, 0, 0, 0, 0, 0, 0, 0)",
-    "export_file.run_id": "INSERT INTO export_file (id, run_id, path, at)"
-    " VALUES (1, ?, 'x', 1)",
-    "gold_question.field_id": "INSERT INTO gold_question (id, field_id, purpose, shown, media, answer)"
-    " VALUES (1, ?, 'gold', '', 'text/plain', '')",
-    "field_test.field_id": "INSERT INTO field_test (field_id, pass_share)"
-    " VALUES (?, 0.5)",
-    "qualification.field_id": "INSERT INTO qualification (account_id, field_id, state,"
-    " attempt, asked, correct) VALUES (1, ?, 'open', 1, 0, 0)",
-    "gold_task.gold_question_id": "INSERT INTO gold_task (id, gold_question_id, account_id, state,"
-    " created_at, attempt) VALUES (1, ?, 1, 'shown', 1, 0)",
-    "assignment.plan_id": "INSERT INTO assignment (plan_id, account_id, adversary_id,"
-    " entries) VALUES (?, 1, 1, '')",
-    "api_token.user_id": "INSERT INTO api_token (id, name, digest, prefix, user_id, scopes,"
-    " made_at, ends_at) VALUES (1, 'x', 'd', 'p', ?, '', 0, 1)",
-}
+    "load.run_id": lambda n, to: Load(
+        id=n, run_id=to, source="x", columns="[]", records=0, rejected=0,
+        state="loading", started_at=1,
+    ),
+    "budget.run_id": lambda n, to: Budget(
+        run_id=to, currency="EUR", cap=1, reward=0, bonus=0, fee=0, taken=0, paid=0,
+        day=0, day_taken=0,
+    ),
+    "export_file.run_id": lambda n, to: ExportFile(id=n, run_id=to, path="x", at=1),
+    "gold_question.field_id": lambda n, to: GoldQuestion(
+        id=n, field_id=to, purpose="gold", shown=b"", media="text/plain", answer=b"",
+    ),
+    "field_test.field_id": lambda n, to: FieldTest(field_id=to, pass_share=0.5),
+    "qualification.field_id": lambda n, to: Qualification(
+        account_id=n, field_id=to, state="open", attempt=1, asked=0, correct=0,
+    ),
+    "gold_task.gold_question_id": lambda n, to: GoldTask(
+        id=n, gold_question_id=to, account_id=1, state="shown", created_at=1, attempt=0,
+    ),
+    "assignment.plan_id": lambda n, to: Assignment(
+        plan_id=to, account_id=n, adversary_id=1, entries=b"",
+    ),
+    "api_token.user_id": lambda n, to: ApiToken(
+        id=n, name="x", digest="d", prefix="p", user_id=to, scopes="", made_at=0,
+        ends_at=1,
+    ),
+}  # fmt: skip
 """A row of each table that refers to another: to one that is there, or is not."""
 
-PARENTS = {
-    "run": "INSERT INTO run (id, name, state, created_at) VALUES (7, 'x', 'active', 0)",
-    "field": "INSERT INTO field (id, name) VALUES (7, 'x')",
-    "app_user": "INSERT INTO app_user (id, name, roles, totp_step, made_at)"
-    " VALUES (7, 'x', '', 0, 0)",
-    "gold_question": "INSERT INTO gold_question (id, field_id, purpose, shown, media, answer)"
-    " VALUES (7, 7, 'gold', '', 'text/plain', '')",
-    "plan": "INSERT INTO plan (id, policy_version, state, verdict, algorithm, seed,"
-    " summary, created_at) VALUES (7, 1, 'draft', 'x', 'y', 0, '{}', 1)",
-}
+PARENTS = (
+    Run(id=7, name="x", state="active", created_at=0),
+    FieldName(id=7, name="x"),
+    AppUser(id=7, name="x", roles="", totp_step=0, made_at=0),
+    GoldQuestion(
+        id=7, field_id=7, purpose="gold", shown=b"", media="text/plain", answer=b""
+    ),
+    Plan(
+        id=7, policy_version=1, state="draft", verdict="x", algorithm="y", seed=0,
+        summary="{}", created_at=1,
+    ),
+)  # fmt: skip
+
+
+def put(tx: Tx, row: SQLModel) -> None:
+    """Insert what a row has, the rest by the columns' defaults."""
+    given = row.model_dump(exclude_unset=True)
+    tx.execute(sa.insert(type(row)).values(given))
 
 
 @pytest.mark.parametrize("column", REFERENCES)
 def test_a_row_that_refers_to_nothing_is_refused(store: Store, column: str) -> None:
     with store.write() as tx:
-        for words in PARENTS.values():
-            sql.execute(tx, words)
-        sql.execute(tx, REFERENCES[column], [7])
+        for row in PARENTS:
+            put(tx, row)
+        put(tx, REFERENCES[column](1, 7))
     with pytest.raises(Clash), store.write() as tx:
-        sql.execute(tx, REFERENCES[column].replace("VALUES (1,", "VALUES (2,"), [8])
+        put(tx, REFERENCES[column](2, 8))
 
 
 def test_every_reference_of_the_model_is_tried() -> None:
@@ -566,9 +599,9 @@ def test_the_page_caches_of_all_connections_fit_the_memory_that_is_set(
 
 def test_a_row_that_exists_is_a_clash_without_its_value(store: Store) -> None:
     with store.write() as tx:
-        sql.execute(tx, "INSERT INTO field (id, name) VALUES (1, 'Anna Muster')")
+        put(tx, FieldName(id=1, name="Anna Muster"))
     with pytest.raises(Clash) as refused, store.write() as tx:
-        sql.execute(tx, "INSERT INTO field (id, name) VALUES (2, 'Anna Muster')")
+        put(tx, FieldName(id=2, name="Anna Muster"))
     told = f"{refused.value.what}{refused.value.why}{refused.value.constraint}"
     assert "name" in refused.value.constraint
     assert "Anna" not in told
@@ -578,16 +611,13 @@ def test_a_row_that_exists_is_a_clash_without_its_value(store: Store) -> None:
 
 def test_a_state_that_is_none_is_a_clash(store: Store) -> None:
     with pytest.raises(Clash, match="ck_run_state"), store.write() as tx:
-        sql.execute(
-            tx,
-            "INSERT INTO run (id, name, state, created_at) VALUES (1, 'x', 'odd', 0)",
-        )
+        put(tx, Run(id=1, name="x", state="odd", created_at=0))
 
 
 @pytest.mark.parametrize("value", [2**63, -(2**63) - 1])
 def test_a_number_beyond_64_bits_is_invalid(store: Store, value: int) -> None:
     with pytest.raises(Invalid, match="does not fit"), store.write() as tx:
-        sql.execute(tx, "UPDATE policy_lock SET policy_version = ?", [value])
+        tx.execute(sa.update(PolicyLock).values(policy_version=value))
 
 
 def test_a_lone_surrogate_is_invalid(store: Store) -> None:
@@ -595,29 +625,25 @@ def test_a_lone_surrogate_is_invalid(store: Store) -> None:
         add_pause(tx, "run:\ud800")
 
 
-@pytest.mark.parametrize("table", ["ledger_line", "key_lines", "policy"])
+LINES = {
+    "ledger_line": LedgerLine(
+        chain_id=1, seq=1, kind="seal", at=1, policy_version=1, hash=b"\x01"
+    ),
+    "key_lines": KeyLine(seq=1, keys=b"\x01", facts=b"", relations=b"", repeats=0),
+    "policy": PolicyVersion(
+        version=1, name="p", source=b"\x01", sha256="x", applied_at=1
+    ),
+}
+
+
+@pytest.mark.parametrize("table", LINES)
 @pytest.mark.parametrize("verb", ["UPDATE", "DELETE", "REPLACE"])
 def test_lines_once_written_stay(store: Store, table: str, verb: str) -> None:
-    fill = {
-        "ledger_line": "INSERT INTO ledger_line (chain_id, seq, kind, at,"
-        " policy_version, hash) VALUES (1, 1, 'seal', 1, 1, ?)",
-        "key_lines": "INSERT INTO key_lines (seq, keys, facts, relations,"
-        " repeats) VALUES (1, ?, '', '', 0)",
-        "policy": "INSERT INTO policy (version, name, source, sha256, applied_at)"
-        " VALUES (1, 'p', ?, 'x', 1)",
-    }[table]
-    column = {"ledger_line": "seq", "key_lines": "seq", "policy": "version"}[table]
+    line = LINES[table]
     with store.write() as tx:
-        sql.execute(tx, fill, [b"\x01"])
-    change = {
-        "UPDATE": f"UPDATE {table} SET {column} = {column} + 1",
-        "DELETE": f"DELETE FROM {table}",
-        "REPLACE": fill.replace("INSERT", "REPLACE"),
-    }[verb]
-    if verb == "REPLACE" and store.dialect == "postgresql":
-        change = f"TRUNCATE {table}"
+        put(tx, line)
     with pytest.raises(Conflict, match="once written"), store.write() as tx:
-        sql.execute(tx, change, [b"\x02"] if "?" in change else [])
+        edits.rewrite(tx, verb, line)
     with store.read() as tx:
         assert sql.value(tx, f"SELECT count(*) FROM {table}") == 1
 
@@ -751,7 +777,7 @@ def test_another_schema_is_refused_with_the_way_out(
     store_url: str, version: str, fix: str
 ) -> None:
     with open_store(store_url) as store, store.write() as tx:
-        sql.execute(tx, "UPDATE alembic_version SET version_num = ?", [version])
+        edits.set_schema(tx, version)
     with pytest.raises(NeedsMigration) as refused:
         open_store(store_url)
     assert refused.value.exit_status == 13
@@ -760,7 +786,7 @@ def test_another_schema_is_refused_with_the_way_out(
 
 def test_a_store_without_keys_is_refused(store_url: str) -> None:
     with open_store(store_url) as store, store.write() as tx:
-        sql.execute(tx, "DELETE FROM setting WHERE name = 'task-key'")
+        edits.forget_key(tx, "task-key")
     with pytest.raises(NeedsMigration, match="no task-key"):
         open_store(store_url)
 
@@ -861,7 +887,7 @@ def test_safety_35_what_was_deleted_is_in_no_file_of_the_store(
     with sqlite_store.write() as tx:
         add_pause(tx, "run:canary-5417")
     with sqlite_store.write() as tx:
-        sql.execute(tx, "DELETE FROM pause")
+        tx.execute(sa.delete(Pause))
     sqlite_store.checkpoint()
     assert sqlite_store.path is not None
     for path in sqlite_store.path.parent.iterdir():
@@ -907,7 +933,8 @@ def terminate(store: Store) -> Iterator[int]:
             for row in sql.rows(
                 tx,
                 "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
-                " WHERE datname = current_database() AND pid <> pg_backend_pid()",
+                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+                " AND application_name <> 'tests'",
             )
         )
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import case
+from sqlalchemy import case, delete
 from sqlmodel import col, select
 
 from dispatcher.core.errors import Invalid
-from dispatcher.model import FieldName
+from dispatcher.model import ExposureCount, FieldName
 from dispatcher.store import Clash, Store, Tx
 from dispatcher.store.bulk import FEW
 from dispatcher.store.column_blocks import GATHERED, Block, rows_of
@@ -244,7 +244,7 @@ def test_counters_add_up_in_any_batches(
 ) -> None:
     expected: dict[tuple[int, ...], int] = {}
     with store.write() as tx:
-        sql.execute(tx, "DELETE FROM exposure_count")
+        tx.execute(delete(ExposureCount))
         for batch in batches:
             rows = [(*key, 0, size) for size, key in enumerate(batch, start=1)]
             tx.upsert_add("exposure_count", COUNTED, "entries", iter(rows))

@@ -11,7 +11,7 @@ from dispatcher.app.servers import Swap
 from dispatcher.core.config import OidcSettings
 from dispatcher.operations.workspace import wall_clock
 from dispatcher.surfaces.console import ConsoleSettings
-from tests import sql
+from tests import edits
 from tests.conftest import counting_entropy
 from tests.e2e.browsing import Served
 from tests.e2e.conftest import chromium, open_page  # noqa: F401 - fixtures
@@ -97,7 +97,7 @@ def test_a_certified_provider_signs_in_proves_and_signs_out(
         expect(other.get_by_role("heading")).to_have_text("You may not come in here")
 
         with case.store.write() as tx:  # asked who they are, though just signed in
-            sql.execute(tx, "UPDATE operator_session SET proven_at = 0", [])
+            edits.age_sign_ins(tx)
         page.goto(f"{console.base}/do/make-token")
         page.get_by_label("Name").fill("nightly")
         page.get_by_label("Scopes").fill("status:read")

@@ -60,34 +60,50 @@ def text_of(node: ast.AST) -> str | None:
     return None
 
 
-def docstrings(tree: ast.AST) -> set[int]:
+Nodes = list[ast.AST]
+_MAY_WRITE = re.compile("insert|update|delete|upsert", re.IGNORECASE)
+
+
+def nodes_of(source: str) -> Nodes:
+    """All nodes of a source; none where no word of it could write."""
+    return list(ast.walk(ast.parse(source))) if _MAY_WRITE.search(source) else []
+
+
+def docstrings(nodes: Nodes) -> set[int]:
     """Texts that stand alone: they say something, and run nothing."""
-    return {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    return {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
 
 
-def tables_written(source: str) -> Iterator[str]:
-    tree = ast.parse(source)
-    known = tables_named(tree)
-    skipped = docstrings(tree)
-    for node in ast.walk(tree):
+def texts(nodes: Nodes) -> Iterator[str]:
+    """Texts that may be run."""
+    skipped = docstrings(nodes)
+    for node in nodes:
         if isinstance(node, ast.JoinedStr):
             skipped |= {id(part) for part in node.values}
         text = None if id(node) in skipped else text_of(node)
         if text is not None:
-            for name in _TEXT.findall(_LOCK.sub("", text)):
-                if name == "?":
-                    yield ANY_TABLE
-                elif name in metadata.tables:
-                    yield name
+            yield text
+
+
+def tables_written(source: str) -> Iterator[str]:
+    nodes = nodes_of(source)
+    known = tables_named(nodes)
+    for text in texts(nodes):
+        for name in _TEXT.findall(_LOCK.sub("", text)):
+            if name == "?":
+                yield ANY_TABLE
+            elif name in metadata.tables:
+                yield name
+    for node in nodes:
         if isinstance(node, ast.Call) and node.args:
             yield from called(node, known)
 
 
-def tables_named(tree: ast.AST) -> dict[str, str]:
+def tables_named(nodes: Nodes) -> dict[str, str]:
     """Tables by the names that their models have in a source."""
     other = {
         alias.asname: _TABLES[alias.name]
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.ImportFrom) and node.module == "dispatcher.model"
         for alias in node.names
         if alias.asname and alias.name in _TABLES
@@ -133,6 +149,52 @@ def test_each_table_is_written_by_one_module() -> None:
 
 def test_every_table_is_written() -> None:
     assert set(metadata.tables) - set(writers()) == set()
+
+
+TESTS = ROOT.parent / "tests"
+_TEXT_OF_TESTS = re.compile(
+    r"\b(?:INSERT(?: OR \w+)? INTO|REPLACE INTO|DELETE FROM|UPDATE|TRUNCATE"
+    r"|(?:ALTER|DROP) TABLE|DROP TRIGGER) +\"?(\w+|\?)"
+)
+_VERB = re.compile(r"\b(INSERT|REPLACE|DELETE|UPDATE|TRUNCATE|ALTER|DROP)\b")
+BY_TEXT = {
+    "edits.py": "edits of a store by hand, which tests call by name",
+    "conftest.py": "puts the rows of all tables back after a test",
+    "unit/dispatcher/store/test_writers.py": "the examples below",
+}
+"""Files of tests that write the store's tables in words of SQL, and why."""
+
+
+def written_by_text(source: str) -> set[str]:
+    """Tables of a store, and its triggers, that a source writes in words of SQL."""
+    if not _VERB.search(source):
+        return set()  # not parsed at all
+    ours = {*metadata.tables, "alembic_version", "?"}
+    return {
+        name
+        for text in texts(list(ast.walk(ast.parse(source))))
+        for name in _TEXT_OF_TESTS.findall(_LOCK.sub("", text))
+        if name.partition("_no_")[0] in ours
+    }
+
+
+def test_tests_write_tables_by_operations_models_and_named_edits() -> None:
+    found = {
+        path.relative_to(TESTS).as_posix(): written_by_text(path.read_text())
+        for path in TESTS.rglob("*.py")
+    }
+    assert {name: tables for name, tables in found.items() if tables}.keys() == (
+        BY_TEXT.keys()
+    )
+
+
+def test_words_of_sql_in_tests_are_found() -> None:
+    assert written_by_text('sql.execute(tx, "DELETE FROM pause")') == {"pause"}
+    assert written_by_text('do(f"UPDATE {table} SET a = 1")') == {"?"}
+    assert written_by_text('"INSERT OR REPLACE INTO run VALUES (1)" + x') == {"run"}
+    assert written_by_text('f("DROP TRIGGER policy_no_delete")') == {"policy_no_delete"}
+    assert written_by_text('f("UPDATE alembic_version SET version_num = 1")')
+    assert not written_by_text('f("INSERT INTO another VALUES (1)")')
 
 
 def test_writes_are_found_however_they_are_said() -> None:
