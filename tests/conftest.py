@@ -310,47 +310,77 @@ def postgres_database(postgres_cluster: Cluster) -> Iterator[str]:
     postgres_cluster.administer("DROP DATABASE {name} WITH (FORCE)", name=name)
 
 
+@dataclass
+class SharedStore:
+    """A store that all tests use in turn, and what puts its first rows back.
+
+    One connection does it after every test: a new one would have to read the catalogue
+    of all tables first, for ten times as long as the rows take.
+    """
+
+    url: str
+    connection: psycopg.Connection[Any] | None = None
+
+    def prepare(self) -> None:
+        """Keep what the rows are now, and make the function that puts them back."""
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute("CREATE SCHEMA pristine")
+            tables = connection.execute(
+                "SELECT tablename FROM pg_tables WHERE schemaname = 'public'"
+            ).fetchall()
+            steps = ""
+            for (table,) in tables:
+                connection.execute(f"CREATE TABLE pristine.{table} AS TABLE {table}")
+                steps += (
+                    f"IF EXISTS (SELECT FROM {table}) THEN DELETE FROM {table}; END IF;"
+                    f"IF EXISTS (SELECT FROM pristine.{table}) THEN"
+                    f" INSERT INTO {table} SELECT * FROM pristine.{table}; END IF;"
+                )
+            # The append-only guards sleep meanwhile.
+            connection.execute(
+                "CREATE FUNCTION pristine.put_back() RETURNS void LANGUAGE plpgsql"
+                " SET search_path = public SET session_replication_role = replica"
+                f" AS $$ BEGIN {steps} END $$"
+            )
+
+    def put_back(self) -> None:
+        """End all connections of a test, and give every table its first rows."""
+        if self.connection is None:
+            self.connection = psycopg.connect(
+                self.url, autocommit=True, application_name="tests"
+            )
+        self.connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+        self.connection.execute("SELECT pristine.put_back()")
+
+    def close(self) -> None:
+        if self.connection is not None:
+            self.connection.close()
+
+
 @pytest.fixture(scope="session")
-def postgres_shared(postgres_cluster: Cluster, postgres_template: str) -> str:
-    """A store that all tests use in turn, with what puts it back to its first rows."""
+def postgres_shared(
+    postgres_cluster: Cluster, postgres_template: str
+) -> Iterator[SharedStore]:
     postgres_cluster.administer(
         "CREATE DATABASE store_shared TEMPLATE {template}", template=postgres_template
     )
-    url = postgres_cluster.url("store_shared")
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute("CREATE SCHEMA pristine")
-        tables = connection.execute(
-            "SELECT tablename FROM pg_tables WHERE schemaname = 'public'"
-        ).fetchall()
-        steps = [
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-            " WHERE datname = current_database() AND pid <> pg_backend_pid()",
-            "SET session_replication_role = replica",  # the append-only guards sleep
-        ]
-        for (table,) in tables:
-            connection.execute(f"CREATE TABLE pristine.{table} AS TABLE {table}")
-            steps += [
-                f"DELETE FROM {table}",
-                f"INSERT INTO {table} SELECT * FROM pristine.{table}",
-            ]
-        connection.execute(
-            "CREATE TABLE pristine.reset AS SELECT %s::text AS steps",
-            ["; ".join(steps)],
-        )
-    return url
+    shared = SharedStore(postgres_cluster.url("store_shared"))
+    shared.prepare()
+    yield shared
+    shared.close()
 
 
 @pytest.fixture
-def postgres_url(postgres_shared: str) -> Iterator[str]:
+def postgres_url(postgres_shared: SharedStore) -> Iterator[str]:
     """URL of a database that holds a fresh store; its schema must stay as it is.
 
     Rows are put back after each test: a clone would take ten times as long.
     """
-    yield postgres_shared
-    with psycopg.connect(postgres_shared, autocommit=True) as connection:
-        row = connection.execute("SELECT steps FROM pristine.reset").fetchone()
-        assert row is not None
-        connection.execute(row[0])
+    yield postgres_shared.url
+    postgres_shared.put_back()
 
 
 @pytest.fixture

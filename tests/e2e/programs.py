@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx2
@@ -17,6 +17,7 @@ from dispatcher.ledger.versions import apply_policy
 from dispatcher.operations.policies import sample_text
 from dispatcher.store import open_store
 from dispatcher.surfaces.cli.context import wall_clock
+from tests.cradle import Born, completed
 from tests.patience import PATIENCE, until
 
 SETTINGS = """
@@ -30,6 +31,9 @@ leading = 0.5
 booking = 0.3
 planning = 0.3
 """
+
+
+INTERPRETED = (sys.executable, "-m", "dispatcher")
 
 
 def environment() -> dict[str, str]:
@@ -46,10 +50,13 @@ class Program:
     directory : Path
     ports : list of int
         Of the task page, of health and of the console.
+    anew : bool
+        Whether each command is an interpreter of its own, and is not forked: for a test
+        of what is there before Python begins.
     """
 
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
+    def __init__(self, directory: Path, *, anew: bool = False) -> None:
+        self.directory, self.anew = directory, anew
         self.ports = free_ports(3)
 
     def settle(self, store: Path) -> None:
@@ -64,35 +71,49 @@ class Program:
             apply_policy(tx, policy, at=wall_clock())
 
     def words(self, *words: str) -> list[str]:
-        return [sys.executable, "-m", "dispatcher", "-C", str(self.directory), *words]
+        return ["-C", str(self.directory), *words]
 
     def run(self, *words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
         """Run one command to its end."""
-        done = subprocess.run(
-            self.words(*words),
-            capture_output=True,
-            text=True,
-            check=False,
-            env=environment(),
-            timeout=PATIENCE,
-        )
+        if self.anew:
+            done = subprocess.run(
+                [*INTERPRETED, *self.words(*words)],
+                capture_output=True,
+                text=True,
+                check=False,
+                env=environment(),
+                timeout=PATIENCE,
+            )
+        else:
+            done = completed(
+                self.words(*words), environment=environment(), timeout=PATIENCE
+            )
         assert done.returncode == code, done.stderr
         return done
 
     @contextmanager
     def up(self, *words: str):
         """Run the daemon beside the test; killed at the end if it still runs."""
-        log = self.directory / "up.log"
-        with log.open("ab") as out:
-            process = subprocess.Popen(
-                self.words("up", *words), stdout=out, stderr=out, env=environment()
-            )
+        process = self._begun("up", *words)
         try:
             yield process
         finally:
-            with suppress(ProcessLookupError):
-                process.kill()
+            process.kill()
             process.wait()
+
+    def _begun(self, *words: str) -> subprocess.Popen | Born:
+        log = self.directory / "up.log"
+        with log.open("ab") as out:
+            if self.anew:
+                return subprocess.Popen(
+                    [*INTERPRETED, *self.words(*words)],
+                    stdout=out,
+                    stderr=out,
+                    env=environment(),
+                )
+        return Born(
+            "dispatcher", self.words(*words), environment=environment(), log=log
+        )
 
     def log(self) -> str:
         return (self.directory / "up.log").read_text()
@@ -133,7 +154,7 @@ def is_free(ports: Sequence[int]) -> bool:
     return True
 
 
-def terminate(process: subprocess.Popen) -> int:
+def terminate(process: subprocess.Popen | Born) -> int:
     """Ask a process to end; its exit status."""
     process.send_signal(signal.SIGTERM)
     return process.wait(PATIENCE)

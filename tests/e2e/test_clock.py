@@ -99,7 +99,7 @@ def set_clock(tmp_path, monkeypatch):
 def test_a_daemon_outlives_a_clock_that_is_set_by_a_year_and_set_right_again(
     tmp_path, sqlite_template, set_clock, years
 ):
-    program = Program(tmp_path)
+    program = Program(tmp_path, anew=True)
     program.settle(sqlite_template)
     settings = tmp_path / "dispatcher.toml"
     settings.write_text(settings.read_text() + "sealing = 0.3\n")  # of [ticks]

@@ -13,10 +13,13 @@ from pathlib import Path
 import pytest
 
 from dispatcher.app.servers import free_ports
+from tests.cradle import completed
 from tests.e2e.programs import PATIENCE, environment
 
 DOCS = Path(__file__).parents[2] / "docs"
 WORKERS = "8421"
+PLAIN = re.compile(r"dispatcher [^|&;<>$`*?~(){}\\\n]*")
+"""A command that needs no shell."""
 
 
 @dataclass
@@ -92,16 +95,26 @@ def shell(tmp_path):
                     )
                 )
             return 0, ""
-        done = subprocess.run(
-            ["bash", "-c", command],
-            cwd=place,
-            env=variables,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-            timeout=PATIENCE,
-        )
+        if PLAIN.fullmatch(command):
+            words = shlex.split(command)[1:]
+            done = completed(
+                words,
+                environment=variables,
+                place=place,
+                together=True,
+                timeout=PATIENCE,
+            )
+        else:
+            done = subprocess.run(
+                ["bash", "-c", command],
+                cwd=place,
+                env=variables,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                check=False,
+                timeout=PATIENCE,
+            )
         if command == "dispatcher init":
             with (place / "dispatcher.toml").open("a") as file:
                 file.write(

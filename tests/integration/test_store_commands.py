@@ -3,26 +3,22 @@
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from dispatcher.store import open_store
-from tests import sql
+from tests import edits
+from tests.cradle import completed
+from tests.patience import PATIENCE
 
 
 def run(
     store: str, *words: str, **environment: str
 ) -> subprocess.CompletedProcess[str]:
     option = ["--store", store] if store else []  # the option beats the environment
-    return subprocess.run(
-        [sys.executable, "-m", "dispatcher", *option, *words],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=240,
-        env=os.environ | environment,
+    return completed(
+        [*option, *words], environment=os.environ | environment, timeout=PATIENCE
     )
 
 
@@ -61,7 +57,7 @@ def test_an_empty_database_is_seen_upgraded_and_checked(empty_location: str) -> 
 @pytest.mark.parametrize("version", ["0000", "9999"])
 def test_another_schema_exits_13(store_url: str, version: str) -> None:
     with open_store(store_url) as store, store.write() as tx:
-        sql.execute(tx, "UPDATE alembic_version SET version_num = ?", [version])
+        edits.set_schema(tx, version)
     for words in (["status"], ["check"]):
         done = run(store_url, "db", *words)
         assert done.returncode == 13, done.stdout + done.stderr

@@ -10,9 +10,9 @@ from statistics import median
 
 import numpy as np
 
+from tests.cradle import kill_group
 from tests.e2e.torture import raw
 from tests.e2e.torture.checks import Findings, check, check_whole
-from tests.e2e.torture.cradle import kill_group
 from tests.e2e.torture.flags import PEOPLE
 from tests.e2e.torture.scene import (
     Process,

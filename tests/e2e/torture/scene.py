@@ -19,8 +19,8 @@ from dispatcher.app.servers import free_ports
 from dispatcher.surfaces.demo.forms import WrittenBox, invent, write_forms
 from dispatcher.surfaces.demo.show import SETTINGS
 from tests.conftest import Cluster
+from tests.cradle import Born, completed, kill_group
 from tests.e2e.programs import PATIENCE
-from tests.e2e.torture.cradle import Born, kill_group
 from tests.e2e.torture.flags import PEOPLE, PROGRAM, Flags
 from tests.e2e.torture.victim import VARIABLE
 
@@ -101,10 +101,8 @@ class Scene:
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Run a command to its end."""
-        return subprocess.run(
-            self.words(*words),
-            env=self.environment, cwd=ROOT, capture_output=True, text=True, check=False,
-        )  # fmt: skip
+        line = ["--dir", str(self.directory), *words]
+        return completed(line, environment=self.environment, timeout=PATIENCE)
 
     def command(self, *words: str) -> str:
         """Run a command that must succeed; return its output."""

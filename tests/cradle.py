@@ -13,6 +13,7 @@ import runpy
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
@@ -57,6 +58,10 @@ class Born:
     environment : Mapping
     log : Path or None
         Where its output goes; None: nowhere.
+    errors : Path, optional
+        Where its errors go; None: to the output.
+    place : Path, optional
+        Directory in which it begins; None: the one of the tests.
     """
 
     def __init__(
@@ -66,9 +71,12 @@ class Born:
         *,
         environment: Mapping[str, str],
         log: Path | None,
+        errors: Path | None = None,
+        place: Path | None = None,
     ) -> None:
+        outputs = (log, errors or log)
         self._process = _cradle().Process(
-            target=_live, args=(module, list(words), dict(environment), log)
+            target=_live, args=(module, list(words), dict(environment), outputs, place)
         )
         self._process.start()
         assert self._process.pid is not None
@@ -98,6 +106,38 @@ class Born:
         if self.poll() is None:
             os.kill(self.pid, number)
 
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+def completed(
+    words: Sequence[str],
+    *,
+    environment: Mapping[str, str],
+    place: Path | None = None,
+    together: bool = False,
+    timeout: float,
+) -> subprocess.CompletedProcess[str]:
+    """Run a command of the program to its end, as ``subprocess.run`` would.
+
+    ``together``: what it says of errors comes in its output.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder, "out")
+        errors = out if together else Path(folder, "errors")
+        born = Born(
+            "dispatcher", words,
+            environment=environment, log=out, errors=errors, place=place,
+        )  # fmt: skip
+        try:
+            status = born.wait(timeout)
+        finally:
+            born.kill()
+        said = "" if together else errors.read_text("utf-8")
+        return subprocess.CompletedProcess(
+            list(words), status, out.read_text("utf-8"), said
+        )
+
 
 def kill_group(pid: int) -> None:
     """SIGKILL a process and its group, which it may not have made yet."""
@@ -107,13 +147,19 @@ def kill_group(pid: int) -> None:
 
 
 def _live(
-    module: str, words: list[str], environment: dict[str, str], log: Path | None
+    module: str,
+    words: list[str],
+    environment: dict[str, str],
+    outputs: tuple[Path | None, Path | None],
+    place: Path | None,
 ) -> None:
     os.setsid()
     os.environ.clear()
     os.environ.update(environment)
-    with Path(log or os.devnull).open("ab") as file:
-        for number in (1, 2):
+    for number, path in enumerate(outputs, start=1):
+        with Path(path or os.devnull).open("ab") as file:
             os.dup2(file.fileno(), number)
+    if place is not None:
+        os.chdir(place)
     sys.argv = [module, *words]
     runpy.run_module(module, run_name="__main__", alter_sys=True)
