@@ -86,17 +86,40 @@ class Client:
         path: str,
         returns: type[T],
         body: Mapping[str, Any] | None = None,
+        *,
+        etag: str = "",
         **query: str | int | bool,
     ) -> T:
-        """Act once; raises :class:`ApiError` where it is refused."""
-        return self._document(self._send("POST", path, query, json=body), returns)
+        """Act once, on what was read under an ETag where the address asks for one.
+
+        Raises
+        ------
+        ApiError
+            It is refused.
+        """
+        headers = _match(etag) if etag else {}
+        sent = self._send("POST", path, query, json=body, headers=headers)
+        return self._document(sent, returns)
+
+    def etag(self, path: str) -> str:
+        """Return the ETag of what is at a path now; ``*`` where nothing is yet.
+
+        Raises
+        ------
+        ApiError
+        """
+        try:
+            return self._send("GET", path, {}).headers["etag"]
+        except ApiError as error:
+            if error.problem.status == 404:
+                return "*"
+            raise
 
     def put(
         self, path: str, returns: type[T], body: Mapping[str, Any], *, etag: str
     ) -> T:
         """Edit what was read under an ETag; ``*`` makes what is not there."""
-        name = "If-None-Match" if etag == "*" else "If-Match"
-        sent = self._send("PUT", path, {}, json=body, headers={name: etag})
+        sent = self._send("PUT", path, {}, json=body, headers=_match(etag))
         return self._document(sent, returns)
 
     def pages(self, path: str, of: type[T], **query: str | int | bool) -> Iterator[T]:
@@ -113,15 +136,16 @@ class Client:
 
     def load(self, run: str, file: Path, **query: str | bool) -> documents.Operation:
         """Send a file of records, in CSV or as lines of JSON, as a stream."""
+        return self.send(f"/runs/{run}/records", file, documents.Operation, **query)
+
+    def send(
+        self, path: str, file: Path, returns: type[T], **query: str | int | bool
+    ) -> T:
+        """Send a file to any address that takes one, as a stream."""
+        headers = {"Content-Type": MEDIA[file.suffix]}
         with file.open("rb") as stream:
-            sent = self._send(
-                "POST",
-                f"/runs/{run}/records",
-                query,
-                content=stream,
-                headers={"Content-Type": MEDIA[file.suffix]},
-            )
-        return self._document(sent, documents.Operation)
+            sent = self._send("POST", path, query, content=stream, headers=headers)
+        return self._document(sent, returns)
 
     def wait(
         self,
@@ -201,3 +225,8 @@ class Client:
 
 def _refused(answer: httpx2.Response) -> ApiError:
     return ApiError(documents.Problem.model_validate(answer.json()))
+
+
+def _match(etag: str) -> dict[str, str]:
+    """Header that an ETag goes by; ``*``: only what is not there is made."""
+    return {"If-None-Match" if etag == "*" else "If-Match": etag}

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from dispatcher.access.oidc import LEEWAY, ProviderError
+from dispatcher.core import plurals
 from dispatcher.core.errors import DispatcherError, Invalid, LedgerBroken
 from dispatcher.custody import erasure_list
 from dispatcher.ledger import comparison
@@ -259,10 +260,11 @@ def _queue(workspace: Workspace, store: Store) -> Findings:
             DoctorPart.QUEUE, Severity.OK, f"outbox: {total:,} waiting, none for long"
         )
     if dead:
+        gone = sum(messages for *_, messages in dead)
         yield Finding(
             DoctorPart.QUEUE,
             Severity.WARN,
-            f"outbox: {sum(count for *_, count in dead):,} messages were given up",
+            f"outbox: {plurals.count(gone, 'message was', 'messages were')} given up",
             fix="dispatcher queue list --state dead",
         )
     receivers = list_receivers(workspace, store)

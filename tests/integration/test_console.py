@@ -36,6 +36,7 @@ PLACES = {
     "/rules/{rule}": "/rules/who-what",
     "/rules/{rule}/{unit}": None,  # of a set that somebody saw
     "/records/{record}": None,  # its name is made from a key of the store
+    "/audit/people/{subject}": None,  # its name is made from a key of the store
     "/settings/webhooks/{webhook:int}": None,  # of one that was added
 }
 """Where the screens of one thing are shown."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
@@ -239,6 +240,7 @@ class Acting:
             raise
         keeps = action.route.keeps
         await run_in_threadpool(requests.end, number, response, keeps=keeps)
+        self._site.cache.forget()
         return response
 
     def reveal(
@@ -301,14 +303,17 @@ class Acting:
         document: Any,  # noqa: ANN401 - what JSON can be
         given: Mapping[str, str],
     ) -> Response:
-        found = document if isinstance(document, dict) else {}
+        found = document[0] if isinstance(document, list) and document else document
+        names = {**(found if isinstance(found, dict) else {}), **given}
+        parts = action.back.split("/")
+        known = all(name in names for name in re.findall("{(.*?)}", action.back))
         return self._view(request, operator, action).show(
             template="act_done",
             title=action.title,
             action=action,
             given=given,
             document=document,
-            back=action.back.format(**{**found, **given}),
+            back=action.back.format_map(names) if known else f"/{parts[1]}",
         )
 
     # -- what they share ------------------------------------------------------------------

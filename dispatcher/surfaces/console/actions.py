@@ -90,6 +90,9 @@ class Action:
         Words of inputs, where those of the document will not do.
     hidden : frozenset of str
         Inputs that only a link or the preview fills in.
+    confirms : str
+        Member of the document that repeats what the path names: what ``severe`` asks
+        to be typed.
     at_once : bool
         Whether it goes without a preview: it decides nothing, and a preview would take
         as long as the thing itself.
@@ -105,6 +108,7 @@ class Action:
     labels: Mapping[str, str] = field(default_factory=dict)
     hints: Mapping[str, str] = field(default_factory=dict)
     hidden: frozenset[str] = frozenset()
+    confirms: str = ""
     at_once: bool = False
 
     @property
@@ -139,7 +143,8 @@ class Action:
             needed = set(schema.get("required", ()))
             for name, member in schema.get("properties", {}).items():
                 found += self._of_member(schema, name, member, needed=name in needed)
-        return tuple(one for one in found if one.name not in self.hidden)
+        kept = self.hidden | {self.confirms}
+        return tuple(one for one in found if one.name not in kept)
 
     def call(self, call: Call, given: Given, extra: Mapping[str, Any]) -> Any:  # noqa: ANN401
         """Call it; a model, a response or a list of models comes back.
@@ -169,6 +174,8 @@ class Action:
                 raise self._wrong(error, name) from None
         if self._body is not None:
             members: dict[str, Any] = dict(extra)
+            if self.confirms:
+                members[self.confirms] = self.target(given)
             for one in self.inputs:
                 if one.name not in self.path_names:
                     _put(members, one, given)
@@ -683,6 +690,47 @@ ACTIONS: Final[tuple[Action, ...]] = (
         "/records/{record}",
         forever=_LOOKED,
         hints={"reason": _WHY},
+    ),
+    Action(
+        content.export_run,
+        "Take out the records of a run",
+        "Export",
+        "/runs/{run}",
+        forever=_LOOKED,
+        labels={"excel_guard": "Cells that a spreadsheet would run begin with '"},
+        hints={"reason": _WHY},
+    ),
+    Action(
+        content.find_subject,
+        "Find a person by their key",
+        "Find a person",
+        "/audit/people/{id}",
+        hints={"key": "As your files have it; it gets into no address and no log."},
+    ),
+    Action(
+        content.report_subject,
+        "Report all that there is about a person",
+        "Report",
+        "/audit/people/{subject}",
+        labels={"with_names": "With the names of the workers who saw it"},
+    ),
+    Action(
+        content.erase_subject,
+        "Erase a person",
+        "Erase",
+        "/audit",
+        forever="The values are gone; what workers have seen they have seen.",
+        severe=lambda given: given.get("subject", ""),
+        confirms="confirm",
+    ),
+    Action(
+        content.purge_records,
+        "Purge old records",
+        "Purge",
+        "/audit",
+        forever="Their values are gone; the ledger keeps that they were shown.",
+        severe=lambda given: f"purge-{given.get('older_than_days', '').strip()}d",
+        labels={"older_than_days": "Loaded so many days ago, or before"},
     ),
 )
 """Every action. A role sees those whose operation it may do."""

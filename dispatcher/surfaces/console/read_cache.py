@@ -386,6 +386,10 @@ class ReadCache:
         """Return how far workers agree."""
         return self._fresh("agreement", lambda: agreement(self._store), COSTLY)
 
+    def forget(self) -> None:
+        """Read all anew: somebody acted here, and looks at what came of it."""
+        self._known.clear()
+
     def _fresh(self, name: str, make: Callable[[], Read], times: int = 1) -> Read:
         with self._locks[name]:
             now = self._clock()

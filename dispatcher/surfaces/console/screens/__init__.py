@@ -178,6 +178,15 @@ SCREENS: Final = (
         part_of="audit",
     ),
     Screen(
+        "/audit/people/{subject}",
+        "person",
+        "Person",
+        "subject.find",
+        audit.show_person,
+        listed=False,
+        part_of="audit",
+    ),
+    Screen(
         "/ledger",
         "ledger",
         "Seals of the ledger",

@@ -7,7 +7,8 @@ from typing import Any, Final
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from dispatcher.operations import ledger, people
+from dispatcher.core.keys import is_pseudonym
+from dispatcher.operations import ledger, people, subjects
 from dispatcher.surfaces.console.screens.ledger import SEALS, seal_row
 from dispatcher.surfaces.console.tables import Column, Empty, Row, Table
 from dispatcher.surfaces.console.view import View
@@ -107,3 +108,19 @@ def _word(view: View, name: str) -> str | None:
     if len(text) > LONGEST:
         raise HTTPException(400)
     return text or None
+
+
+def show_person(view: View) -> Response:
+    """``GET /audit/people/PSEUDONYM``: how much there is of them, and what to do."""
+    name = view.request.path_params["subject"]
+    if not is_pseudonym(name):  # a key is not looked for by an address
+        raise HTTPException(404)
+    found = subjects.scope(view.store, name)
+    person = {
+        "id": found.id,
+        "showings": found.showings.lines,
+        "adversaries": found.showings.adversaries,
+        "counts": found.counts,
+        "open_tasks": found.open_tasks,
+    }
+    return view.show(title=f"Person {found.id}", person=person)

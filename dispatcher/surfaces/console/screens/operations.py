@@ -46,9 +46,9 @@ def _onward(number: str, operation: str, result: Any) -> list[tuple[str, str]]: 
             return [(f"/plans/{result['plan']}", "Look at the plan"), ("/runs", "Runs")]
         case "sweep_frontier":
             return [("/runs", "Runs and plans")]
-        case "export_evidence":
+        case "export_evidence" | "export_run" | "report_subject":
             return [(f"/operations/{number}/file", "Fetch the file (once)")]
-        case "verify_ledger":
+        case "verify_ledger" | "erase_subject" | "purge_records":
             return [("/audit", "Audit")]
         case _:
             return []

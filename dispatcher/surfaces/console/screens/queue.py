@@ -8,6 +8,7 @@ from typing import Final
 from starlette.responses import Response
 
 from dispatcher.model import TRANSITIONS
+from dispatcher.surfaces.console.screens.workers import worker_page
 from dispatcher.surfaces.console.tables import Column, Empty, Row, Table
 from dispatcher.surfaces.console.view import View
 
@@ -35,7 +36,7 @@ CONNECTORS: Final = Table(
 
 
 def _worker(row: Row) -> str:
-    return f"/workers/{row['worker']}"
+    return worker_page(row["worker"])
 
 
 MESSAGES: Final = Table(

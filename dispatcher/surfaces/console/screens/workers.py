@@ -17,9 +17,13 @@ from dispatcher.surfaces.console.view import View
 
 
 def _page_of(row: Row) -> str | None:
-    return (
-        f"/workers/{quote(row['accounts'][0], safe='/')}" if row["accounts"] else None
-    )
+    return worker_page(row["accounts"][0]) if row["accounts"] else None
+
+
+def worker_page(account: str) -> str:
+    """Address of an account's page; ``../`` in its name leads to no other one."""
+    connector, _, name = account.partition("/")
+    return f"/workers/{connector}/{quote(name, safe='')}"
 
 
 WORKERS: Final = Table(
