@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
+from dispatcher.core.progress import counted
 from dispatcher.store import Store
 from dispatcher.store import erasure as rows
 
@@ -32,6 +33,7 @@ SHORT_TEXT: Final = 8
 
 BLOCK: Final = 1 << 20
 LARGEST: Final = 4 << 30
+EVER: Final = 2**63 - 1
 
 _BEFORE: Final = rb"(?:(?<![0-9A-Za-z_\x80-\xff])|(?<=\\[nrt]))"
 _AFTER: Final = rb"(?![0-9A-Za-z_\x80-\xff])"
@@ -84,9 +86,12 @@ def search(
     every = _Pattern(needles)
     # Settings and policies name keys in comments and examples, and contain no data.
     long = _Pattern([text for text in needles if len(text) >= SHORT_TEXT])
+    files = counted(
+        _files(directory), "files", lambda: sum(1 for _ in _files(directory))
+    )
     return sorted(
         str(path)
-        for path in _files(directory)
+        for path in files
         if path.resolve() not in skipped
         and _holds(path, long if path.suffix == _SETTINGS else every, sources)
     )
@@ -237,7 +242,12 @@ def sought(
             keys.append(rows.person_of(tx, person.id))
         own = set(needles_of(keys, ()))
         shared = own ^ set(needles_of((), values))
-        for cells in rows.cells_of_others(tx, record_ids):
+        others = counted(
+            rows.cells_of_others(tx, record_ids),
+            "records",
+            lambda: max(0, rows.count_loaded_before(tx, EVER) - len(record_ids)),
+        )
+        for cells in others:
             if not shared:
                 break
             shared -= {text for text in shared if text in cells}

@@ -12,11 +12,11 @@ from dispatcher.core.private_files import write_private
 from dispatcher.custody.key_rotation import Rekeyed, rekey_store
 from dispatcher.ledger.comparison import refuse_edited
 from dispatcher.operations.backups import before_upgrade
-from dispatcher.operations.policies import sample_text
 from dispatcher.operations.workspace import Workspace
 from dispatcher.store import open_store, upgrades
 from dispatcher.store import rekey as rekey_rows
 from dispatcher.store.upgrades import SchemaState
+from policies.document.samples import sample_text
 
 IGNORED = "*.db*\n*.key\nspool/\nledger/\nbackups/\n*.rejected.csv\n"
 """Entries of a new directory's ``.gitignore``: all that may contain values or keys."""

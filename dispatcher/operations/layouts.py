@@ -19,7 +19,6 @@ from PIL import Image
 from dispatcher.core.errors import Invalid
 from dispatcher.core.input_files import read_input
 from dispatcher.core.private_files import write_private
-from dispatcher.operations.policies import is_sample
 from dispatcher.stages.intake.images import BadPage, Box, PageFolder, PageForm, pages_in
 from dispatcher.stages.intake.opening import (
     SCANS,
@@ -31,6 +30,7 @@ from dispatcher.stages.intake.record_builder import PreparedRecord, RecordBuilde
 from dispatcher.stages.intake.scan_geometry import Marks, border_ink, marks
 from dispatcher.stages.intake.table import Options, RejectedRow
 from policies.document import parse
+from policies.document.samples import is_sample
 from policies.policy import Policy
 
 if TYPE_CHECKING:

@@ -9,12 +9,12 @@ from typing import Final
 from dispatcher.core.errors import NoStore
 from dispatcher.core.input_files import read_input
 from dispatcher.core.plurals import count
-from dispatcher.operations import database, policies
-from dispatcher.operations.policies import is_sample
 from dispatcher.operations.status import Status, status
 from dispatcher.operations.workspace import Workspace
-from dispatcher.store import Store
+from dispatcher.store import Store, upgrades
+from dispatcher.store import policies as policy_rows
 from policies.document import parse
+from policies.document.samples import is_sample
 
 
 class Step(StrEnum):
@@ -67,7 +67,9 @@ def find_position(workspace: Workspace) -> Position:
         The store cannot be opened for another reason than its schema.
     """
     try:
-        schema = database.state(workspace)
+        schema = upgrades.state(
+            workspace.store_url, password_allowed=workspace.store_is_private
+        )
     except NoStore:
         schema = None
     if schema is None or schema.found is None:
@@ -161,7 +163,9 @@ def _is_changed(workspace: Workspace, store: Store) -> bool:
         source = read_input(workspace.policy_path)
     except OSError:
         return False
-    return source != policies.show(store, None).source
+    with store.read() as tx:
+        found = policy_rows.policy_row(tx, policy_rows.version_in_force(tx))
+    return found is not None and source != found.source
 
 
 def _with_workers(now: Status, also: tuple[str, ...]) -> Position:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from codecs import BOM_UTF8
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 
 from dispatcher.core.errors import Invalid, NotFound, Usage
@@ -33,9 +31,8 @@ from policies.document.against import STRANGER
 from policies.document.diagnostic import decimal, listed
 from policies.document.difference import Difference, differences
 from policies.document.policy_tests import Refusal, TestOutcome, run_test
+from policies.document.samples import is_sample
 from policies.policy import Policy, PolicyTest
-
-_SAMPLES = files("policies.document") / "examples"
 
 
 @dataclass(frozen=True)
@@ -230,22 +227,6 @@ def apply(
     with store.write() as tx:
         now = workspace.clock()
         return apply_policy(tx, file.source, at=now, terms=terms, links=beside)
-
-
-def sample_text(name: str) -> str:
-    """Text of an example policy, from the installed package."""
-    return (_SAMPLES / f"{name}.toml").read_text(encoding="utf-8")
-
-
-def is_sample(source: bytes) -> bool:
-    """Whether a policy file is an example of the package, comments left out."""
-    lines = _lines(source)
-    return any(_lines(path.read_bytes()) == lines for path in _SAMPLES.iterdir())
-
-
-def _lines(source: bytes) -> list[bytes]:
-    stripped = (line.strip() for line in source.removeprefix(BOM_UTF8).splitlines())
-    return [line for line in stripped if line and not line.startswith(b"#")]
 
 
 def check_reason(accept_past: int, reason: str) -> None:

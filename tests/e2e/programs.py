@@ -14,9 +14,9 @@ import httpx2
 
 from dispatcher.app.servers import free_ports
 from dispatcher.ledger.versions import apply_policy
-from dispatcher.operations.policies import sample_text
 from dispatcher.store import open_store
 from dispatcher.surfaces.cli.context import wall_clock
+from policies.document.samples import sample_text
 from tests.cradle import Born, completed
 from tests.patience import PATIENCE, until
 

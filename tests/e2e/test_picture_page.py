@@ -16,11 +16,11 @@ from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
 from dispatcher.operations import pictures
-from dispatcher.operations.policies import sample_text
 from dispatcher.stages.intake.table import Options
 from dispatcher.surfaces import picture as pages
 from dispatcher.surfaces.demo.forms import FIELDS, invent
 from policies.document import parse
+from policies.document.samples import sample_text
 from tests.e2e.conftest import CHROMIUM
 from tests.e2e.test_accessibility import faults
 

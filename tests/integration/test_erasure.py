@@ -8,6 +8,7 @@ from sqlalchemy import delete
 
 from connectors.base import TryLater
 from connectors.testing.hostile import Memory
+from dispatcher.core import progress
 from dispatcher.core.errors import Conflict, NotFound, Refused
 from dispatcher.custody import erasure
 from dispatcher.custody.erasure import erase_again, note_export
@@ -316,8 +317,13 @@ def test_what_a_restored_backup_brings_back_is_erased_again(clinic, tmp_path):
 
 def test_files_that_are_not_ours_are_named(clinic):
     (clinic.place / "notes.txt").write_text(f"see {canary('anna', 'a')}!")
-    done = erasure.erase(clinic.means(), clinic.name("anna"))
+    heard = []
+    with progress.listening(lambda *said: heard.append(said)):
+        done = erasure.erase(clinic.means(), clinic.name("anna"))
     assert done.left == [str(clinic.place / "notes.txt")]
+    ends = {what: (done, total) for done, total, what in heard}
+    assert ends["records"][0] <= ends["records"][1] == len(PEOPLE) - 1
+    assert ends["files"][0] == ends["files"][1] >= 1
 
 
 def test_a_person_is_found_by_key_and_reported(clinic, tmp_path):

@@ -4,7 +4,7 @@ from importlib.resources import files
 
 import pytest
 
-from dispatcher.operations.policies import is_sample, sample_text
+from policies.document.samples import is_sample, sample_text
 
 EXAMPLES = files("policies.document") / "examples"
 
