@@ -193,6 +193,29 @@ def test_a_choice_looks_up_few_of_many_planned(house, monkeypatch):
     assert looked_up == [task_assignment.FIRST]
 
 
+def test_another_plan_offers_its_own_kinds_and_looks_up_only_what_is_new(
+    house, monkeypatch
+):
+    ann = house.account("ann")
+    one = house.record(1, name="Ada", age=36)
+    house.plan((ann, list(one.values())))
+    looked_up = []
+    fields_of = task_assignment.rows.fields_of
+    monkeypatch.setattr(
+        task_assignment.rows,
+        "fields_of",
+        lambda tx, ids: looked_up.append(ids) or fields_of(tx, ids),
+    )
+    serving = house.serving(choose=3, gold=0)
+    assert choices(serving, ann) == ["name", "age"]
+    two = house.record(2, ok="x")
+    house.plan((ann, [one["age"], two["ok"]]))
+    assert choices(serving, ann) == ["age", "ok"]
+    assert looked_up == [list(one.values()), [two["ok"]]]
+    assert pick(house, serving, ann, "age") == "36"
+    assert pick(house, serving, ann, "name") is None  # by that plan nobody gets it
+
+
 def test_who_has_a_task_in_hand_gets_that_one_whatever_they_choose(house, rng):
     """Two tabs: each shows two kinds, and one task is booked."""
     ann = house.account("ann")
@@ -239,7 +262,7 @@ def test_a_field_that_is_unsafe_for_this_worker_is_passed_over_for_another_of_th
     assert pick(house, serving, ann, "name") is None
 
 
-def test_refused_forged_finished_and_paused_look_and_wait_alike(
+def test_safety_6_refused_forged_finished_and_paused_look_and_wait_alike(
     house, rng, tmp_path, monkeypatch
 ):
     ann = house.account("ann")

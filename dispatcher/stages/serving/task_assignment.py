@@ -508,6 +508,8 @@ class Plans:
         self._store = store
         self._lock = threading.Lock()
         self._index: PlanIndex | None = None
+        self._looking_up = threading.Lock()
+        self._fields: Ids = np.empty((0, 2), np.int64)  # (entry, field)
 
     def in_force(self, tx: Tx, version: int) -> PlanIndex | None:
         """Return the index of the applied plan, or None while there is none."""
@@ -523,13 +525,16 @@ class Plans:
         return index
 
     def kinds(self, tx: Tx, index: PlanIndex) -> Mapping[int, Ids]:
-        """Return the planned entries of each field; looked up once a plan."""
-        with self._lock:
+        """Return the planned entries of each field; looked up once an entry."""
+        with self._looking_up:  # of its own: whoever chose nothing does not wait
             if index.kinds is None:
-                found = rows.fields_of(tx, index.entries.tolist())
-                found = found[np.argsort(found[:, 1], kind="stable")]
-                fields, begins = np.unique(found[:, 1], return_index=True)
-                parts = np.split(found[:, 0], begins[1:])
+                planned, known = index.entries, self._fields
+                known = known[np.isin(known[:, 0], planned)]
+                new = np.setdiff1d(planned, known[:, 0])
+                known = np.concatenate([known, rows.fields_of(tx, new.tolist())])
+                self._fields = known[np.argsort(known[:, 1], kind="stable")]
+                fields, begins = np.unique(self._fields[:, 1], return_index=True)
+                parts = np.split(self._fields[:, 0], begins[1:])
                 index.kinds = dict(zip(fields.tolist(), parts, strict=False))
             return index.kinds
 
