@@ -189,6 +189,11 @@ class Counted:
         self._bar.update(self._task, completed=done, total=total, what=what)
 
 
+def rate_words(rate: float) -> str:
+    """Say how many are done in a second, or how long one takes."""
+    return f"{rate:,.0f} a second" if rate >= 1 else f"{1 / rate:,.0f} s each"
+
+
 def _state(
     done: float, total: float | None, what: str, first: float, since: float, now: float
 ) -> str:
@@ -197,7 +202,7 @@ def _state(
     rate = (done - first) / (now - since) if now > since else 0.0
     words = [f"{done:,.0f}{of} {what}"]
     if rate > 0:
-        words.append(f"{rate:,.0f} a second" if rate >= 1 else f"{rate:.1g} a second")
+        words.append(rate_words(rate))
         if total:
             minutes, seconds = divmod(round(max(0.0, total - done) / rate), 60)
             words.append(f"{minutes}:{seconds:02} left")

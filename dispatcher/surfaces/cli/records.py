@@ -22,6 +22,7 @@ from dispatcher.surfaces.cli.context import (
     OnlyRun,
     leave,
 )
+from dispatcher.surfaces.cli.progress import rate_words
 from dispatcher.surfaces.cli.subject import Confirm, show_erasure
 from policies.document.diagnostic import listed
 
@@ -708,8 +709,9 @@ class LoadBar:
         """Show the state of a load."""
         records = progress.records + progress.skipped
         rate = records / max(time.monotonic() - self._began, 0.001)
+        speed = f", {rate_words(rate)}" if rate else ""
         rejected = f", {progress.rejected:,} rejected" if progress.rejected else ""
-        what = f"{count(records, 'record')}{rejected}, {rate:,.0f} a second"
+        what = f"{count(records, 'record')}{rejected}{speed}"
         self._counted.show(progress.position, progress.size, what)
 
 

@@ -60,6 +60,7 @@ def test_what_the_work_reports_is_said_with_its_rate_and_the_time_that_is_left(
     busy.end()
     said = "31,000 of 61,000 lines, 3,000 a second, 0:10 left"
     assert said in terminal.getvalue()
+    assert progress.rate_words(0.125) == "8 s each"  # a load of scans: 0 a second
 
 
 def test_what_is_counted_says_how_much_and_how_long_it_takes(monkeypatch):
