@@ -19,6 +19,7 @@ from typing import Final, TextIO
 from dispatcher.core import progress
 from dispatcher.core.canonical import NO_HASH, canonical
 from dispatcher.core.errors import Conflict
+from dispatcher.core.private_files import private
 from dispatcher.ledger.active_policy import ActivePolicy, version_of
 from dispatcher.ledger.audit_replay import AdversaryState, Replay
 from dispatcher.ledger.chains import SYSTEM, Seal, seal
@@ -179,12 +180,12 @@ class _Writer:
     def write(self, now: int) -> Bundle:
         """Write all files; the certificate last."""
         seq = self.sealed.seq
-        with (self.folder / "keys.jsonl").open("xb") as file:
+        with open(self.folder / "keys.jsonl", "xb", opener=private) as file:
             file.writelines(entry_registrations.up_to(self.tx, seq))
-        with (self.folder / "relations.jsonl").open("xb") as file:
+        with open(self.folder / "relations.jsonl", "xb", opener=private) as file:
             file.writelines(entry_registrations.up_to(self.tx, seq, relations=True))
         path = self.folder / "ledger.jsonl"
-        with path.open("x", encoding="utf-8", newline="\n") as lines:
+        with open(path, "x", encoding="utf-8", newline="\n", opener=private) as lines:
             self._system(lines)
             versions = {n: version_of(self.tx, n) for n in self.policies}
             replay = Replay(versions, self._links())
@@ -195,10 +196,10 @@ class _Writer:
         for number in self.policies:
             row = policy_rows.policy_row(self.tx, number)
             assert row is not None
-            (self.folder / f"policy-{number}.toml").write_bytes(row.source)
+            self._write(f"policy-{number}.toml", row.source)
             tables = tables_text(policy_rows.functions_of(self.tx, number))
             if tables:
-                (self.folder / f"tables-{number}.jsonl").write_bytes(tables.encode())
+                self._write(f"tables-{number}.jsonl", tables.encode())
         counts = self._counts()
         certificate = {
             "format": 1,
@@ -213,8 +214,7 @@ class _Writer:
             "engine": f"sparsi-dispatcher {_version()}",
             "time": now,
         }
-        text = canonical(certificate) + "\n"
-        (self.folder / "cert.json").write_text(text, encoding="utf-8", newline="\n")
+        self._write("cert.json", f"{canonical(certificate)}\n".encode())
         return Bundle(
             self.folder,
             self.sealed.root,
@@ -223,11 +223,15 @@ class _Writer:
             *self._acts(),
         )
 
+    def _write(self, name: str, content: bytes) -> None:
+        with open(self.folder / name, "xb", opener=private) as file:
+            file.write(content)
+
     def _acts(self) -> tuple[int, str]:
         """Write the audit log; return its lines and the hash of the last."""
         count, prev = 0, NO_HASH
         path = self.folder / "audit.jsonl"
-        with path.open("x", encoding="utf-8", newline="\n") as file:
+        with open(path, "x", encoding="utf-8", newline="\n", opener=private) as file:
             for line in audit_log.lines_after(self.tx):
                 members = audit_log.members_of(line, prev)
                 count, prev = count + 1, line.hash.hex()

@@ -16,6 +16,7 @@ import numpy as np
 
 from dispatcher.core.errors import Invalid, Usage
 from dispatcher.core.input_files import read_input
+from dispatcher.core.private_files import private
 from dispatcher.strategies import (
     find_solver,
     load_utility,
@@ -663,7 +664,7 @@ def write_whole(path: Path, text: str) -> None:
         return
     draft = _draft(path)
     try:
-        with draft.open("x", encoding="utf-8") as file:
+        with open(draft, "x", encoding="utf-8", opener=private) as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())

@@ -140,8 +140,9 @@ def _disk_full() -> StoreUnusable:
 def _closed_to_us() -> StoreUnusable:
     return StoreUnusable(
         "the store cannot be opened",
-        why="The file or its directory is missing or closed to this user.",
-        fix="Check the path and its permissions.",
+        why="The file or its directory is missing, on a disk that is mounted read-only, or "
+        "closed to this user.",
+        fix="Check the path, its permissions and how its disk is mounted.",
     )
 
 

@@ -266,7 +266,7 @@ def test_parquet_keeps_texts_as_texts(answered, tmp_path):
     ]
 
 
-def test_the_file_is_private_and_replaced_whole(answered, tmp_path):
+def test_safety_33_the_file_is_private_and_replaced_whole(answered, tmp_path):
     target = tmp_path / "out.jsonl"
     target.write_text("old")
     before = os.umask(0)

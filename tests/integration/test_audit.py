@@ -1,7 +1,9 @@
 """Evidence written by the engine, checked by the verifier as a process of its own."""
 
 import json
+import os
 import shutil
+import stat
 
 import pytest
 
@@ -153,6 +155,17 @@ def test_a_folder_with_something_in_it_is_left_alone(case, tmp_path, clock):
     (tmp_path / "e.partial").mkdir()
     with pytest.raises(Conflict):
         export(case.store, tmp_path / "e", clock=clock)
+
+
+def test_safety_33_evidence_is_its_owners_alone_under_any_umask(case, tmp_path, clock):
+    before = os.umask(0)
+    try:
+        folder = export(case.store, tmp_path / "one", clock=clock).folder
+    finally:
+        os.umask(before)
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
+    assert modes == {0o600}
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
 def test_an_edited_bundle_is_broken(case, tmp_path, clock):

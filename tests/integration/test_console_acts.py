@@ -352,7 +352,7 @@ def test_an_operation_is_shown_to_whoever_began_it(app, case, clock):
 # -- tables as files -------------------------------------------------------------------------
 
 
-def test_a_table_is_a_file_at_the_same_address(client, case):
+def test_safety_16_a_table_is_a_file_at_the_same_address(client, case):
     case.add(f"inhouse/{EVIL}", "inhouse/=1+1")
     reply = client.get("/workers?format=csv&q=inhouse")
     assert reply.headers["content-disposition"] == 'attachment; filename="workers.csv"'

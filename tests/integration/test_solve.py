@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -17,7 +18,7 @@ from dispatcher import strategies
 from dispatcher.__main__ import main as program
 from dispatcher.core import plugins
 from dispatcher.operations import instances
-from dispatcher.operations.instances import report
+from dispatcher.operations.instances import report, write_whole
 from dispatcher.surfaces.cli import solve as solving
 from dispatcher.surfaces.cli.start import main
 from policies.instances.instance_file import read_instance
@@ -88,6 +89,21 @@ def test_with_o_the_document_goes_to_the_file(capsys, tmp_path):
     assert json.loads(target.read_text())["complete_sets"] == 0
     status, out, err = run(capsys, SAMPLES / "step_pairs.json", "-o", target, "--json")
     assert (status, out, err) == (0, "", "")
+
+
+def test_safety_33_what_is_written_whole_is_its_owners_alone(tmp_path):
+    """A backlog or a picture of a policy; a file that is shared already stays so."""
+    new, shared = tmp_path / "new.json", tmp_path / "shared.json"
+    shared.touch()
+    shared.chmod(0o644)
+    before = os.umask(0)
+    try:
+        write_whole(new, "{}")
+        write_whole(shared, "{}")
+    finally:
+        os.umask(before)
+    modes = [stat.S_IMODE(path.stat().st_mode) for path in (new, shared)]
+    assert modes == [0o600, 0o644]
 
 
 @pytest.mark.parametrize(

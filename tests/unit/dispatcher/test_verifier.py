@@ -929,7 +929,7 @@ def sealed() -> World:
 
 
 @pytest.mark.parametrize("story", [good, linked, sealed])
-def test_any_line_dropped_doubled_or_swapped_is_found(ask, tmp_path, story):
+def test_safety_36_any_line_dropped_doubled_or_swapped_is_found(ask, tmp_path, story):
     folder = story().write(tmp_path / "bundle")
     for name in sorted(path.name for path in folder.glob("*.json*")):
         whole = (folder / name).read_bytes()

@@ -391,6 +391,17 @@ def test_safety_20_a_workbook_bomb_is_refused_before_it_is_read():
     assert "200 times" in caught.value.why
 
 
+def test_safety_20_a_workbook_of_ten_thousand_parts_is_refused():
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr("[Content_Types].xml", b"<x/>")
+        for number in range(10_000):
+            archive.writestr(f"xl/{number}", b"")
+    with pytest.raises(Invalid, match="is refused") as caught:
+        rows(io.BytesIO(out.getvalue()), "a.xlsx")
+    assert "10,000 parts" in caught.value.why
+
+
 def changed_workbook(change):
     """The sample workbook with the text of its first sheet changed."""
     out = io.BytesIO()
