@@ -211,7 +211,9 @@ def test_a_key_with_other_cells_is_refused_and_the_record_stays(ready, clock, tm
     assert b"Bob Ray" in bytes(cells)
 
 
-def test_safety_33_bad_rows_are_listed_by_line_for_their_owner_only(ready, clock, tmp_path):
+def test_safety_33_bad_rows_are_listed_by_line_for_their_owner_only(
+    ready, clock, tmp_path
+):
     text = HEADER + (
         "k1,p,,ok,,,,\n"
         ",p,,no key,,,,\n"
