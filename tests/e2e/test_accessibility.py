@@ -297,16 +297,6 @@ def kind_chosen(site: Site) -> None:
     site.page.get_by_label("Then let me choose another kind").check()
 
 
-def none_of_a_kind(site: Site) -> None:
-    kind_chosen(site)
-    site.page.keyboard.press("Control+Space")
-    site.page.keyboard.press("Enter")
-    site.shows("ready")
-    site.page.keyboard.press("Tab")
-    site.page.keyboard.press("Enter")
-    site.shows("nothing")
-
-
 def nothing(site: Site) -> None:
     site.arrive()
     site.page.get_by_role("button", name="Start").click()
@@ -362,7 +352,7 @@ def site(sqlite_store, clock, page):
     "reach",
     [invited, refused, ready, continuing, transcribing, choosing, numbering, dating,
      agreeing, marking, tabulating, looking, tested, wrong, keys_listed, nearly_over,
-     over, not_saved, asked_about, sending, kinds_offered, kind_chosen, none_of_a_kind,
+     over, not_saved, asked_about, sending, kinds_offered, kind_chosen,
      known, practising, taken_back, undoable,
      offline, turned, in_arabic, nothing, own_work_before, own_work, unsure, left, missing],
 )  # fmt: skip

@@ -135,7 +135,7 @@ def test_offers_are_the_same_for_whom_all_is_refused_and_whom_nothing(house):
 
     def offered(who) -> list[list[str]]:
         serving = house.serving(choose=2)  # its chance begins alike
-        return [choices(serving, who) for _ in range(6)]
+        return [choices(serving, who) for _ in range(4)]
 
     first, serving = offered(ann), house.serving(choose=2, gold=0)
     for _ in records:
@@ -334,7 +334,7 @@ def test_no_set_is_complete_however_workers_choose(house, rng):
     house.plan(*((who, everything) for who in workers))
     serving = house.serving(choose=3, gold=0)
     held = []
-    for _ in range(50):
+    for _ in range(36):
         who, name = workers[rng.integers(4)], rng.choice(["name", "disease", "age"])
         shown = serving.start(who, house.fields[name])
         if shown is None:
