@@ -27,7 +27,16 @@ from dispatcher.operations.dry_run import (
 from dispatcher.operations.workspace import Workspace
 from dispatcher.preflight import Obstacle
 from dispatcher.stages.serving.arrivals import BECAUSE
-from dispatcher.store import Store, Tx, arrivals, events, worker_quality
+from dispatcher.store import (
+    Store,
+    Tx,
+    accounts,
+    arrivals,
+    events,
+    settings,
+    tasks,
+    worker_quality,
+)
 from dispatcher.store.accounts import AccountRow
 from dispatcher.store.engine import committed
 from dispatcher.store.worker_quality import GoldRow, StopRow, TriedRow
@@ -291,6 +300,42 @@ def show(workspace: Workspace, store: Store, account: str) -> Worker:
         quality, feeds = _quality(tx, found), feeds_of(workspace, [found.connector])
         is_feed = found.connector in feeds
         return Worker(found, groups_of(found), seen, quality, may_be, is_feed)
+
+
+@dataclass(frozen=True)
+class CostOfBlocking:
+    """What goes with a worker's account.
+
+    Attributes
+    ----------
+    open_tasks : int
+        Taken back, but for those in their hands.
+    workers : int
+        Who stay active.
+    needed : int or None
+        With so many active workers no field is left without one; None: not known yet.
+    """
+
+    open_tasks: int
+    workers: int
+    needed: int | None
+
+
+def cost_of_blocking(store: Store, account: str) -> CostOfBlocking:
+    """Return what blocking an account would cost now."""
+    with store.read() as tx:
+        found = identity.find(tx, account)
+        active = {
+            one.adversary_id
+            for one in accounts.all_accounts(tx)
+            if one.state == "active" and one.id != found.id
+        }
+        safe = settings.safe_workers(tx)
+        return CostOfBlocking(
+            len(tasks.open_tasks_of(tx, [found.id])),
+            len(active),
+            None if safe is None else safe.needed,
+        )
 
 
 def block(workspace: Workspace, store: Store, account: str) -> AccountRow:

@@ -12,21 +12,24 @@ from PIL import Image
 from playwright.sync_api import Page
 
 from connectors.base import Money
-from dispatcher.access import OPERATIONS
+from dispatcher.access import OPERATIONS, sessions, users
 from dispatcher.access.roles import scopes_of
 from dispatcher.access.sessions import LINK_ROLES
+from dispatcher.core import keys
 from dispatcher.ledger.chains import seal
-from dispatcher.operations import runs
+from dispatcher.operations import notices, plans, runs
+from dispatcher.operations import people as made_up
 from dispatcher.operations.sampling import Sampler
 from dispatcher.operations.workspace import Workspace
-from dispatcher.store import lease, settings, tasks
+from dispatcher.store import lease, records, settings, tasks
 from dispatcher.store import pause as pauses
+from dispatcher.store import people as stored
 from dispatcher.surfaces.console.screens import SCREENS
 from tests import builders
 from tests.e2e.test_accessibility import fill
-from tests.e2e.test_console_browser import Running, sign_in, sign_in_as
-from tests.integration.ledger_cases import Case, policy
-from tests.integration.test_console import PLACES, RULES
+from tests.e2e.test_console_browser import Running, sign_in
+from tests.integration.ledger_cases import Case
+from tests.integration.test_console import PLACES
 
 pytestmark = [
     pytest.mark.browser,
@@ -51,12 +54,39 @@ ACTS = {
 }
 
 
-FIELDS = """
-a = { ask = "transcribe", question = "What does the label say?" }
-b = { ask = "transcribe" }
-c = { ask = "choose", choices = ["red", "blue", "green"] }
-d = { ask = "transcribe" }
+POLICY = b"""version = 1
+name = "prescriptions"
+
+[budget]
+t = 3
+
+[entity.prescription]
+key = "id"
+subject = "person"
+time = "when"
+
+[entity.prescription.fields]
+patient = { ask = "transcribe", question = "What does the label say?" }
+disease = { ask = "transcribe" }
+drug = { ask = "choose", choices = ["red", "blue", "green"] }
+doctor = { ask = "transcribe" }
+
+[property.who-what]
+of = ["patient", "disease"]
+
+[property.history]
+scope = "subject"
+of = ["drug", "doctor"]
+disclosure = { kind = "linear", per = "entry", weight = 0.25 }
+tau = 0.75
 """
+FEW, ALL = ("patient", "drug"), ("patient", "disease", "drug", "doctor")
+OTHERS = {
+    "ada": ("admin",),
+    "pam": ("privacy-officer",),
+    "eve": ("operator", "reviewer"),
+}
+"""People who see what a session by link does not."""
 
 
 def places(*, full: bool) -> dict[str, str]:
@@ -74,12 +104,14 @@ def places(*, full: bool) -> dict[str, str]:
 
 def work(case: Case, clock) -> None:
     """Nine hours of work at two connectors, as the daemon would have kept them."""
-    case.apply(policy(RULES, FIELDS))
+    case.apply(POLICY)
+    with case.store.write() as tx:
+        records.run(tx, "default", case.now)
     people = [f"inhouse/{name}" for name in ("ann", "bob", "cat", "dan", "eve", "fay")]
     people += [f"mturk/A{number}X" for number in range(11, 19)]
     case.add(*people)
-    case.load(*((f"ry-{n}", f"other-{n}", n, "ac") for n in range(20)))
-    case.load(*((f"rx-{n}", f"person-{n % 40}", n, "abcd") for n in range(80)))
+    case.load(*((f"ry-{n}", f"other-{n}", n, FEW) for n in range(20)))
+    case.load(*((f"rx-{n}", f"person-{n % 40}", n, ALL) for n in range(80)))
     clock.now = case.now
     with case.store.write() as tx:
         epoch = lease.take(
@@ -92,17 +124,15 @@ def work(case: Case, clock) -> None:
         for turn in range(1 + (step * 5) % 2):
             number = step * 2 + turn
             who = people[number % len(people)]
-            seen = f"rx-{number}.a rx-{number}.c" + (
-                f" rx-{number}.d" * (number % 9 == 0)
-            )
+            seen = f"rx-{number}.patient rx-{number}.drug"
+            seen += f" rx-{number}.doctor" * (number % 9 == 0)
             case.book((who, seen))
         with case.store.read() as tx:
             ids = [task.id for task in tasks.open_tasks(tx)]
-        builders.answer_tasks(case.store, ids[:-2], at=clock())
-        done = [case.entries[f"rx-{step * 2}.{name}"] for name in "ac"]
-        builders.save_results(
-            case.store, done, "conflict" if step % 11 == 5 else "answered"
-        )
+        spent = 20_000_000 + 7_000_000 * (step % 5)
+        builders.answer_tasks(case.store, ids[:-2], at=clock() + spent)
+        done = [case.entries[f"rx-{step * 2}.{name}"] for name in FEW]
+        builders.save_results(case.store, done)
         sampler.tick(epoch)
     dispute(case, "inhouse/gil", "inhouse/hal", "inhouse/ida")
     builders.settle_messages(
@@ -112,6 +142,26 @@ def work(case: Case, clock) -> None:
     with case.store.write() as tx:
         pauses.pause(tx, "connector:mturk", "token expired", clock() - 23 * 60 * 10**6)
         seal(tx, at=case.tick())
+    plan(case)
+    settle(case)
+
+
+def plan(case: Case) -> None:
+    """Two plans of what is open, to be compared; the second is in force."""
+    space = Workspace(Path("/nonexistent"), clock=case.tick, actor="eve")
+    for seed in (1, 2):
+        plans.draft(space, case.store, partial=True, seed=seed, time_limit=2)
+    plans.apply(space, case.store, 2)
+
+
+def settle(case: Case) -> None:
+    """Users, tokens and a webhook, for the pages of settings."""
+    space = Workspace(Path("/nonexistent"), clock=lambda: case.now, actor="ada")
+    for name, roles in OTHERS.items():
+        users.add_user(case.store, name, list(roles), case.now, os.urandom)
+    scopes = ["records:write", "status:read"]
+    made_up.make_token(space, case.store, "month-end", scopes, days=30)
+    notices.add_webhook(space, case.store, "https://example.org/hooks/sparsi")
 
 
 def dispute(case: Case, *people: str) -> None:
@@ -119,7 +169,7 @@ def dispute(case: Case, *people: str) -> None:
     case.add(*people)
     colours = ("red", "red", "blue", "green")
     for number in range(24):
-        field = f"ry-{number % 20}.{'c' if number < 20 else 'a'}"
+        field = f"ry-{number % 20}.{'drug' if number < 20 else 'patient'}"
         case.book(*((who, field) for who in people))
         texts = [colours[number % 4], colours[number % 4], colours[(number * 7) % 4]]
         if number >= 20:
@@ -140,6 +190,37 @@ def dispute(case: Case, *people: str) -> None:
         "default",
         cap,
     )
+
+
+def more(case: Case) -> dict[str, str]:
+    """Pages of one thing, and of other people: who looks and its name, and where."""
+    secret = case.store.key("pseudonym-key")
+    record, person = (
+        keys.pseudonym(secret, *one) for one in (("r", "rx-8"), ("s", "person-8"))
+    )
+    return {
+        "eve plan": "/plans/2",
+        "eve plans": "/plans/compare?one=1&other=2",
+        "eve set": f"/rules/history/{person}",
+        "eve record": f"/records/{record}",
+        "eve error": "/workers/inhouse/nobody",
+        "pam audit-log": "/audit",
+        "pam events": "/audit/events",
+        "pam person": f"/audit/people/{person}",
+        "ada settings": "/settings",
+        "ada webhook": "/settings/webhooks/1",
+        "ada add-connector": "/do/add-connector",
+    }
+
+
+def become(page: Page, served: Running, name: str) -> None:
+    """Give a browser the session of a user."""
+    with served.case.store.write() as tx:
+        (user,) = (one for one in stored.users(tx) if one.name == name)
+        secret = sessions.open_session(tx, served.clock(), os.urandom, user)
+    page.context.add_cookies([
+        {"name": "console", "value": secret, "url": served.base}
+    ])  # fmt: skip
 
 
 def judge(page: Page, served: Running, picture: Path) -> None:
@@ -179,8 +260,15 @@ def test_every_screen_can_be_looked_at(state, sqlite_store, clock, open_page, tm
                     after = folder / f"act-preview-{scheme}-{width}.png"
                     page.screenshot(path=after, full_page=True)
             if KEPT and full:
-                sign_in_as(page, served, "operator", "reviewer")
-                judge(page, served, folder / f"judge-open-{scheme}-{width}.png")
+                ending, here = f"{scheme}-{width}.png", ""
+                for name, place in more(case).items():
+                    who, _, name = name.partition(" ")  # noqa: PLW2901
+                    if who != here:
+                        become(page, served, here := who)
+                    page.goto(served.base + place)
+                    page.screenshot(path=folder / f"{name}-{ending}", full_page=True)
+                become(page, served, "eve")
+                judge(page, served, folder / f"judge-open-{ending}")
             page.close()
         for picture in folder.glob("*.png") if KEPT else ():
             with Image.open(picture) as image:

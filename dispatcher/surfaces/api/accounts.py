@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Annotated, Any
 
 from fastapi import Query
@@ -88,10 +88,14 @@ def invite_workers(call: Called, body: d.InviteWorkers) -> d.Invited:
     return d.Invited(links=links)
 
 
-def block_worker(call: Called, connector: Named, name: Worked) -> d.WorkerLine:
+def block_worker(call: Called, connector: Named, name: Worked) -> d.BlockedWorker:
     """Show a worker nothing more; what they were shown stays in the ledger."""
-    done = workers.block(call.workspace, call.store, f"{connector}/{name}")
-    return take(d.WorkerLine, done)
+    account = f"{connector}/{name}"
+    cost = workers.cost_of_blocking(call.store, account)
+    done = workers.block(call.workspace, call.store, account)
+    return d.BlockedWorker.model_validate(
+        {**done._asdict(), **asdict(cost), "text": done.text}
+    )
 
 
 def unblock_worker(call: Called, connector: Named, name: Worked) -> d.WorkerLine:

@@ -243,7 +243,7 @@ class Action:
                 self._label(name),
                 "choice" if choices else form,
                 needed,
-                "" if given in (None, [], False) else str(given),
+                "" if given in (None, [], {}, False) else str(given),
                 self._hint(name) or str(member.get("description", "")),
                 choices,
                 longest,

@@ -26,6 +26,22 @@ class WorkerLine(Document):
     adversary: int = Field(validation_alias="adversary_id")
 
 
+class BlockedWorker(WorkerLine):
+    """A worker who is blocked, and what that costs."""
+
+    open_tasks: Annotated[int, Field(description="Taken back, but for those in hand.")]
+    workers_left: Annotated[
+        int, Field(validation_alias="workers", description="Who stay active.")
+    ]
+    workers_needed: Annotated[
+        int | None,
+        Field(
+            validation_alias="needed",
+            description="So many, and no field is left without one.",
+        ),
+    ]
+
+
 class RuleShare(Document):
     """How near a worker is to one limit."""
 
