@@ -92,8 +92,9 @@ def check(field: Field, raw: str, mark: Mark | None = None) -> Valid | Invalid:
         return Valid("", f"[{mark.value}]", mark)
     if len(raw) > MAX_TEXT:
         return Invalid("longer than 100,000 characters")
-    if any("\ud800" <= char <= "\udfff" for char in raw):
-        return Invalid("broken characters (half of a pair)")
+    if any("\ud800" <= char <= "\udfff" or char == "\0" for char in raw):
+        # No file of records may have them, so no export may.
+        return Invalid("broken characters (half of a pair, or NUL)")
     if not raw.strip():
         return Invalid("empty: answer, or say that nothing is there")
     return checker(field, raw)

@@ -70,6 +70,11 @@ def test_half_a_surrogate_pair_is_refused():
     assert "broken" in reason(NAME, "a\ud83d")
 
 
+def test_a_nul_is_refused_as_no_file_that_is_loaded_may_have_it():
+    """Else an export of the record could not be loaded again."""
+    assert "NUL" in reason(NAME, "a\0b")
+
+
 def test_a_reason_never_repeats_the_answer():
     for field in (COLOUR, TOTAL, DAY, SIGNED, SPANS, LINES):
         assert "sekret" not in reason(field, "sekret" * 3)
