@@ -68,7 +68,6 @@ DAY = 86_400
 PEOPLE = {
     "operator": ("operator", "policy-admin", "reviewer", "data-viewer"),
     "officer": ("privacy-officer",),
-    "later officer": ("privacy-officer",),
     "admin": ("admin", "operator"),
 }
 """Roles of three people: who checks does not act, and an admin sees no value."""
@@ -606,7 +605,7 @@ def see_two_daemons(one, house):
 
 def see_purge(house, at_console):
     house.clock.advance(91 * DAY)
-    one = at_console("later officer")
+    one = at_console("officer")
     one.go("Audit")
     one.follow("Purge")
     one.fill(older_than_days="90")
