@@ -160,6 +160,7 @@ _VERB = re.compile(r"\b(INSERT|REPLACE|DELETE|UPDATE|TRUNCATE|ALTER|DROP)\b")
 BY_TEXT = {
     "edits.py": "edits of a store by hand, which tests call by name",
     "conftest.py": "puts the rows of all tables back after a test",
+    "integration/test_hostile_strings.py": "a worker's name looks like SQL",
     "unit/dispatcher/store/test_writers.py": "the examples below",
 }
 """Files of tests that write the store's tables in words of SQL, and why."""
