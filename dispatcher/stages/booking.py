@@ -54,10 +54,11 @@ MESSAGE: Final = 500
 PARTS: Final = 16
 """Most parts in which a row of the plan is booked: each rewrites the remainder."""
 
-WINDOW: Final = 8_000
+WINDOW: Final = 2_000
 """Entries of one account that are shuffled together, about.
 
-Shuffling a whole row would read from all over the indexes of a large store.
+Each transaction writes all over a window's pages of the indexes by entry, for all accounts:
+with 8,000, booking 1,600,000 pairs took 39 s of CPU, with 2,000 it takes 24.
 """
 
 OFFER_EVERY: Final = 3600 * 1_000_000
