@@ -311,7 +311,7 @@ class CostOfBlocking:
     open_tasks : int
         Taken back, but for those in their hands.
     workers : int
-        Who stay active.
+        Who stay active; feeds are none.
     needed : int or None
         With so many active workers no field is left without one; None: not known yet.
     """
@@ -321,15 +321,19 @@ class CostOfBlocking:
     needed: int | None
 
 
-def cost_of_blocking(store: Store, account: str) -> CostOfBlocking:
+def cost_of_blocking(
+    workspace: Workspace, store: Store, account: str
+) -> CostOfBlocking:
     """Return what blocking an account would cost now."""
     with store.read() as tx:
         found = identity.find(tx, account)
-        active = {
-            one.adversary_id
+        others = [
+            one
             for one in accounts.all_accounts(tx)
             if one.state == "active" and one.id != found.id
-        }
+        ]
+        feeds = feeds_of(workspace, {one.connector for one in others})
+        active = {one.adversary_id for one in others if one.connector not in feeds}
         safe = settings.safe_workers(tx)
         return CostOfBlocking(
             len(tasks.open_tasks_of(tx, [found.id])),

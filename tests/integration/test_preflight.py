@@ -14,6 +14,8 @@ from connectors.testing.hostile import MEMORY, Memory
 from dispatcher.core.errors import Infeasible, Invalid
 from dispatcher.core.plugins import open_connector
 from dispatcher.model import UNIT, Budget
+from dispatcher.operations import workers
+from dispatcher.operations.workspace import Workspace
 from dispatcher.preflight import Preflight
 from dispatcher.stages.booking import Booking
 from dispatcher.stages.planning import Planning
@@ -509,6 +511,13 @@ def desk(run, set_up, tmp_path):
 
 
 REFUSED = "ads is given nothing (2 accounts): its accounts are 2 adversaries"
+
+
+def test_feeds_are_no_workers_who_stay_when_one_is_blocked(desk, tmp_path):
+    workspace = Workspace(tmp_path)
+    with workspace.open_store() as store:
+        found = workers.cost_of_blocking(workspace, store, "inhouse/ann")
+    assert found.workers == 0
 
 
 def test_every_place_that_tells_how_it_stands_says_what_is_refused(desk):

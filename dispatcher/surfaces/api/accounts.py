@@ -91,7 +91,7 @@ def invite_workers(call: Called, body: d.InviteWorkers) -> d.Invited:
 def block_worker(call: Called, connector: Named, name: Worked) -> d.BlockedWorker:
     """Show a worker nothing more; what they were shown stays in the ledger."""
     account = f"{connector}/{name}"
-    cost = workers.cost_of_blocking(call.store, account)
+    cost = workers.cost_of_blocking(call.workspace, call.store, account)
     done = workers.block(call.workspace, call.store, account)
     return d.BlockedWorker.model_validate(
         {**done._asdict(), **asdict(cost), "text": done.text}
